@@ -1,0 +1,229 @@
+"""Sines and cosines of position x frequency: three lowerings of one quantity.
+
+`Table` stores the rows, `AngleAddition` composes them from three small tables, `Trig` computes them with Sin and Cos.
+Each is called as `lowering(positions, width) -> rows` and has `lowering.span(length, width)`, the rows of 0..length-1
+with a batch axis. Rows hold one sine and one cosine per frequency, in one of two layouts:
+
+    interleaved   s0 c0 s1 c1 s2 c2        halves   s0 s1 s2 c0 c1 c2
+"""
+
+import math
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from posenc.lookup import check_length, check_width, explain, inside, leading, take
+from posenc.scheme import Tolerance, eps
+
+RADIX = 256
+"""Rows of a digit table: positions are written in base 256."""
+LIMIT = RADIX**3
+"""Angle addition reaches every position below this: 16,777,216."""
+CHUNK = 4096
+"""Rows of a table that are computed in float64 at a time."""
+
+
+def inverse_frequencies(d_model: int, base: float) -> NDArray[np.float64]:
+    """Return base^(-2i / d_model) for every pair of columns, an odd last column counting as one: (ceil(d_model / 2),).
+
+    Source: Vaswani et al., "Attention Is All You Need", section 3.5, arXiv:1706.03762.
+    """
+    return np.asarray(base ** (-np.arange(0, d_model, 2, dtype=np.float64) / d_model))
+
+
+def arrange(sin: Tensor, cos: Tensor, interleaved: bool, width: int) -> Tensor:
+    """Lay sines and cosines out as columns: twice (..., pairs) -> (..., width); an odd width drops the last cosine."""
+    if interleaved:
+        return torch.stack([sin, cos], -1).flatten(-2)[..., :width]
+    return torch.cat([sin, cos[..., : width // 2]], -1)
+
+
+def waves(positions: NDArray[np.int64], inv_freq: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
+    """Return float64 sines and cosines of positions x frequencies, each (positions, pairs)."""
+    angles = positions[:, None] * inv_freq
+    return torch.from_numpy(np.sin(angles)), torch.from_numpy(np.cos(angles))
+
+
+class Table(nn.Module):
+    """Rows computed in float64, rounded once, stored: right to half an ulp, for `max_len` positions."""
+
+    rows: Tensor
+    width: Final[int]
+
+    def __init__(
+        self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, max_len: int, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        self.width = width
+        rows = torch.empty(max_len, width, dtype=dtype)
+        for start in range(0, max_len, CHUNK):
+            stop = min(start + CHUNK, max_len)
+            sin, cos = waves(np.arange(start, stop), inv_freq)
+            rows[start:stop] = arrange(sin, cos, interleaved, width)
+        self.register_buffer("rows", rows, persistent=False)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        check_width(width, self.width)
+        return take(self.rows, inside(positions, self.rows.shape[0]))
+
+    def span(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        check_width(width, self.width)
+        return leading(self.rows, length)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call forward; in eager mode, name the positions that a failed look-up would not."""
+        try:
+            return super().__call__(*args)
+        except IndexError as error:
+            raise explain(error, self.rows.shape[0]) from None
+
+
+class AngleAddition(nn.Module):
+    """Rows composed from a table per base-256 digit of the position: within 3e-7 of the truth at all of 2^24 positions.
+
+    With p = 65536 h + 256 m + l and its parts' sines and cosines known, the angle sum identities give those of p:
+
+        sin(a + b) = sin(a) cos(b) + cos(a) sin(b)        cos(a + b) = cos(a) cos(b) - sin(a) sin(b)
+
+    Products and sums are exactly defined by IEEE 754, so eager PyTorch, TorchScript and ONNX Runtime give the same bits
+    as long as nothing contracts them to fused multiply-adds. A span costs one such step over the whole output: the rows
+    at its block starts, few, times the table of the lowest digit.
+
+    Source: the identity is why the paper chose sinusoids, section 3.5 of arXiv:1706.03762.
+    """
+
+    low: Tensor  # (256, 2 pairs), sines then cosines of 0..255; mid and high the same, 256 and 65536 apart
+    mid: Tensor
+    high: Tensor
+    low_sin: Tensor  # (256, width): the sine that each output column is combined with
+    low_cos: Tensor
+    radix: Final[int] = RADIX
+    limit: Final[int] = LIMIT
+    width: Final[int]
+    interleaved: Final[bool]
+
+    def __init__(
+        self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.interleaved = interleaved
+        for name, step in (("low", 1), ("mid", RADIX), ("high", RADIX**2)):
+            digits = torch.cat(waves(step * np.arange(RADIX), inv_freq), -1).to(dtype)
+            self.register_buffer(name, digits, persistent=False)
+        sin, cos = self.low.chunk(2, -1)
+        self.register_buffer("low_sin", arrange(sin, sin, interleaved, width).contiguous(), persistent=False)
+        self.register_buffer("low_cos", arrange(cos, cos, interleaved, width).contiguous(), persistent=False)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        check_width(width, self.width)
+        a_sin, a_cos = self.block_starts(torch.div(positions, self.radix, rounding_mode="floor"))
+        b_sin, b_cos = take(self.low, positions.remainder(self.radix)).chunk(2, -1)
+        sin = a_sin * b_cos + a_cos * b_sin
+        cos = a_cos * b_cos - a_sin * b_sin
+        return arrange(sin, cos, self.interleaved, self.width)
+
+    def span(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        check_width(width, self.width)
+        check_length(length, self.limit)
+        blocks = torch.arange((length + self.radix - 1) // self.radix, device=self.low.device)
+        sin, cos = self.block_starts(blocks)
+        # With a block's (s, c) laid out as rows, (s c) low_cos + (c -s) low_sin is (sin(a + b), cos(a + b)).
+        ahead = arrange(sin, cos, self.interleaved, self.width).unsqueeze(1)  # (blocks, 1, width)
+        turned = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)
+        rows = ahead * self.low_cos + turned * self.low_sin  # (blocks, 256, width)
+        return leading(rows.flatten(0, 1), length)
+
+    def block_starts(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return sines and cosines of the positions 256 * index: (...) -> twice (..., pairs)."""
+        # Exported, this division goes through float32: exact below 2^24, and never below 256 from there on.
+        high = torch.div(index, self.radix, rounding_mode="floor")
+        a_sin, a_cos = take(self.high, inside(high, self.radix)).chunk(2, -1)
+        b_sin, b_cos = take(self.mid, index.remainder(self.radix)).chunk(2, -1)
+        return a_sin * b_cos + a_cos * b_sin, a_cos * b_cos - a_sin * b_sin
+
+    def __call__(self, *args: Any) -> Any:
+        """Call forward; in eager mode, name the positions that a failed look-up would not."""
+        try:
+            return super().__call__(*args)
+        except IndexError as error:
+            raise explain(error, LIMIT) from None
+
+
+class Trig(nn.Module):
+    """Rows by Sin and Cos of a float32 product, as training code does: the error grows with the position."""
+
+    inv_freq: Tensor
+    width: Final[int]
+    interleaved: Final[bool]
+
+    def __init__(
+        self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.interleaved = interleaved
+        self.register_buffer("inv_freq", torch.from_numpy(inv_freq).to(dtype), persistent=False)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        check_width(width, self.width)
+        angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq
+        return arrange(angles.sin(), angles.cos(), self.interleaved, self.width)
+
+    def span(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        return self.forward(torch.arange(length, device=self.inv_freq.device).unsqueeze(0), width)
+
+
+class SelfAdjustingTrig(nn.Module):
+    """Rows by Sin and Cos for whatever width is asked: the frequencies too are computed, in float64, at each call."""
+
+    slope: Tensor
+    interleaved: Final[bool]
+
+    def __init__(self, base: float, *, interleaved: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.interleaved = interleaved
+        self.dtype = dtype
+        slope = torch.tensor(-2.0 * math.log(base), dtype=torch.float64)
+        self.register_buffer("slope", slope, persistent=False)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=positions.device)
+        inv_freq = torch.exp(pairs * (self.slope / width)).to(self.dtype)
+        angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq
+        return arrange(angles.sin(), angles.cos(), self.interleaved, width)
+
+    def span(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        return self.forward(torch.arange(length, device=self.slope.device).unsqueeze(0), width)
+
+
+def angle_tolerance(method: str, angle_dtype: str, rounding: Tolerance, max_position: int) -> Tolerance:
+    """Return how far an output made of rows may be from the truth up to a position: method "table", "exact", "trig".
+
+    Float64, in which tables are made and the truth is computed, is itself off by 2^-52 of the angle.
+    """
+    float64 = 4 * eps("float64") * max_position
+    if method == "table":
+        return replace(rounding, atol=eps(angle_dtype) / 4 + float64)
+    if method == "exact":
+        return replace(rounding, atol=3e-7 * eps(angle_dtype) / eps("float32") + float64)
+    return replace(rounding, atol=4 * eps(angle_dtype) * max(max_position, 1))
+
+
+def angle_parity(method: str, angle_dtype: str, rounding: Tolerance) -> Tolerance:
+    """Return how far a graph's rows may be from the eager ones: no bit, but for the last digits of Sin and Cos."""
+    if method == "trig":
+        return Tolerance(atol=4 * eps(angle_dtype), rtol=2 * rounding.rtol, ulps=2 * rounding.ulps)
+    return Tolerance(bits=True)

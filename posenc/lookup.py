@@ -1,0 +1,40 @@
+"""Rows of a table at given positions, refusing positions that the table does not hold. Scriptable and exportable."""
+
+from torch import Tensor
+
+
+def take(table: Tensor, index: Tensor) -> Tensor:
+    """Return `table[index]`: (rows, dim), (...) -> (..., dim), for an index already known to be in range."""
+    return table.index_select(0, index.flatten()).view(index.shape + table.shape[1:])
+
+
+def inside(index: Tensor, limit: int) -> Tensor:
+    """Send every negative index to `limit`, so that a look-up refuses it instead of counting from the end."""
+    return index.masked_fill(index < 0, limit)
+
+
+def leading(table: Tensor, length: int) -> Tensor:
+    """Return the first rows with a batch axis: (rows, dim) -> (1, length, dim).
+
+    A slice alone would stop short in silence; the change of rank stays in the graph as a Reshape, which refuses a
+    slice of another length on the CPU and on CUDA alike.
+    """
+    check_length(length, table.shape[0])
+    return table[:length].view(1, length, table.shape[1])
+
+
+def check_length(length: int, limit: int) -> None:
+    """Raise ValueError where a sequence is longer than an encoding reaches."""
+    if length > limit:
+        raise ValueError("length {} is beyond the {} positions of this encoding".format(length, limit))
+
+
+def check_width(given: int, expected: int) -> None:
+    """Raise ValueError where the features of x are not as many as those of the encoding."""
+    if given != expected:
+        raise ValueError("x has {} features, this encoding has {}".format(given, expected))
+
+
+def explain(error: IndexError, limit: int) -> IndexError:
+    """Say in positions what the look-up says in rows."""
+    return IndexError(f"positions must be in 0..{limit - 1} ({error})")

@@ -1,0 +1,100 @@
+"""The sinusoidal encoding of "Attention Is All You Need" (arXiv:1706.03762, section 3.5).
+
+    PE(p, 2i) = sin(p / base^(2i / d_model))        PE(p, 2i + 1) = cos(p / base^(2i / d_model))
+"""
+
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from posenc import angles
+from posenc.positions import additive
+from posenc.scheme import Encoding, Feeds, Form, rounding, scheme
+
+
+@scheme("sinusoidal", paper="arXiv:1706.03762")
+def sinusoidal(
+    form: Form,
+    *,
+    d_model: int | Literal["auto"] = 512,
+    base: float = 10000.0,
+    layout: Literal["interleaved", "halves"] = "interleaved",
+    output: Literal["add", "rows", "table"] = "add",
+    strict_even: bool = False,
+) -> Encoding:
+    """Sines and cosines of position / base^(2i / d_model).
+
+    d_model: features, odd ones too; "auto" takes them from each x (dynamic with --method trig only).
+    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+    layout: "interleaved" sin, cos, sin, cos, ... or "halves" all sines, then all cosines.
+    output: "add" x + PE, "rows" PE at the positions, "table" the whole table with no input.
+    strict_even: refuse an odd d_model.
+    """
+    _check(d_model, base, strict_even)
+    method = "table" if form.mode == "baked" else form.method
+    if d_model == "auto" and method != "trig":
+        raise ValueError("d_model=auto has no table to store: it takes --dynamic --method trig")
+    width = None if d_model == "auto" else d_model
+    limit = {"table": form.max_len, "exact": angles.LIMIT, "trig": None}[method]
+    source = _source(form, method, width, base, layout == "interleaved")
+    module, inputs, outputs = additive(source, form, output, width, limit)
+    rounded = rounding(form, output == "add")
+    return Encoding(
+        module=module,
+        inputs=inputs,
+        outputs=outputs,
+        truth=partial(truth, form, d_model=d_model, base=base, layout=layout, output=output),
+        error=partial(angles.angle_tolerance, method, form.angle_dtype, rounded),
+        parity=angles.angle_parity(method, form.angle_dtype, rounded),
+        positions=form.positions,
+        limit=limit,
+        # One block of angle addition is a special case to the tracer: trace with three.
+        trace={"seq": 2 * angles.RADIX + 9} if method == "exact" else {},
+    )
+
+
+def _check(d_model: int | str, base: float, strict_even: bool) -> None:
+    if isinstance(d_model, int) and d_model < 1:
+        raise ValueError(f"d_model must be at least 1, got {d_model}")
+    if isinstance(d_model, int) and strict_even and d_model % 2:
+        raise ValueError(f"d_model must be even with strict_even, got {d_model}")
+    if not (base > 1 and np.isfinite(base)):
+        raise ValueError(f"base must be a finite number above 1, got {base}")
+
+
+def _source(form: Form, method: str, width: int | None, base: float, interleaved: bool) -> torch.nn.Module:
+    dtype = getattr(torch, form.angle_dtype)
+    if width is None:
+        return angles.SelfAdjustingTrig(base, interleaved=interleaved, dtype=dtype)
+    inv_freq = angles.inverse_frequencies(width, base)
+    if method == "table":
+        return angles.Table(inv_freq, width, interleaved=interleaved, max_len=form.max_len, dtype=dtype)
+    kind = angles.AngleAddition if method == "exact" else angles.Trig
+    return kind(inv_freq, width, interleaved=interleaved, dtype=dtype)
+
+
+def truth(
+    form: Form, feeds: Feeds, *, d_model: int | str, base: float, layout: str, output: str
+) -> dict[str, NDArray[Any]]:
+    """Return the output in float64, from the formula alone."""
+    x = feeds.get("x")
+    d = x.shape[2] if x is not None else d_model
+    assert isinstance(d, int)
+    if output == "table":
+        positions = np.arange(form.max_len)
+    elif form.positions == "explicit":
+        positions = feeds["positions"]
+    else:
+        assert x is not None
+        positions = np.arange(x.shape[1])[None, :] + (feeds["start"][0] if form.positions == "offset" else 0)
+    column = np.arange(d)
+    pair, is_cosine = column // 2, column % 2 == 1
+    if layout == "halves":
+        sines = (d + 1) // 2
+        pair, is_cosine = np.where(column < sines, column, column - sines), column >= sines
+    angle = positions[..., None].astype(np.float64) / np.power(float(base), 2.0 * pair / d)
+    rows = np.where(is_cosine, np.cos(angle), np.sin(angle))
+    return {"y": rows if output != "add" or x is None else x.astype(np.float64) + rows}
