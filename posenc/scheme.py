@@ -96,7 +96,8 @@ class Tolerance:
 class Encoding:
     """A built encoding: an eager module, its ports, the mathematics it approximates and how well it must.
 
-    truth: inputs to float64 outputs, from the paper's formula.
+    truth: inputs to float64 outputs, from the paper's formula; a second argument, if not None, is the indices along
+        the longest output axis to return.
     error: the largest position met -> how far an output may be from the truth.
     parity: how far a graph on the CPU may be from the eager module.
     limit: positions from here on must be refused; None where there is no such end.
@@ -106,7 +107,7 @@ class Encoding:
     module: nn.Module
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    truth: Callable[[Feeds], dict[str, NDArray[Any]]]
+    truth: Callable[[Feeds, NDArray[np.int64] | None], dict[str, NDArray[Any]]]
     error: Callable[[int], Tolerance]
     parity: Tolerance
     positions: Positions | None = None

@@ -76,7 +76,7 @@ def learned(
         module=module,
         inputs=inputs,
         outputs=outputs,
-        truth=partial(truth, form, source.weight, output=output),
+        truth=partial(truth, source.weight, output=output),
         error=lambda _: error,
         parity=Tolerance(bits=True),
         positions=form.positions,
@@ -99,16 +99,18 @@ def _table(form: Form, d_model: int | None, weights: str | None, key: str | None
     return table
 
 
-def truth(form: Form, weight: Tensor, feeds: Feeds, *, output: str) -> dict[str, NDArray[Any]]:
-    """Return the output in float64: rows looked up, and added to x."""
-    table = weight.detach().cpu().numpy().astype(np.float64)
+def truth(
+    weight: Tensor, feeds: Feeds, at: NDArray[np.int64] | None = None, *, output: str
+) -> dict[str, NDArray[Any]]:
+    """Return the output in float64, rows looked up and added to x, at every position of seq or at the indices `at`."""
+    picked = slice(None) if at is None else at
+    table = weight.detach().cpu().numpy()
     x = feeds.get("x")
-    if output == "table":
-        return {"y": table}
-    if form.positions == "explicit":
-        rows = table[feeds["positions"]]
+    if "positions" in feeds:
+        rows = table[feeds["positions"][:, picked]].astype(np.float64)
+    elif x is None:
+        rows = table[picked].astype(np.float64)
     else:
-        assert x is not None
-        first = int(feeds["start"][0]) if form.positions == "offset" else 0
-        rows = table[None, first : first + x.shape[1]]
-    return {"y": rows if output != "add" or x is None else x.astype(np.float64) + rows}
+        first = int(feeds["start"][0]) if "start" in feeds else 0
+        rows = table[None, np.arange(first, first + x.shape[1])[picked]].astype(np.float64)
+    return {"y": rows if output != "add" or x is None else x[:, picked].astype(np.float64) + rows}

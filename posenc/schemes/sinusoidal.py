@@ -77,24 +77,29 @@ def _source(form: Form, method: str, width: int | None, base: float, interleaved
 
 
 def truth(
-    form: Form, feeds: Feeds, *, d_model: int | str, base: float, layout: str, output: str
+    form: Form, feeds: Feeds, at: NDArray[np.int64] | None = None, *, d_model: int | str, base: float, **how: str
 ) -> dict[str, NDArray[Any]]:
-    """Return the output in float64, from the formula alone."""
+    """Return the output in float64 from the formula alone, at every position of seq or at the indices `at`."""
+    rows = slice(None) if at is None else at
     x = feeds.get("x")
     d = x.shape[2] if x is not None else d_model
     assert isinstance(d, int)
-    if output == "table":
-        positions = np.arange(form.max_len)
-    elif form.positions == "explicit":
-        positions = feeds["positions"]
-    else:
-        assert x is not None
-        positions = np.arange(x.shape[1])[None, :] + (feeds["start"][0] if form.positions == "offset" else 0)
     column = np.arange(d)
     pair, is_cosine = column // 2, column % 2 == 1
-    if layout == "halves":
+    if how["layout"] == "halves":
         sines = (d + 1) // 2
         pair, is_cosine = np.where(column < sines, column, column - sines), column >= sines
-    angle = positions[..., None].astype(np.float64) / np.power(float(base), 2.0 * pair / d)
-    rows = np.where(is_cosine, np.cos(angle), np.sin(angle))
-    return {"y": rows if output != "add" or x is None else x.astype(np.float64) + rows}
+    positions = _positions(form, feeds)[..., rows, None].astype(np.float64)
+    angle = positions / np.power(float(base), 2.0 * pair / d)
+    y = np.where(is_cosine, np.cos(angle), np.sin(angle))
+    return {"y": y if how["output"] != "add" or x is None else x[:, rows].astype(np.float64) + y}
+
+
+def _positions(form: Form, feeds: Feeds) -> NDArray[np.int64]:
+    """Return the positions of a call: (seq,) for the whole table, else (1 or batch, seq)."""
+    if "positions" in feeds:
+        return feeds["positions"]
+    if "x" not in feeds:
+        return np.arange(form.max_len)
+    start = int(feeds["start"][0]) if "start" in feeds else 0
+    return start + np.arange(feeds["x"].shape[1])[None, :]

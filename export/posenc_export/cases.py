@@ -1,0 +1,164 @@
+"""At which sizes and positions a graph is tried, and what it is fed there; all from the ports alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from posenc.scheme import Encoding, Port
+
+from posenc_export.arrays import FLOATS, Array, numpy_dtype
+
+LARGE = 2**17
+"""Above this many elements an array is kept on some rows only; the others of an input are zeros."""
+FEWEST_ROWS = 64
+BATCHES = (1, 3)
+WIDTHS = (6, 7, 16, 33)
+SPECIAL = ("batch", "dim")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trial: sizes of the dynamic axes, the first position, and whether the graph must refuse it."""
+
+    name: str
+    sizes: Mapping[str, int]
+    first: int = 0
+    refused: bool = False
+
+    def shape(self, port: Port) -> tuple[int, ...]:
+        """The shape of a port in this case."""
+        return tuple(self.sizes[a] if isinstance(a, str) else a for a in port.axes)
+
+    @property
+    def last(self) -> int:
+        """The largest position in this case, as far as ports tell it."""
+        return max(0, self.first) + max([n for axis, n in self.sizes.items() if axis not in SPECIAL], default=1) - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the manifest keeps."""
+        return asdict(self)
+
+
+def axes_of(ports: tuple[Port, ...]) -> list[str]:
+    """Return the dynamic axes of ports, each once, in order."""
+    return list(dict.fromkeys(axis for port in ports for axis in port.dynamic.values()))
+
+
+def trace_sizes(encoding: Encoding, taken: set[int], longest: int) -> dict[str, int]:
+    """Choose sizes to trace with: at least 2, pairwise distinct, unlike any fixed size; `longest` bounds a length."""
+    taken = taken | {a for port in encoding.inputs for a in port.axes if isinstance(a, int)}
+    sizes: dict[str, int] = {}
+    for axis in axes_of(encoding.inputs):
+        start = {"batch": 3, "dim": 10}.get(axis, 11)
+        wish = encoding.trace.get(axis, start)
+        free = [n for n in [*range(wish, wish + 64), *range(2, wish)] if n not in taken and n not in sizes.values()]
+        fits = [n for n in free if n <= longest] if axis not in SPECIAL else free
+        sizes[axis] = fits[0] if fits else min(wish, max(longest, 1))
+    return sizes
+
+
+def plan(encoding: Encoding, trace: Mapping[str, int], longest: int) -> list[Case]:
+    """Return the cases: lengths around the traced one and up to `longest`, offsets, then what must be refused."""
+    if not encoding.inputs:
+        return [Case("whole", {})]
+    names = {port.name for port in encoding.inputs}
+    lengths = [axis for axis in trace if axis not in SPECIAL]
+    cases = [_case(i, n, 0, trace) for i, n in enumerate(_lengths(trace, lengths, longest))]
+    if names & {"start", "positions"}:
+        cases += [_case(i, n, first, trace) for i, (n, first) in enumerate(_offsets(encoding, longest))]
+    return cases + _refused(encoding, names, trace)
+
+
+def _case(turn: int, length: int, first: int, trace: Mapping[str, int], *, refused: bool = False) -> Case:
+    big = length > 4096
+    sizes = {
+        axis: {"batch": 1 if big else BATCHES[turn % 2], "dim": WIDTHS[turn % 4]}.get(axis, length) for axis in trace
+    }
+    tag = "-".join(f"{axis}{n}" for axis, n in sizes.items())
+    return Case(tag + (f"-at{first}" if first else "") + ("-refused" if refused else ""), sizes, first, refused)
+
+
+def _lengths(trace: Mapping[str, int], axes: list[str], longest: int) -> list[int]:
+    if not axes:
+        return [1, 2]
+    traced = trace[axes[0]]
+    wanted = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, longest}
+    return sorted(n for n in wanted if 1 <= n <= longest)
+
+
+def _offsets(encoding: Encoding, longest: int) -> list[tuple[int, int]]:
+    """Return (length, first position): 1, around block edges, up to `longest`, and just below a hard limit."""
+    end = encoding.limit or longest
+    starts = [1, 255, 256, 257, 65535, 65536, longest - 5, end - 5]
+    return [(5, first) for first in sorted(set(starts)) if 0 < first <= end - 5]
+
+
+def _refused(encoding: Encoding, names: set[str], trace: Mapping[str, int]) -> list[Case]:
+    limit = encoding.limit
+    if limit is None:
+        return []
+    if names & {"start", "positions"}:
+        return [_case(0, 2, limit - 1, trace, refused=True), _case(0, 2, -1, trace, refused=True)]
+    return [_case(0, limit + 1, 0, trace, refused=True)] if limit <= 2**20 else []
+
+
+def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
+    """Make the inputs of a case: normal floats, positions from `first` on, other integers at random."""
+    rng = np.random.default_rng([seed, *case.name.encode()])
+    return {port.name: _feed(port, case, rng) for port in ports}
+
+
+def _feed(port: Port, case: Case, rng: np.random.Generator) -> Array:
+    shape, dtype = case.shape(port), numpy_dtype(port.dtype)
+    if port.dtype in FLOATS:
+        at = sampled(shape)
+        if at is None:
+            return rng.standard_normal(shape).astype(dtype)
+        return spread(rng.standard_normal(sample(np.broadcast_to(0.0, shape), at).shape).astype(dtype), at, shape)
+    if port.name == "start":
+        return np.full(shape, case.first, dtype)
+    if port.name == "positions":
+        # Sequence b of a batch is padded by b on the left, as in batched generation; the first sequence never is.
+        padding = np.arange(shape[0])[:, None] if case.first >= 0 else 0
+        told = case.first + np.arange(shape[-1]) - padding
+        return np.broadcast_to(np.maximum(told, min(case.first, 0)), shape).astype(dtype)
+    return rng.integers(0, port.below or 2, shape).astype(dtype)
+
+
+def sampled(shape: tuple[int, ...]) -> Array | None:
+    """Return the indices along the longest axis at which a large array is kept, or None to keep it whole."""
+    elements = int(np.prod(shape))
+    if elements <= LARGE:
+        return None
+    length = max(shape)
+    rows = max(FEWEST_ROWS, LARGE // (elements // length))
+    edges = [0, 1, 254, 255, 256, 257, length - 2, length - 1]
+    evenly = np.linspace(0, length - 1, min(rows, length)).astype(np.int64)
+    return np.unique(np.concatenate([evenly, [e for e in edges if 0 <= e < length]]))
+
+
+def sample(array: Array, at: Array | None) -> Array:
+    """Return the rows of an array at indices along its longest axis."""
+    return array if at is None else np.take(array, at, axis=int(np.argmax(array.shape)))
+
+
+def spread(rows: Array, at: Array, shape: tuple[int, ...]) -> Array:
+    """Undo sample: put the rows back among zeros. The zeros are never touched, and so cost no memory."""
+    array = np.zeros(shape, rows.dtype)
+    axis = int(np.argmax(shape))
+    array[(slice(None),) * axis + (at,)] = rows
+    return array
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A case with what was recorded for it: inputs, eager outputs, float64 truth, and where those were sampled."""
+
+    case: Case
+    feeds: Mapping[str, Array]
+    eager: Mapping[str, Array] = field(default_factory=dict)
+    truth: Mapping[str, Array] = field(default_factory=dict)
+    rows: Mapping[str, Array] = field(default_factory=dict)

@@ -1,0 +1,116 @@
+"""Measure how two outputs differ, then judge whether that is allowed: never both at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from posenc.scheme import Tolerance
+
+from posenc_export.arrays import Array
+
+MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
+SMALLEST = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How an actual output differs from an expected one.
+
+    mismatch: why the two cannot be compared at all; then nothing else is set.
+    error: |actual - expected| of each element, NaN where either is; magnitude: |expected|.
+    same_bits: shape, dtype and every bit agree; dtype: that of the actual output.
+    """
+
+    dtype: str
+    mismatch: str | None = None
+    error: NDArray[np.float64] | None = None
+    magnitude: NDArray[np.float64] | None = None
+    same_bits: bool = False
+
+    @property
+    def max_abs(self) -> float:
+        """The largest error, NaN where any element is."""
+        return float(np.max(self.error)) if self.error is not None and self.error.size else 0.0
+
+    @property
+    def max_ulp(self) -> float:
+        """The largest error in units in the last place of the expected value, in the output's own dtype."""
+        if self.error is None or self.magnitude is None or not self.error.size or self.dtype not in MANTISSA:
+            return 0.0
+        return float(np.max(self.error / ulp(self.magnitude, self.dtype)))
+
+    @property
+    def worst(self) -> tuple[int, ...]:
+        """The index of the largest error, or of a NaN."""
+        if self.error is None or not self.error.size:
+            return ()
+        flat = np.argmax(np.where(np.isnan(self.error), np.inf, self.error))
+        return tuple(int(i) for i in np.unravel_index(flat, self.error.shape))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a difference is allowed, and why not."""
+
+    passed: bool
+    reason: str = ""
+
+
+def ulp(magnitude: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+    """Return the distance between neighbouring numbers of a dtype at the given magnitudes."""
+    exponent = np.frexp(np.where(np.isfinite(magnitude), magnitude, 0.0))[1] - 1
+    return np.asarray(np.ldexp(1.0, np.maximum(exponent, SMALLEST[dtype]) - MANTISSA[dtype]))
+
+
+def measure(actual: Array, expected: Array) -> Difference:
+    """Measure an output against an expected one of the same shape; a float64 expectation fits any float output."""
+    name = actual.dtype.name
+    floats = name in MANTISSA
+    if actual.shape != expected.shape:
+        return Difference(name, mismatch=f"shape {actual.shape}, expected {expected.shape}")
+    if actual.dtype != expected.dtype and not (floats and expected.dtype == np.float64):
+        return Difference(name, mismatch=f"dtype {name}, expected {expected.dtype.name}")
+    same = actual.dtype == expected.dtype and np.ascontiguousarray(actual).tobytes() == _bytes(expected)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+    both_infinite = np.isinf(actual.astype(np.float64)) & (actual.astype(np.float64) == expected.astype(np.float64))
+    error = np.where(both_infinite, 0.0, error)
+    return Difference(name, error=error, magnitude=np.abs(expected.astype(np.float64)), same_bits=same)
+
+
+def _bytes(array: Array) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
+    """Allow a difference that no element puts above the tolerance; NaN never passes."""
+    if difference.mismatch is not None:
+        return Judgement(False, difference.mismatch)
+    assert difference.error is not None
+    assert difference.magnitude is not None
+    if np.isnan(difference.error).any():
+        return Judgement(False, f"NaN at {list(difference.worst)}")
+    if tolerance.bits:
+        return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
+    allowed: Any = tolerance.atol + tolerance.rtol * difference.magnitude
+    if difference.dtype in MANTISSA:
+        allowed = allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
+    # Written so that a NaN in `allowed` fails too.
+    if not np.all(difference.error <= allowed):
+        return Judgement(False, _off(difference, f"at most {np.max(allowed):.2g}"))
+    return Judgement(True)
+
+
+def _off(difference: Difference, expected: str) -> str:
+    return f"off by {difference.max_abs:.3g} at {list(difference.worst)}, expected {expected}"
+
+
+def compare_names(actual: set[str], expected: set[str]) -> Judgement:
+    """Fail on a missing or an extra output."""
+    missing, extra = sorted(expected - actual), sorted(actual - expected)
+    parts = [f"missing output {', '.join(missing)}" if missing else "", f"extra output {', '.join(extra)}" if extra else ""]
+    reason = "; ".join(p for p in parts if p)
+    return Judgement(not reason, reason)

@@ -1,0 +1,251 @@
+"""From a subject to a bundle on disk, with its verdicts."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+from posenc.scheme import SCHEMES, Encoding, Tolerance, eps
+
+from posenc_export.arrays import FLOATS, Array, to_torch
+from posenc_export.bundle import (
+    MANIFEST,
+    Artifact,
+    Bundle,
+    Manifest,
+    TrialSpec,
+    install,
+    sha256,
+    staged,
+    write_golden,
+    write_json,
+)
+from posenc_export.cases import Case, Recorded, feeds_for, plan, sample, sampled, trace_sizes
+from posenc_export.checks import Source, changes, fingerprint
+from posenc_export.compare import measure
+from posenc_export.formats import DEFAULT_OPSET, FORMATS, MAX_IR_VERSION, Request, stamp_onnx
+from posenc_export.problems import BadInput, first_line
+from posenc_export.report import write_report
+from posenc_export.subject import Subject, run_eager
+from posenc_export.validate import Options, Verdict, validate
+
+SCRATCH = "first"
+OWN_ERRORS, OWN_EPS = 4, 16
+"""A user's graph may differ from its eager module by four times what that is off from float64, and 16 eps of the peak."""
+PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to write: formats, opset, whether to validate and how, and the seed of every random number."""
+
+    formats: tuple[str, ...] = ("onnx", "torchscript")
+    opset: int = DEFAULT_OPSET
+    seed: int = 0
+    validate: bool = True
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a bundle went, and what was found."""
+
+    folder: Path
+    manifest: Manifest
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything that could run disagreed or failed a check."""
+        return any(v.status == "fail" for v in self.verdicts)
+
+
+def export(subject: Subject, order: Order, target: Path) -> Outcome:
+    """Export a subject to a bundle at `target`, and validate it.
+
+    A bundle that fails goes to TARGET-failed, so that it can be looked at and nobody takes it for a good one; one that
+    was at `target` stays. Raises ExportFailed where there is no graph to write.
+    """
+    with staged(target) as scratch:
+        manifest, sources = write(subject, order, scratch)
+        # The module, and its table, have done their part: from here on the bundle speaks for itself.
+        del subject
+        bundle = Bundle.open(scratch)
+        verdicts = validate(bundle, order.options, sources) if order.validate else []
+        outcome = Outcome(target, manifest, tuple(verdicts))
+        if outcome.failed:
+            outcome = replace(outcome, folder=target.with_name(f"{target.name}-failed"))
+        write_report(scratch, outcome.manifest, outcome.verdicts)
+        order.options.progress(f"writing {outcome.folder}")
+        install(scratch, outcome.folder)
+    return outcome
+
+
+def write(subject: Subject, order: Order, folder: Path) -> tuple[Manifest, dict[str, Source]]:
+    """Write the artifacts, golden data and manifest of a subject; return the manifest and what its export showed."""
+    encoding, tell = subject.encoding, order.options.progress
+    longest = min(subject.form.max_len, encoding.limit or subject.form.max_len)
+    reach = (encoding.limit or max(longest, 64)) if subject.declared else longest
+    trace = trace_sizes(encoding, dims_of(encoding), reach)
+    if min(trace.values(), default=2) < 2:
+        raise BadInput(f"max_len {longest} leaves no length to vary: give --max-len 2 or more")
+    tracing = feeds_for(encoding.inputs, Case("trace", trace), order.seed)
+    request = Request(tuple(to_torch(tracing[p.name]) for p in encoding.inputs), longest, order.opset)
+
+    def write_all(to: Path, why: str) -> dict[str, Mapping[str, bytes]]:
+        to.mkdir(exist_ok=True)
+        contents = {}
+        for name in order.formats:
+            tell(f"exporting {name} {why}")
+            _refuse_unsupported(subject, name)
+            FORMATS[name].write(encoding, request, to / FORMATS[name].file)
+            contents[name] = FORMATS[name].content(to / FORMATS[name].file)
+        return contents
+
+    first = write_all(folder / SCRATCH, "before any call")
+    state = fingerprint(encoding.module)
+    tell("recording the eager outputs and the truth")
+    trials, recorded = record(subject, plan(encoding, trace, longest), order.seed)
+    changed = changes(state, fingerprint(encoding.module))
+    second = write_all(folder, "after calls at other lengths")
+    third = second if second == first else write_all(folder / SCRATCH, "once more")
+    shutil.rmtree(folder / SCRATCH)
+    if "onnx" in order.formats:
+        stamp_onnx(folder / FORMATS["onnx"].file, metadata(subject, worst_error(recorded)))
+    write_golden(folder, recorded)
+    manifest = _manifest(subject, order, tuple(trials), trace, folder)
+    write_json(folder / MANIFEST, manifest.to_json())
+    sources = {n: Source(second[n] == third[n], first[n] == second[n], changed) for n in order.formats}
+    return manifest, sources
+
+
+def dims_of(encoding: Encoding) -> set[int]:
+    """Return every size that a parameter or a buffer has: no traced length may be taken for one of them."""
+    tensors = [*encoding.module.parameters(), *encoding.module.buffers()]
+    return {int(n) for tensor in tensors for n in tensor.shape}
+
+
+def _refuse_unsupported(subject: Subject, format_: str) -> None:
+    reasons = SCHEMES[subject.name].unsupported if subject.declared else {}
+    if format_ in reasons:
+        raise BadInput(f"{subject.name} cannot be exported to {format_}: {reasons[format_]}")
+
+
+def record(subject: Subject, cases: list[Case], seed: int) -> tuple[list[TrialSpec], list[Recorded]]:
+    """Run the eager module and the truth in every case; large outputs are kept at some rows only."""
+    trials, kept = [], []
+    for case in cases:
+        feeds = feeds_for(subject.encoding.inputs, case, seed)
+        if case.refused:
+            trials.append(TrialSpec(case))
+            kept.append(Recorded(case, _without_floats(feeds)))
+            continue
+        one = _record(subject.encoding, case, feeds)
+        trials.append(_spec(subject, one))
+        kept.append(one)
+    return trials, kept
+
+
+def _without_floats(feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Leave out what no refusal depends on: absent floats are read back as zeros."""
+    return {k: v for k, v in feeds.items() if v.dtype.name not in FLOATS}
+
+
+def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> Recorded:
+    try:
+        outputs = run_eager(encoding.module, [feeds[p.name] for p in encoding.inputs])
+    except Exception as error:
+        told = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
+        raise BadInput(f"{told}; lower --max-len if it has no more positions") from error
+    eager, rows, truth = {}, {}, {}
+    for port, output in zip(encoding.outputs, outputs, strict=True):
+        at = sampled(output.shape)
+        eager[port.name] = sample(output, at)
+        rows |= {} if at is None else {port.name: at}
+    del outputs
+    try:
+        at = rows.get(encoding.outputs[0].name)
+        truth = {k: np.asarray(v, np.float64) for k, v in encoding.truth(feeds, at).items() if eager[k].dtype.kind != "b"}
+    except TypeError:
+        truth = {}
+    rows |= {k: at for k, v in feeds.items() if (at := _sparse(v)) is not None}
+    return Recorded(case, {k: sample(v, rows.get(k)) for k, v in feeds.items()}, eager, truth, rows)
+
+
+def _sparse(feed: Array) -> Array | None:
+    """Return the rows of an input that are not zeros by construction."""
+    return sampled(feed.shape) if feed.dtype.name in FLOATS else None
+
+
+def _spec(subject: Subject, one: Recorded) -> TrialSpec:
+    """Return a case with its tolerances: those the scheme declares, or those the eager module's own error suggests."""
+    if subject.declared:
+        return TrialSpec(one.case, subject.encoding.parity, subject.encoding.error(one.case.last))
+    floats = {k: v for k, v in one.eager.items() if v.dtype.name in FLOATS}
+    peak = max((float(np.max(np.abs(v.astype(np.float64)), initial=0.0)) for v in floats.values()), default=0.0)
+    own = max((measure(v, one.truth[k]).max_abs for k, v in floats.items() if k in one.truth), default=0.0)
+    grain = max((eps(v.dtype.name) for v in floats.values()), default=0.0)
+    parity = Tolerance(atol=OWN_ERRORS * own + OWN_EPS * grain * peak)
+    return TrialSpec(one.case, parity, Tolerance(atol=parity.atol + own))
+
+
+def worst_error(recorded: list[Recorded]) -> float | None:
+    """Return how far the eager outputs, which a graph must equal, are from the truth; None without a truth."""
+    found = [measure(one.eager[k], truth).max_abs for one in recorded for k, truth in one.truth.items()]
+    return max(found, default=None)
+
+
+def _manifest(
+    subject: Subject, order: Order, trials: tuple[TrialSpec, ...], trace: Mapping[str, int], folder: Path
+) -> Manifest:
+    form, encoding = subject.form, subject.encoding
+    return Manifest(
+        scheme=subject.name,
+        params=dict(subject.params),
+        mode=form.mode,
+        method=form.method if form.mode == "dynamic" and subject.declared else None,
+        positions=encoding.positions,
+        max_len=form.max_len,
+        dtype=form.torch_dtype,
+        opset=order.opset,
+        ir_version=MAX_IR_VERSION,
+        inputs=encoding.inputs,
+        outputs=encoding.outputs,
+        artifacts=tuple(a for name in order.formats for a in _artifacts(folder, name)),
+        trials=trials,
+        trace=trace,
+        truth=subject.truth,
+        versions=versions(),
+    )
+
+
+def metadata(subject: Subject, error: float | None) -> dict[str, str]:
+    """Return what an ONNX file says of itself in metadata_props."""
+    told = "unknown" if error is None else f"{error:.3g}"
+    facts = {"scheme": subject.name, "params": json.dumps(dict(subject.params)), "mode": subject.form.mode}
+    return {f"posenc.{key}": value for key, value in {**facts, "worst_error": told}.items()}
+
+
+def _artifacts(folder: Path, name: str) -> list[Artifact]:
+    """Return the files of one format: the graph, and its weights where they lie beside it."""
+    file = FORMATS[name].file
+    found = [(name, folder / file), (f"{name}.data", folder / f"{file}.data")]
+    return [Artifact(kind, p.name, p.stat().st_size, sha256(p)) for kind, p in found if p.is_file()]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes a bundle."""
+    found = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

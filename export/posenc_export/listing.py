@@ -1,0 +1,59 @@
+"""What is registered, for people and for programs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from posenc.scheme import SCHEMES, Scheme
+
+from posenc_export.parameters import REQUIRED, Parameter, parameters_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def describe() -> list[dict[str, Any]]:
+    """Return every scheme with its parameters, as JSON values."""
+    return [
+        {
+            "name": scheme.name,
+            "summary": scheme.summary,
+            "paper": scheme.paper,
+            "positions": scheme.positions,
+            "unsupported": dict(scheme.unsupported),
+            "parameters": [_parameter(p, scheme) for p in parameters_of(scheme.build).values()],
+        }
+        for scheme in SCHEMES.values()
+    ]
+
+
+def _parameter(parameter: Parameter, scheme: Scheme) -> dict[str, Any]:
+    default = None if parameter.default is REQUIRED else parameter.default
+    help_ = _help(scheme).get(parameter.name, "")
+    return {"name": parameter.name, "type": parameter.type_name, "default": default, "help": help_}
+
+
+def _help(scheme: Scheme) -> dict[str, str]:
+    """Return what a builder's docstring says of each parameter: lines of the form `name: text`."""
+    lines = inspect.getdoc(scheme.build) or ""
+    pairs = (line.partition(": ") for line in lines.splitlines()[1:])
+    return {name: text for name, colon, text in pairs if colon and name.isidentifier()}
+
+
+def print_schemes(console: Console) -> None:
+    """Print every scheme with a table of its parameters."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for scheme in describe():
+        console.print(Text(f"{scheme['name']}: {scheme['summary']}", style="bold"))
+        console.print(Text(f"  {scheme['paper']}; positions: {scheme['positions']}"))
+        for what, reason in scheme["unsupported"].items():
+            console.print(Text(f"  no {what}: {reason}"))
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
+        for one in scheme["parameters"]:
+            default = "none" if one["default"] is None else str(one["default"])
+            table.add_row(*(Text(t) for t in (f"-p {one['name']}={default}", one["type"], one["help"])))
+        console.print(table)
+        console.print()

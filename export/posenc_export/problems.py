@@ -1,0 +1,49 @@
+"""What can go wrong on a user's side: one line each, and the exit status it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+
+class Problem(click.ClickException):
+    """A failure that is told in one line."""
+
+    def __init__(self, message: object) -> None:
+        """Keep the lines that say something, as one."""
+        super().__init__(" ".join(str(message).split()))
+
+
+class BadInput(Problem):
+    """What was asked for makes no sense: exit status 2."""
+
+    exit_code = 2
+
+
+class Unavailable(Problem):
+    """A required runtime cannot run here: exit status 3."""
+
+    exit_code = 3
+
+
+class ExportFailed(Problem):
+    """The module could not be turned into a graph that holds for what was asked: exit status 4."""
+
+    exit_code = 4
+
+
+@contextmanager
+def bad_input(what: str = "") -> Iterator[None]:
+    """Turn a ValueError, whose text is one line for users, into BadInput."""
+    try:
+        yield
+    except ValueError as error:
+        raise BadInput(f"{what}{error}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error that says something, with its type where it has no text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
