@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from posenc.lookup import check_length, check_width, explain, inside, leading, take
 from posenc.scheme import Tolerance, eps
 
-RADIX = 256
-"""Rows of a digit table: positions are written in base 256."""
-LIMIT = RADIX**3
-"""Angle addition reaches every position below this: 16,777,216."""
+LOW, MID, HIGH = 64, 512, 512
+"""Rows of the digit tables. A small lowest digit wastes little of the last block of a span."""
+LIMIT = LOW * MID * HIGH
+"""Angle addition reaches every position below this: 2^24 = 16,777,216."""
 CHUNK = 4096
 """Rows of a table that are computed in float64 at a time."""
 
@@ -85,25 +85,26 @@ class Table(nn.Module):
 
 
 class AngleAddition(nn.Module):
-    """Rows composed from a table per base-256 digit of the position: within 3e-7 of the truth at all of 2^24 positions.
+    """Rows composed from one table per digit of the position: within 3e-7 of the truth at all of 2^24 positions.
 
-    With p = 65536 h + 256 m + l and its parts' sines and cosines known, the angle sum identities give those of p:
+    With p = 32768 h + 64 m + l and its parts' sines and cosines known, the angle sum identities give those of p:
 
         sin(a + b) = sin(a) cos(b) + cos(a) sin(b)        cos(a + b) = cos(a) cos(b) - sin(a) sin(b)
 
     Products and sums are exactly defined by IEEE 754, so eager PyTorch, TorchScript and ONNX Runtime give the same bits
     as long as nothing contracts them to fused multiply-adds. A span costs one such step over the whole output: the rows
-    at its block starts, few, times the table of the lowest digit.
+    at its block starts, few, times the table of the lowest digit. A position has the same bits however it is told.
 
     Source: the identity is why the paper chose sinusoids, section 3.5 of arXiv:1706.03762.
     """
 
-    low: Tensor  # (256, 2 pairs), sines then cosines of 0..255; mid and high the same, 256 and 65536 apart
-    mid: Tensor
-    high: Tensor
-    low_sin: Tensor  # (256, width): the sine that each output column is combined with
+    low: Tensor  # (64, 2 pairs): sines, then cosines, of 0, 1, ..., 63
+    mid: Tensor  # (512, 2 pairs): of 0, 64, ..., 32704
+    high: Tensor  # (512, 2 pairs): of 0, 32768, ...
+    low_sin: Tensor  # (64, width): the sine that each output column is combined with
     low_cos: Tensor
-    radix: Final[int] = RADIX
+    block: Final[int] = LOW
+    radix: Final[int] = MID
     limit: Final[int] = LIMIT
     width: Final[int]
     interleaved: Final[bool]
@@ -114,8 +115,8 @@ class AngleAddition(nn.Module):
         super().__init__()
         self.width = width
         self.interleaved = interleaved
-        for name, step in (("low", 1), ("mid", RADIX), ("high", RADIX**2)):
-            digits = torch.cat(waves(step * np.arange(RADIX), inv_freq), -1).to(dtype)
+        for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
+            digits = torch.cat(waves(step * np.arange(rows), inv_freq), -1).to(dtype)
             self.register_buffer(name, digits, persistent=False)
         sin, cos = self.low.chunk(2, -1)
         self.register_buffer("low_sin", arrange(sin, sin, interleaved, width).contiguous(), persistent=False)
@@ -124,8 +125,9 @@ class AngleAddition(nn.Module):
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         check_width(width, self.width)
-        a_sin, a_cos = self.block_starts(torch.div(positions, self.radix, rounding_mode="floor"))
-        b_sin, b_cos = take(self.low, positions.remainder(self.radix)).chunk(2, -1)
+        blocks = torch.div(positions, self.block, rounding_mode="floor")
+        a_sin, a_cos = self.block_starts(inside(blocks, self.limit))
+        b_sin, b_cos = take(self.low, positions.remainder(self.block)).chunk(2, -1)
         sin = a_sin * b_cos + a_cos * b_sin
         cos = a_cos * b_cos - a_sin * b_sin
         return arrange(sin, cos, self.interleaved, self.width)
@@ -134,19 +136,21 @@ class AngleAddition(nn.Module):
         """Return the rows of positions 0..length-1: (1, length, width)."""
         check_width(width, self.width)
         check_length(length, self.limit)
-        blocks = torch.arange((length + self.radix - 1) // self.radix, device=self.low.device)
-        sin, cos = self.block_starts(blocks)
+        blocks = (length + (self.block - 1)) // self.block
+        sin, cos = self.block_starts(torch.arange(at_least_two(blocks), device=self.low.device))
         # With a block's (s, c) laid out as rows, (s c) low_cos + (c -s) low_sin is (sin(a + b), cos(a + b)).
         ahead = arrange(sin, cos, self.interleaved, self.width).unsqueeze(1)  # (blocks, 1, width)
         turned = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)
-        rows = ahead * self.low_cos + turned * self.low_sin  # (blocks, 256, width)
-        return leading(rows.flatten(0, 1), length)
+        rows = (ahead * self.low_cos + turned * self.low_sin).flatten(0, 1)  # (blocks * 64, width)
+        # ONNX Runtime's Split copies faster than its Slice, and refuses a length beyond the rows.
+        return rows.split([length, rows.shape[0] - length])[0].unsqueeze(0)
 
     def block_starts(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return sines and cosines of the positions 256 * index: (...) -> twice (..., pairs)."""
-        # Exported, this division goes through float32: exact below 2^24, and never below 256 from there on.
+        """Return sines and cosines of the positions 64 * index: (...) -> twice (..., pairs)."""
+        # Exported, this division goes through float32: exact below 2^24, and from there on never below 512, which the
+        # look-up refuses.
         high = torch.div(index, self.radix, rounding_mode="floor")
-        a_sin, a_cos = take(self.high, inside(high, self.radix)).chunk(2, -1)
+        a_sin, a_cos = take(self.high, high).chunk(2, -1)
         b_sin, b_cos = take(self.mid, index.remainder(self.radix)).chunk(2, -1)
         return a_sin * b_cos + a_cos * b_sin, a_cos * b_cos - a_sin * b_sin
 
@@ -156,6 +160,13 @@ class AngleAddition(nn.Module):
             return super().__call__(*args)
         except IndexError as error:
             raise explain(error, LIMIT) from None
+
+
+def at_least_two(blocks: int) -> int:
+    """Return the number of blocks, two at least: a tracer that meets a single one makes the graph hold for no more."""
+    if torch.jit.is_scripting():
+        return max(blocks, 2)
+    return torch.sym_max(blocks, 2)  # type: ignore[no-any-return]
 
 
 class Trig(nn.Module):

@@ -1,11 +1,12 @@
 """Rows of a table at given positions, refusing positions that the table does not hold. Scriptable and exportable."""
 
+import torch
 from torch import Tensor
 
 
 def take(table: Tensor, index: Tensor) -> Tensor:
     """Return `table[index]`: (rows, dim), (...) -> (..., dim), for an index already known to be in range."""
-    return table.index_select(0, index.flatten()).view(index.shape + table.shape[1:])
+    return torch.nn.functional.embedding(index, table)
 
 
 def inside(index: Tensor, limit: int) -> Tensor:

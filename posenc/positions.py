@@ -13,9 +13,9 @@ from posenc.scheme import Form, Port
 
 
 def finish(x: Tensor, rows: Tensor, add: bool, dtype: torch.dtype) -> Tensor:
-    """Add rows to x in the wider of the two dtypes, or return them; round to the output's dtype last."""
+    """Add rows to x, in what rows are in, and round to the dtype of x last; or return the rows, rounded to `dtype`."""
     if add:
-        return (x.to(rows.dtype) + rows).to(dtype)
+        return (x.to(rows.dtype) + rows).to(x.dtype)
     return rows.to(dtype)
 
 

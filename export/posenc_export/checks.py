@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from posenc.registry import Registry
 
-from posenc_export.formats import MAX_IR_VERSION, read_onnx
+from posenc_export.formats import MAX_IR_VERSION, quiet, read_onnx
 
 if TYPE_CHECKING:
     import onnx
@@ -132,29 +132,25 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
     return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name)
 
 
-@check("lost-input", looks="artifact", formats=("onnx",))
+@check("lost-input", looks="artifact", formats=("onnx", "torchscript"))
 def lost_input(context: Context) -> list[str]:
-    """Every input of the graph is used by a node of it."""
+    """Every input is used by the graph."""
+    used = _used_by_onnx(context) if context.path.suffix == ".onnx" else _used_by_script(context)
+    return [f"input {port.name!r} is not used" for port in context.manifest.inputs if port.name not in used]
+
+
+def _used_by_onnx(context: Context) -> set[str]:
     graph = read_onnx(context.path).graph
-    used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
-    return _unused([value.name for value in graph.input if value.name not in used])
+    return {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
 
 
-@check("lost-input-script", looks="artifact", formats=("torchscript",))
-def lost_input_script(context: Context) -> list[str]:
-    """Every input of the script is used by its code."""
+def _used_by_script(context: Context) -> set[str]:
     import torch
 
-    from posenc_export.formats import quiet
-
     with quiet():
-        inputs = list(torch.jit.load(str(context.path), map_location="cpu").inlined_graph.inputs())[1:]
-    ports = context.manifest.inputs
-    return _unused([port.name for port, value in zip(ports, inputs, strict=True) if not value.uses()])
-
-
-def _unused(names: list[str]) -> list[str]:
-    return [f"input {name!r} is not used" for name in names]
+        values = list(torch.jit.load(str(context.path), map_location="cpu").inlined_graph.inputs())[1:]
+    # A script keeps arguments that no port feeds, at their defaults: they come last.
+    return {port.name for port, value in zip(context.manifest.inputs, values, strict=False) if value.uses()}
 
 
 @check("purity", looks="source")

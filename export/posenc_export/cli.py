@@ -281,7 +281,7 @@ def plot(**given: Any) -> None:
         "--length", "lengths", multiple=True, type=click.IntRange(min=1), default=(512, 2048, 8192), help="Lengths to time."
     ),
     click.option("--batch", type=click.IntRange(min=1), default=1, help="Sequences in a call."),
-    click.option("--rounds", type=click.IntRange(min=1), default=9, help="Times each contender is loaded and timed."),
+    click.option("--rounds", type=click.IntRange(min=1), default=7, help="Times each contender is loaded and timed."),
     click.option("--runtime", "runtimes", multiple=True, type=click.Choice(list(RUNTIMES)), help="[default: all but onnx-reference]"),
     click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
 )

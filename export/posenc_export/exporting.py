@@ -166,6 +166,8 @@ def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> Recor
         raise BadInput(f"{told}; lower --max-len if it has no more positions") from error
     eager, rows, truth = {}, {}, {}
     for port, output in zip(encoding.outputs, outputs, strict=True):
+        if output.dtype.name in FLOATS and np.isnan(output).any():
+            raise BadInput(f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it")
         at = sampled(output.shape)
         eager[port.name] = sample(output, at)
         rows |= {} if at is None else {port.name: at}

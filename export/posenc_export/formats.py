@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import re
 import warnings
@@ -91,18 +93,16 @@ def _unmangled(content: bytes) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the exporters' own chatter from the user."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
+    """Keep the exporters' own chatter, warnings, logs and prints, from the user."""
+    silence = io.StringIO()
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
+            warnings.simplefilter("ignore")
             yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+    finally:
+        logging.disable(disabled)
 
 
 @format_("onnx", file="model.onnx", content=_whole_file)

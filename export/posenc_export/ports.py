@@ -69,8 +69,6 @@ def _axes(reader: _Reader) -> tuple[str | int, ...]:
         axis = number or reader.need(NAME, "an axis: a name for a dynamic one, a number for a fixed one")
         if number is not None and int(number) < 1:
             raise PortError(reader.text, reader.at - len(number), "a size of at least 1")
-        if axis in axes:
-            raise PortError(reader.text, reader.at - len(axis), "each axis once")
         axes.append(axis if number is None else int(number))
         if reader.take("]") is not None:
             return tuple(axes)

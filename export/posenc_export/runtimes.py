@@ -17,7 +17,7 @@ from typing import Any
 from posenc.registry import Registry
 from posenc.scheme import Port
 
-from posenc_export.arrays import Array, from_stored, to_numpy, to_stored, to_torch
+from posenc_export.arrays import Array, to_numpy, to_stored, to_torch
 from posenc_export.problems import first_line
 
 
@@ -196,26 +196,23 @@ def _ort(
     options.log_severity_level = 4  # a refusal is raised as an exception: the log line says it again
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(config))])
-    names = [port.name for port in outputs]
+    names = [value.name for value in session.get_outputs()]
+    bfloat16 = any(value.type == "tensor(bfloat16)" for value in (*session.get_inputs(), *session.get_outputs()))
     quiet = onnxruntime.RunOptions()
     quiet.log_severity_level = 4
 
     def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        if not bfloat16:
+            return dict(zip(names, session.run(None, dict(feeds), quiet), strict=True))
         values = {name: _ort_value(array) for name, array in feeds.items()}
         produced = session.run_with_ort_values(None, values, quiet)
-        told = [value.name for value in session.get_outputs()]
-        return {n: _ort_array(v, p) for n, v, p in zip(told, produced, _dtypes(told, outputs), strict=True)}
+        return {name: _ort_array(value) for name, value in zip(names, produced, strict=True)}
 
-    assert names is not None
     return Runner(call, inputs, tuple(session.get_providers()), _placement(session))
 
 
-def _dtypes(names: list[str], ports: tuple[Port, ...]) -> list[str]:
-    known = {port.name: port.dtype for port in ports}
-    return [known.get(name, "") for name in names]
-
-
 def _ort_value(array: Array) -> Any:
+    """Return an array as ONNX Runtime takes it; numpy alone cannot hand over bfloat16."""
     import onnxruntime
 
     if array.dtype.name == "bfloat16":
@@ -226,7 +223,7 @@ def _ort_value(array: Array) -> Any:
     return onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
 
-def _ort_array(value: Any, dtype: str) -> Array:
+def _ort_array(value: Any) -> Array:
     if value.data_type() != "tensor(bfloat16)":
         array: Array = value.numpy()
         return array
@@ -297,9 +294,6 @@ def load_onnx_reference(path: Path, inputs: tuple[Port, ...], outputs: tuple[Por
     session = ReferenceEvaluator(str(path))
 
     def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
-        produced = session.run(None, dict(feeds))
-        return {
-            name: from_stored(array, "") for name, array in zip(session.output_names, produced, strict=True)
-        }
+        return dict(zip(session.output_names, session.run(None, dict(feeds)), strict=True))
 
     return Runner(call, inputs, ("numpy",))

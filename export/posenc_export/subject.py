@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 OWN_FLOAT64 = "the module itself in float64 (it has no oracle)"
-ORACLE = "the formula in float64"
+ORACLE = "the scheme's float64 oracle"
 
 
 @dataclass(frozen=True)

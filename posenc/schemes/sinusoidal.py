@@ -51,8 +51,6 @@ def sinusoidal(
         parity=angles.angle_parity(method, form.angle_dtype, rounded),
         positions=form.positions,
         limit=limit,
-        # One block of angle addition is a special case to the tracer: trace with three.
-        trace={"seq": 2 * angles.RADIX + 9} if method == "exact" else {},
     )
 
 

@@ -1,0 +1,29 @@
+"""A whole small transformer: tokens and learned positions into `nn.TransformerEncoder`."""
+
+import math
+
+import posenc
+from torch import Tensor, nn
+
+
+class TextEncoder(nn.Module):
+    """Token embedding x sqrt(d_model), plus learned positions, into a stack of encoder layers (arXiv:1706.03762)."""
+
+    def __init__(
+        self, *, vocabulary: int = 10000, d_model: int = 512, max_seq_len: int = 512, heads: int = 8, layers: int = 6
+    ) -> None:
+        super().__init__()
+        if d_model % heads:
+            raise ValueError(f"d_model ({d_model}) must be divisible by heads ({heads})")
+        self.scale = math.sqrt(d_model)
+        self.tokens = nn.Embedding(vocabulary, d_model)
+        form = posenc.Form(max_len=max_seq_len)
+        self.positions = posenc.build("learned", form, d_model=d_model).module
+        layer = nn.TransformerEncoderLayer(d_model, heads, dim_feedforward=4 * d_model, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+
+    def forward(self, ids: Tensor, src_mask: Tensor | None = None) -> Tensor:
+        """Return encoded tokens: ids (batch, seq), mask (seq, seq) of floats added to scores -> (batch, seq, d_model)."""
+        x: Tensor = self.positions(self.tokens(ids) * self.scale)
+        out: Tensor = self.encoder(x, src_mask, is_causal=False)
+        return out
