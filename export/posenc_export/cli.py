@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 from posenc import __version__
@@ -179,14 +179,10 @@ def _form(given: dict[str, Any]) -> Any:
 
 
 def _export(form: Any, given: dict[str, Any], tell: Progress) -> Outcome:
-    from posenc_export.bundle import check_target
     from posenc_export.exporting import Order
     from posenc_export.exporting import export as run
     from posenc_export.subject import resolve
 
-    subject = resolve(given["scheme"], form, given["params"], given["inputs"], given["seed"])
-    target = given["output"] or Path(subject.folder)
-    check_target(target)
     order = Order(
         formats=tuple(dict.fromkeys(given["formats"])),
         opset=given["opset"],
@@ -194,7 +190,8 @@ def _export(form: Any, given: dict[str, Any], tell: Progress) -> Outcome:
         validate=not given["no_validate"],
         options=_options(given, tell),
     )
-    return run(subject, order, target)
+    subject = (given["scheme"], form, given["params"], given["inputs"], given["seed"])
+    return run(lambda: resolve(*subject), order, given["output"])
 
 
 def _options(given: dict[str, Any], tell: Progress) -> Options:
@@ -341,8 +338,3 @@ def _print_outcome(told: Console, outcome: Outcome, verbose: int) -> None:
                 click.echo(f"  {verdict.subject}  {trial.case}  {trial.output}  {trial.against}  {trial.max_abs:.3g}")
     if outcome.failed:
         click.echo(f"nothing was written to its place: what failed lies in {outcome.folder}", err=True)
-
-
-def stop() -> NoReturn:
-    """Exit as after Ctrl-C."""
-    sys.exit(130)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import platform
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +22,7 @@ from posenc_export.bundle import (
     Bundle,
     Manifest,
     TrialSpec,
+    check_target,
     install,
     sha256,
     staged,
@@ -67,16 +69,20 @@ class Outcome:
         return any(v.status == "fail" for v in self.verdicts)
 
 
-def export(subject: Subject, order: Order, target: Path) -> Outcome:
-    """Export a subject to a bundle at `target`, and validate it.
+def export(make: Callable[[], Subject], order: Order, target: Path | None = None) -> Outcome:
+    """Export the subject that `make` returns to a bundle at `target`, or at its default place, and validate it.
 
     A bundle that fails goes to TARGET-failed, so that it can be looked at and nobody takes it for a good one; one that
-    was at `target` stays. Raises ExportFailed where there is no graph to write.
+    was at `target` stays. Raises ExportFailed where there is no graph to write. (A subject handed over ready would be
+    kept alive by the caller: with its table, as large as everything that validation needs.)
     """
+    subject = make()
+    target = target or Path(subject.folder)
+    check_target(target)
     with staged(target) as scratch:
         manifest, sources = write(subject, order, scratch)
-        # The module, and its table, have done their part: from here on the bundle speaks for itself.
-        del subject
+        del subject  # from here on the bundle speaks for itself
+        gc.collect()
         bundle = Bundle.open(scratch)
         verdicts = validate(bundle, order.options, sources) if order.validate else []
         outcome = Outcome(target, manifest, tuple(verdicts))

@@ -30,6 +30,10 @@ EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
 
 
+FREEZE_BELOW = 2**26
+"""Bytes of constants above which a script is not frozen: PyTorch never frees those of a frozen one."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What a format is given beside the encoding: tensors to trace with, and lengths the graph must hold for."""
@@ -129,6 +133,8 @@ def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
         exported.model.ir_version = min(exported.model.ir_version, MAX_IR_VERSION)
         _clear_notes(exported.model)
         exported.save(path, external_data=_weights(exported.model) > EXTERNAL_DATA_ABOVE)
+        for value in exported.model.graph.initializers.values():
+            value.const_value = None  # caches of the exporter outlive it: a table must not
 
 
 def capture(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
@@ -237,9 +243,18 @@ def write_torchscript(encoding: Encoding, request: Request, path: Path) -> None:
             scripted = torch.jit.script(encoding.module.eval())
         except Exception as error:
             raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
-        frozen = torch.jit.freeze(scripted)
-        keeps = _same(frozen(*request.trace), scripted(*request.trace))
-        torch.jit.save(frozen if keeps else scripted, str(path))
+        torch.jit.save(_frozen(scripted, request.trace), str(path))
+
+
+def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
+    """Freeze a script where that keeps the bits, and where PyTorch's keeping its constants for good costs little."""
+    import torch
+
+    size = sum(t.nbytes for t in (*scripted.parameters(), *scripted.buffers()))
+    if size > FREEZE_BELOW:
+        return scripted
+    frozen = torch.jit.freeze(scripted)
+    return frozen if _same(frozen(*trace), scripted(*trace)) else scripted
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -80,6 +81,7 @@ def validate(bundle: Bundle, options: Options, sources: dict[str, Source] | None
         for runtime in chosen(artifact.format, options.runtimes):
             options.progress(f"running {artifact.file} on {runtime.name}")
             verdicts += on_runtime(bundle, context, runtime, options)
+            gc.collect()  # the reference evaluator keeps itself, and a copy of the table, in a cycle
     return verdicts
 
 
