@@ -109,9 +109,7 @@ class AngleAddition(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
 
-    def __init__(
-        self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype) -> None:
         super().__init__()
         self.width = width
         self.interleaved = interleaved
@@ -143,7 +141,8 @@ class AngleAddition(nn.Module):
         turned = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)
         rows = (ahead * self.low_cos + turned * self.low_sin).flatten(0, 1)  # (blocks * 64, width)
         # ONNX Runtime's Split copies faster than its Slice, and refuses a length beyond the rows.
-        return rows.split([length, rows.shape[0] - length])[0].unsqueeze(0)
+        kept: Tensor = rows.split([length, rows.shape[0] - length])[0]
+        return kept.unsqueeze(0)
 
     def block_starts(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return sines and cosines of the positions 64 * index: (...) -> twice (..., pairs)."""
@@ -164,9 +163,10 @@ class AngleAddition(nn.Module):
 
 def at_least_two(blocks: int) -> int:
     """Return the number of blocks, two at least: a tracer that meets a single one makes the graph hold for no more."""
-    if torch.jit.is_scripting():
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
         return max(blocks, 2)
-    return torch.sym_max(blocks, 2)  # type: ignore[no-any-return]
+    least: int = torch.sym_max(blocks, 2)
+    return least
 
 
 class Trig(nn.Module):
@@ -176,9 +176,7 @@ class Trig(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
 
-    def __init__(
-        self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype) -> None:
         super().__init__()
         self.width = width
         self.interleaved = interleaved

@@ -17,11 +17,17 @@ def inside(index: Tensor, limit: int) -> Tensor:
 def leading(table: Tensor, length: int) -> Tensor:
     """Return the first rows with a batch axis: (rows, dim) -> (1, length, dim).
 
-    A slice alone would stop short in silence; the change of rank stays in the graph as a Reshape, which refuses a
-    slice of another length on the CPU and on CUDA alike.
+    In a graph the slice stops short where the table does: an addition to x then refuses the other length, on the CPU
+    and on CUDA alike; rows that are returned need `exactly`.
     """
     check_length(length, table.shape[0])
     return table[:length].view(1, length, table.shape[1])
+
+
+def exactly(rows: Tensor, length: int) -> Tensor:
+    """Return rows, (1, length, dim), through an operator that refuses any other length in a graph: Split."""
+    kept: Tensor = rows.split([length, 0], 1)[0]
+    return kept
 
 
 def check_length(length: int, limit: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from posenc.lookup import exactly
 from posenc.scheme import Form, Port
 
 
@@ -32,7 +33,10 @@ class Implicit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x + rows: (batch, seq, dim) -> the same; or the rows alone: (1, seq, dim)."""
-        return finish(x, self.source.span(x.shape[1], x.shape[2]), self.add, self.dtype)  # type: ignore[operator]
+        rows: Tensor = self.source.span(x.shape[1], x.shape[2])  # type: ignore[operator]
+        if not self.add:
+            rows = exactly(rows, x.shape[1])
+        return finish(x, rows, self.add, self.dtype)
 
 
 class Offset(nn.Module):

@@ -181,8 +181,6 @@ def eps(dtype: str) -> float:
     return float(np.ldexp(1.0, -bits[dtype]))
 
 
-
-
 def rounding(form: Form, add: bool) -> Tolerance:
     """Return what the roundings after the rows may cost: the sum with x, and a cast to a narrower dtype."""
     if form.torch_dtype != form.angle_dtype:

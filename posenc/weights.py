@@ -52,7 +52,7 @@ def _as_matrix(table: Any, path: str) -> Tensor:
         raise ValueError(f"weights must be floats of shape (rows, columns), got {table.dtype} {tuple(table.shape)}")
     if not bool(torch.isfinite(table).all()):
         raise ValueError(f"weights: {path} holds numbers that are not finite")
-    return table.detach()
+    return Tensor.detach(table)
 
 
 def _npy(path: Path) -> Tensor:

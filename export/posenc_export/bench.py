@@ -1,4 +1,4 @@
-"""How long a graph takes: beside a copy of the bytes it writes, and the plain export of a Sin/Cos module, in one run."""
+"""How long a graph takes, beside a copy of what it writes and the plain export of a Sin/Cos module, in one run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from posenc.scheme import Form
 
+from posenc.scheme import Form
 from posenc_export.arrays import Array
 from posenc_export.bundle import Bundle, Manifest
 from posenc_export.cases import Case, feeds_for

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from posenc.scheme import Port, Tolerance
 
+from posenc.scheme import Port, Tolerance
 from posenc_export.arrays import FLOATS, Array, from_stored, numpy_dtype, to_stored
 from posenc_export.cases import Case, Recorded, spread
 from posenc_export.problems import BadInput
@@ -23,6 +23,7 @@ from posenc_export.problems import BadInput
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
 GOLDEN = "golden.npz"
+NO_TOLERANCE = Tolerance()
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class TrialSpec:
     """A case as the manifest keeps it: with what its outputs may be off by."""
 
     case: Case
-    parity: Tolerance = Tolerance()
-    error: Tolerance = Tolerance()
+    parity: Tolerance = NO_TOLERANCE
+    error: Tolerance = NO_TOLERANCE
 
 
 @dataclass(frozen=True)

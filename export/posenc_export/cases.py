@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from posenc.scheme import Encoding, Port
 
+from posenc.scheme import Encoding, Port
 from posenc_export.arrays import FLOATS, Array, numpy_dtype
 
 LARGE = 2**17
 """Above this many elements an array is kept on some rows only; the others of an input are zeros."""
-FEWEST_ROWS = 64
+FEWEST_ROWS, RUNS = 64, 8
+"""Rows are kept in runs from the first row to the last: spread singly, each would bring a page of zeros into memory."""
 BATCHES = (1, 3)
 WIDTHS = (6, 7, 16, 33)
 SPECIAL = ("batch", "dim")
@@ -134,10 +135,9 @@ def sampled(shape: tuple[int, ...]) -> Array | None:
     if elements <= LARGE:
         return None
     length = max(shape)
-    rows = max(FEWEST_ROWS, LARGE // (elements // length))
-    edges = [0, 1, 254, 255, 256, 257, length - 2, length - 1]
-    evenly = np.linspace(0, length - 1, min(rows, length)).astype(np.int64)
-    return np.unique(np.concatenate([evenly, [e for e in edges if 0 <= e < length]]))
+    run = min(max(FEWEST_ROWS, LARGE // (elements // length)) // RUNS, length // RUNS)
+    starts = np.linspace(0, length - run, RUNS).astype(np.int64)
+    return np.unique(starts[:, None] + np.arange(run))
 
 
 def sample(array: Array, at: Array | None) -> Array:

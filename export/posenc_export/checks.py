@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc.registry import Registry
-
 from posenc_export.formats import MAX_IR_VERSION, quiet, read_onnx
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ Looks = Literal["source", "artifact", "runner"]
 
 @dataclass(frozen=True)
 class Source:
-    """What an export saw of the module: whether two exports in a row, and two around calls, agree; what calls changed."""
+    """What an export saw of a module: whether exports in a row, and around calls, agree; what calls changed."""
 
     same_twice: bool
     same_after_calls: bool
@@ -192,7 +191,9 @@ def placement(context: Context) -> list[str]:
     if not runner.nodes:
         return ["ONNX Runtime does not tell where nodes run: it must be 1.23 or newer"]
     small = small_values(context.path)
-    stray = [f"{op} {name}" for where, name, op in runner.nodes if where != "CUDAExecutionProvider" and name not in small]
+    stray = [
+        f"{op} {name}" for where, name, op in runner.nodes if where != "CUDAExecutionProvider" and name not in small
+    ]
     return [f"on the CPU: {', '.join(stray)}"] if stray else []
 
 
@@ -215,7 +216,7 @@ def _is_small(kind: Any) -> bool:
     return kind.elem_type not in floats or (kind.HasField("shape") and len(kind.shape.dim) < 2)
 
 
-# ---- what "purity" compares --------------------------------------------------------------------------------------------
+# ---- what "purity" compares ------------------------------------------------------------------------------------------
 
 
 def fingerprint(module: nn.Module) -> dict[str, Any]:

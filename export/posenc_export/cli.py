@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from posenc import __version__
 
+from posenc import __version__
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS
 from posenc_export.problems import Problem, Unavailable
 from posenc_export.runtimes import RUNTIMES
@@ -28,10 +30,12 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 def main_guard(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell an unexpected error in one line, unless -v -v asks for the traceback."""
+    """Tell an unexpected error in one line, unless -v -v asks for the traceback; clean up when told to stop."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:
             return command(*args, **kwargs)
         except (click.ClickException, click.Abort, click.exceptions.Exit, KeyboardInterrupt):
@@ -55,7 +59,9 @@ def options(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
 
 
 FORM = options(
-    click.option("--dynamic/--baked", default=None, help="Rows computed in the graph, or a stored table.  [default: baked]"),
+    click.option(
+        "--dynamic/--baked", default=None, help="Rows computed in the graph, or a stored table.  [default: baked]"
+    ),
     click.option(
         "--max-len",
         type=click.IntRange(min=1),
@@ -75,7 +81,9 @@ FORM = options(
         default=None,
         help="0..seq-1; the same from an input `start`; or an input `positions`.  [default: the scheme's]",
     ),
-    click.option("-p", "--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter; see `posenc schemes`."),
+    click.option(
+        "-p", "--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter; see `posenc schemes`."
+    ),
     click.option(
         "-i",
         "--input",
@@ -84,11 +92,17 @@ FORM = options(
         metavar="PORT",
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'.",
     ),
-    click.option("--dtype", type=click.Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."),
+    click.option(
+        "--dtype", type=click.Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."
+    ),
 )
 CHECKED = options(
     click.option(
-        "--runtime", "runtimes", multiple=True, type=click.Choice(list(RUNTIMES)), help="Run only on this.  [default: all]"
+        "--runtime",
+        "runtimes",
+        multiple=True,
+        type=click.Choice(list(RUNTIMES)),
+        help="Run only on this.  [default: all]",
     ),
     click.option(
         "--require", multiple=True, type=click.Choice(list(RUNTIMES)), help="Fail (status 3) if this cannot run here."
@@ -123,7 +137,11 @@ def main() -> None:
         help="What to write.",
     ),
     click.option(
-        "--opset", type=click.IntRange(OPSETS.start, OPSETS.stop - 1), default=DEFAULT_OPSET, metavar="N", help="Of ONNX."
+        "--opset",
+        type=click.IntRange(OPSETS.start, OPSETS.stop - 1),
+        default=DEFAULT_OPSET,
+        metavar="N",
+        help="Of ONNX.",
     ),
 )
 @CHECKED
@@ -169,12 +187,12 @@ def _form(given: dict[str, Any]) -> Any:
         wrong += ["--dtype"] if given["dtype"] != "fp32" else []
         if wrong:
             raise click.UsageError(
-                f"{wrong[0]} chooses the form of a scheme; {given['scheme']} decides that itself: give it as -p, or in -i"
+                f"{wrong[0]} is for schemes; {given['scheme']} decides that itself: give it as -p, or in -i"
             )
     elif given["method"] and not dynamic:
         raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
     mode: Any = "dynamic" if dynamic or own else "baked"
-    method = given["method"] or "exact"
+    method: Any = given["method"] or "exact"
     return Form(mode, method, given["positions"], given["max_len"], given["dtype"])
 
 
@@ -257,7 +275,9 @@ def schemes(as_json: bool) -> None:
 
 @main.command(context_settings=SETTINGS)
 @click.argument("scheme", default="sinusoidal")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf."
+)
 @click.option("--kind", type=click.Choice(["heatmap", "clock", "error"]), default="heatmap", help="What to draw.")
 @click.option("--max-len", type=click.IntRange(min=1), default=None, metavar="N", help="Positions to draw.")
 @click.option("-p", "--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter; see `posenc schemes`.")
@@ -275,11 +295,22 @@ def plot(**given: Any) -> None:
 @FORM
 @options(
     click.option(
-        "--length", "lengths", multiple=True, type=click.IntRange(min=1), default=(512, 2048, 8192), help="Lengths to time."
+        "--length",
+        "lengths",
+        multiple=True,
+        type=click.IntRange(min=1),
+        default=(512, 2048, 8192),
+        help="Lengths to time.",
     ),
     click.option("--batch", type=click.IntRange(min=1), default=1, help="Sequences in a call."),
     click.option("--rounds", type=click.IntRange(min=1), default=7, help="Times each contender is loaded and timed."),
-    click.option("--runtime", "runtimes", multiple=True, type=click.Choice(list(RUNTIMES)), help="[default: all but onnx-reference]"),
+    click.option(
+        "--runtime",
+        "runtimes",
+        multiple=True,
+        type=click.Choice(list(RUNTIMES)),
+        help="[default: all but onnx-reference]",
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
 )
 @main_guard
@@ -288,7 +319,12 @@ def bench(**given: Any) -> None:
     from posenc_export.bench import print_table, run
 
     with progress({"quiet": False, **given}) as tell:
-        results = run(given["scheme_or_bundle"], None if Path(given["scheme_or_bundle"]).is_dir() else _bench_form(given), given, tell)
+        results = run(
+            given["scheme_or_bundle"],
+            None if Path(given["scheme_or_bundle"]).is_dir() else _bench_form(given),
+            given,
+            tell,
+        )
     if given["as_json"]:
         click.echo(json.dumps(results, indent=1))
     else:
@@ -305,7 +341,7 @@ def console(given: dict[str, Any]) -> Console:
     from rich.console import Console
 
     made = Console(highlight=False, soft_wrap=False)
-    return made if made.is_terminal else Console(highlight=False, width=160)
+    return made if made.is_terminal else Console(highlight=False, width=120)
 
 
 @contextmanager

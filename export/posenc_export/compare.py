@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from posenc.scheme import Tolerance
 
+from posenc.scheme import Tolerance
 from posenc_export.arrays import Array
 
 MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
@@ -111,6 +111,9 @@ def _off(difference: Difference, expected: str) -> str:
 def compare_names(actual: set[str], expected: set[str]) -> Judgement:
     """Fail on a missing or an extra output."""
     missing, extra = sorted(expected - actual), sorted(actual - expected)
-    parts = [f"missing output {', '.join(missing)}" if missing else "", f"extra output {', '.join(extra)}" if extra else ""]
+    parts = [
+        f"missing output {', '.join(missing)}" if missing else "",
+        f"extra output {', '.join(extra)}" if extra else "",
+    ]
     reason = "; ".join(p for p in parts if p)
     return Judgement(not reason, reason)

@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
-from posenc.scheme import SCHEMES, Encoding, Tolerance, eps
 
+from posenc.scheme import SCHEMES, Encoding, Tolerance, eps
 from posenc_export.arrays import FLOATS, Array, to_torch
 from posenc_export.bundle import (
     MANIFEST,
@@ -40,7 +40,7 @@ from posenc_export.validate import Options, Verdict, validate
 
 SCRATCH = "first"
 OWN_ERRORS, OWN_EPS = 4, 16
-"""A user's graph may differ from its eager module by four times what that is off from float64, and 16 eps of the peak."""
+"""A user's graph may differ from its eager module by 4 times what that is off from float64, and 16 eps of the peak."""
 PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
 
 
@@ -170,17 +170,22 @@ def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> Recor
     except Exception as error:
         told = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
         raise BadInput(f"{told}; lower --max-len if it has no more positions") from error
-    eager, rows, truth = {}, {}, {}
+    eager: dict[str, Array] = {}
+    rows: dict[str, Array] = {}
     for port, output in zip(encoding.outputs, outputs, strict=True):
         if output.dtype.name in FLOATS and np.isnan(output).any():
-            raise BadInput(f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it")
+            raise BadInput(
+                f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it"
+            )
         at = sampled(output.shape)
         eager[port.name] = sample(output, at)
         rows |= {} if at is None else {port.name: at}
     del outputs
     try:
         at = rows.get(encoding.outputs[0].name)
-        truth = {k: np.asarray(v, np.float64) for k, v in encoding.truth(feeds, at).items() if eager[k].dtype.kind != "b"}
+        truth = {
+            k: np.asarray(v, np.float64) for k, v in encoding.truth(feeds, at).items() if eager[k].dtype.kind != "b"
+        }
     except TypeError:
         truth = {}
     rows |= {k: at for k, v in feeds.items() if (at := _sparse(v)) is not None}

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.registry import Registry
-
 from posenc_export.problems import ExportFailed, first_line
 
 if TYPE_CHECKING:
     import onnx
     import torch
+
     from posenc.scheme import Encoding
 
 OPSETS = range(18, 24)
@@ -145,9 +145,7 @@ def capture(encoding: Encoding, request: Request) -> torch.export.ExportedProgra
     shapes = tuple(dict.fromkeys(port.dynamic, dynamic) for port in encoding.inputs)
     with quiet():
         try:
-            program = torch.export.export(
-                encoding.module, request.trace, dynamic_shapes=shapes or None, strict=False
-            )
+            program = torch.export.export(encoding.module, request.trace, dynamic_shapes=shapes or None, strict=False)
         except Exception as error:
             raise ExportFailed(f"torch.export refused the module: {explain_capture(error)}") from error
     _check_ranges(program, encoding, request.longest)
@@ -159,7 +157,8 @@ def explain_capture(error: Exception) -> str:
     text = str(error)
     found = re.search(r"(You marked .*? as dynamic but .*?)(?:\.|\n)", text)
     specialised = re.search(r"- (.*?specialized.*?)\n", text)
-    return (found or specialised).group(1) if found or specialised else first_line(error)  # type: ignore[union-attr]
+    told = found or specialised
+    return told.group(1) if told else first_line(error)
 
 
 def _check_ranges(program: torch.export.ExportedProgram, encoding: Encoding, longest: int) -> None:
@@ -168,7 +167,7 @@ def _check_ranges(program: torch.export.ExportedProgram, encoding: Encoding, lon
     metas = metas[len(metas) - len(encoding.inputs) :]
     for port, value in zip(encoding.inputs, metas, strict=True):
         for index, axis in port.dynamic.items():
-            size = value.shape[index]  # type: ignore[union-attr]
+            size = value.shape[index]
             if isinstance(size, int):
                 raise ExportFailed(f"torch.export made axis {axis!r} of {port.name} static, at {size}")
             bounds = program.range_constraints.get(size.node.expr)

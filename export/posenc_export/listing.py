@@ -6,7 +6,6 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from posenc.scheme import SCHEMES, Scheme
-
 from posenc_export.parameters import REQUIRED, Parameter, parameters_of
 
 if TYPE_CHECKING:

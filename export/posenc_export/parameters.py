@@ -29,7 +29,7 @@ class Parameter:
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     """Return the parameters that can be given by name, but for a leading Form."""
     signature = inspect.signature(function)
-    target = function.__init__ if inspect.isclass(function) else function  # type: ignore[misc]
+    target = function.__init__ if inspect.isclass(function) else function
     try:
         hints = get_type_hints(target)
     except Exception:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from posenc.scheme import SCHEMES, Encoding, Form, build
 
+from posenc.scheme import SCHEMES, Encoding, Form, build
 from posenc_export.arrays import Array, numpy_dtype
 from posenc_export.parameters import parameters_of, parse_parameters
 from posenc_export.problems import BadInput, bad_input
@@ -17,7 +17,11 @@ from posenc_export.subject import run_eager
 FILES = (".png", ".svg", ".pdf")
 POSITIONS = {"heatmap": 128, "clock": 16, "error": 2**17}
 HANDS = 6
-METHODS = (("baked", "exact", "table"), ("dynamic", "exact", "angle addition"), ("dynamic", "trig", "float32 Sin and Cos"))
+METHODS = (
+    ("baked", "exact", "table"),
+    ("dynamic", "exact", "angle addition"),
+    ("dynamic", "trig", "float32 Sin and Cos"),
+)
 POINTS = 4000
 
 
@@ -108,4 +112,8 @@ def error(figure: Any, scheme: str, max_len: int, values: dict[str, Any]) -> Non
     axes.legend()
 
 
-PICTURES: dict[str, Callable[[Any, str, int, dict[str, Any]], None]] = {"heatmap": heatmap, "clock": clock, "error": error}
+PICTURES: dict[str, Callable[[Any, str, int, dict[str, Any]], None]] = {
+    "heatmap": heatmap,
+    "clock": clock,
+    "error": error,
+}

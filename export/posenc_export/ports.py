@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from posenc.scheme import Port
-
 from posenc_export.arrays import DTYPES
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
@@ -31,7 +30,9 @@ class _Reader:
 
     def take(self, pattern: re.Pattern[str] | str) -> str | None:
         self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
-        found = re.compile(re.escape(pattern) if isinstance(pattern, str) else pattern.pattern).match(self.text, self.at)
+        found = re.compile(re.escape(pattern) if isinstance(pattern, str) else pattern.pattern).match(
+            self.text, self.at
+        )
         if found is None:
             return None
         self.at = found.end()

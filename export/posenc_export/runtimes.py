@@ -16,7 +16,6 @@ from typing import Any
 
 from posenc.registry import Registry
 from posenc.scheme import Port
-
 from posenc_export.arrays import Array, to_numpy, to_stored, to_torch
 from posenc_export.problems import first_line
 
@@ -51,7 +50,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Runtime:
-    """A way to run one format on one device."""
+    """A way to run one format on one device; `lenient` says why it may answer where others refuse."""
 
     name: str
     format: str
@@ -59,6 +58,7 @@ class Runtime:
     load: Callable[[Path, tuple[Port, ...], tuple[Port, ...]], Runner]
     summary: str
     check: Callable[[], None] = field(default=lambda: None)
+    lenient: str = ""
 
     def open(self, path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
         """Load a file; raise Missing where the runtime is not available, RunFailed where the file cannot be loaded."""
@@ -77,13 +77,13 @@ Loader = Callable[[Path, tuple[Port, ...], tuple[Port, ...]], Runner]
 
 
 def runtime(
-    name: str, *, format_: str, device: str, check: Callable[[], None] = lambda: None
+    name: str, *, format_: str, device: str, check: Callable[[], None] = lambda: None, lenient: str = ""
 ) -> Callable[[Loader], Loader]:
     """Register the decorated loader as a runtime; `check` raises Missing where it cannot run here."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
-        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check))
+        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, lenient))
         return load
 
     return register
@@ -283,10 +283,15 @@ def _torchscript(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
     return Runner(call, inputs, (device,))
 
 
-# ---- the numpy evaluator of the onnx package ---------------------------------------------------------------------------
+# ---- the numpy evaluator of the onnx package -------------------------------------------------------------------------
 
 
-@runtime("onnx-reference", format_="onnx", device="cpu")
+@runtime(
+    "onnx-reference",
+    format_="onnx",
+    device="cpu",
+    lenient="NumPy cuts a slice short without an error",
+)
 def load_onnx_reference(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
     """The onnx package's own evaluator in NumPy: slow, and shares no code with ONNX Runtime."""
     from onnx.reference import ReferenceEvaluator

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from posenc.scheme import SCHEMES, Encoding, Feeds, Form, Port, Tolerance, build
 
+from posenc.scheme import SCHEMES, Encoding, Feeds, Form, Port, Tolerance, build
 from posenc_export.arrays import FLOATS, Array, numpy_dtype, to_numpy, to_torch
 from posenc_export.cases import Case, axes_of, feeds_for, trace_sizes
 from posenc_export.parameters import REQUIRED, parameters_of, parse_parameters
@@ -88,7 +88,9 @@ def _import_factory(name: str) -> Any:
             raise BadInput(f"{name}: no module {module_name!r} in the current folder or installed") from error
         raise BadInput(f"{name}: importing {module_name} failed: {first_line(error)}") from error
     except Exception as error:
-        raise BadInput(f"{name}: importing {module_name} failed: {type(error).__name__}: {first_line(error)}") from error
+        raise BadInput(
+            f"{name}: importing {module_name} failed: {type(error).__name__}: {first_line(error)}"
+        ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise BadInput(f"{name}: {module_name} has no {attribute!r}")
@@ -120,7 +122,8 @@ def own_encoding(module: nn.Module, ports: tuple[Port, ...], form: Form, seed: i
     draft = Encoding(module, ports, (), lambda *_: {}, lambda _: Tolerance(), Tolerance())
     sizes = trace_sizes(draft, set(), form.max_len)
     other = {axis: (n + 2 if n + 2 <= form.max_len or axis in ("batch", "dim") else n - 1) for axis, n in sizes.items()}
-    first, second = (_run(module, ports, Case("probe", s), seed) for s in (sizes, other))
+    probe = copy.deepcopy(module)  # the module itself must reach its first export uncalled
+    first, second = (_run(probe, ports, Case("probe", s), seed) for s in (sizes, other))
     if [(a.ndim, a.dtype) for a in first] != [(a.ndim, a.dtype) for a in second]:
         raise BadInput("the module returns other outputs at another length: expected the same number, ranks and dtypes")
     axes = {sizes[a]: a for a in axes_of(ports)}

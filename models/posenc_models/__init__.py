@@ -1,1 +1,1 @@
-"""Small networks that embed a positional encoding, for tests and examples: `posenc-export posenc_models.embedding:...`."""
+"""Small networks that embed a positional encoding: `posenc-export posenc_models.embedding:sinusoidal -i ...`."""

@@ -6,9 +6,10 @@ trains is what exports.
 
 from typing import Literal
 
-import posenc
 import torch
 from torch import Tensor, nn
+
+import posenc
 
 BYTES = 256
 

@@ -2,8 +2,9 @@
 
 import math
 
-import posenc
 from torch import Tensor, nn
+
+import posenc
 
 
 class TextEncoder(nn.Module):
@@ -23,7 +24,7 @@ class TextEncoder(nn.Module):
         self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
     def forward(self, ids: Tensor, src_mask: Tensor | None = None) -> Tensor:
-        """Return encoded tokens: ids (batch, seq), mask (seq, seq) of floats added to scores -> (batch, seq, d_model)."""
+        """Return encoded tokens: ids (batch, seq), mask (seq, seq) of 0 and -inf -> (batch, seq, d_model)."""
         x: Tensor = self.positions(self.tokens(ids) * self.scale)
         out: Tensor = self.encoder(x, src_mask, is_causal=False)
         return out

@@ -71,13 +71,12 @@ def learned(
     source = LearnedTable(table[: form.max_len].contiguous())
     module, inputs, outputs = additive(source, form, output, width, form.max_len)
     rounded = rounding(form, output == "add")
-    error = rounded if rounded != Tolerance() else Tolerance(bits=True)
     return Encoding(
         module=module,
         inputs=inputs,
         outputs=outputs,
         truth=partial(truth, source.weight, output=output),
-        error=lambda _: error,
+        error=lambda _: rounded,
         parity=Tolerance(bits=True),
         positions=form.positions,
         limit=form.max_len,
@@ -99,9 +98,7 @@ def _table(form: Form, d_model: int | None, weights: str | None, key: str | None
     return table
 
 
-def truth(
-    weight: Tensor, feeds: Feeds, at: NDArray[np.int64] | None = None, *, output: str
-) -> dict[str, NDArray[Any]]:
+def truth(weight: Tensor, feeds: Feeds, at: NDArray[np.int64] | None = None, *, output: str) -> dict[str, NDArray[Any]]:
     """Return the output in float64, rows looked up and added to x, at every position of seq or at the indices `at`."""
     picked = slice(None) if at is None else at
     table = weight.detach().cpu().numpy()

@@ -1,6 +1,6 @@
 """The sinusoidal encoding of "Attention Is All You Need" (arXiv:1706.03762, section 3.5).
 
-    PE(p, 2i) = sin(p / base^(2i / d_model))        PE(p, 2i + 1) = cos(p / base^(2i / d_model))
+PE(p, 2i) = sin(p / base^(2i / d_model))        PE(p, 2i + 1) = cos(p / base^(2i / d_model))
 """
 
 from functools import partial

@@ -1,0 +1,81 @@
+"""Plots are pictures of the right kind, benchmarks have every row; no test here asserts a time."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Cli
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "clock", "error"])
+def test_a_plot_of_every_kind(cli: Cli, kind: str) -> None:
+    args = ["-p", "d_model=32", "--max-len", "16"] if kind != "error" else ["-p", "d_model=32", "--max-len", "3000"]
+    result = cli("plot", "sinusoidal", "--kind", kind, "-o", "picture.png", *args)
+    assert result.exit_code == 0, result.output
+    assert Path("picture.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plot import heatmap
+
+    figure = Figure()
+    heatmap(figure, "sinusoidal", 128, {"d_model": 512})
+    table, bar = figure.axes
+    assert (table.get_xlabel(), table.get_ylabel(), bar.get_ylabel()) == ("dimension", "position", "value")
+    assert table.images[0].get_array().shape == (128, 512)
+    assert table.get_title()
+
+
+def test_the_error_plot_compares_three_lowerings_on_log_scales() -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plot import error
+
+    figure = Figure()
+    error(figure, "sinusoidal", 5000, {"d_model": 32})
+    (axes,) = figure.axes
+    table, addition, trig = (line.get_ydata().max() for line in axes.lines)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert table <= 3e-8 < addition <= 3e-7 < trig
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["sinusoidal", "-o", "p.gif"], "the picture must be one of .png, .svg, .pdf"),
+        (["sinusoidal", "-o", "no/p.png"], "no such folder: no"),
+        (["learned", "-o", "p.png", "--kind", "clock"], "learned has none"),
+        (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),
+        (["sinusodial", "-o", "p.png"], "did you mean 'sinusoidal'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(cli: Cli, args: list[str], text: str) -> None:
+    result = cli("plot", *args)
+    assert (result.exit_code, text in result.output) == (2, True), result.output
+
+
+def test_bench_has_a_row_for_everything(cli: Cli) -> None:
+    args = ["--dynamic", "--length", "32", "--rounds", "1", "-p", "d_model=16", "--json"]
+    result = cli("bench", *args)
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)["lengths"]
+    names = {"ort-cpu", "torchscript-cpu", "plain Sin/Cos, ort-cpu", "copy of the same bytes"}
+    assert names <= set(row["milliseconds"])
+    assert all(ms > 0 for ms in row["milliseconds"].values())
+    assert "ort-cpu" in row["faster_than_plain"]
+
+
+def test_bench_of_a_bundle(cli: Cli, small_bundle: Path) -> None:
+    result = cli("bench", str(small_bundle), "--length", "32", "--rounds", "1", "--runtime", "ort-cpu")
+    assert result.exit_code == 0, result.output
+    assert "copy of the same bytes" in result.output
+
+
+def test_bench_beyond_a_table_is_one_line(cli: Cli) -> None:
+    bundle = ["export", "-p", "d_model=8", "--max-len", "40", "-q", "-o", "baked"]
+    assert cli(*bundle).exit_code == 0
+    result = cli("bench", "baked", "--length", "41", "--rounds", "1")
+    assert (result.exit_code, "length 41 is beyond the 40 rows" in result.output) == (2, True), result.output
