@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -101,7 +101,6 @@ class Encoding:
     error: the largest position met -> how far an output may be from the truth.
     parity: how far a graph on the CPU may be from the eager module.
     limit: positions from here on must be refused; None where there is no such end.
-    trace: sizes of dynamic axes to trace with, where the module needs certain ones.
     """
 
     module: nn.Module
@@ -112,14 +111,13 @@ class Encoding:
     parity: Tolerance
     positions: Positions | None = None
     limit: int | None = None
-    trace: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Scheme:
     """A registered encoding: `build(form, **parameters)`, where it comes from, and what cannot work.
 
-    unsupported: a mode, method, positions, format, runtime or dtype -> the reason; "dtype@runtime" for a pair.
+    unsupported: a mode, method, positions, dtype or format -> the reason.
     """
 
     name: str
@@ -164,7 +162,8 @@ def build(name: str, form: Form | None = None, **parameters: Any) -> Encoding:
     """
     found = SCHEMES[name]
     form = form or Form()
-    asked = [form.mode, form.positions or found.positions, *([form.method] if form.mode == "dynamic" else [])]
+    asked: list[str] = [form.mode, form.positions or found.positions, form.dtype]
+    asked += [form.method] if form.mode == "dynamic" else []
     for choice in asked:
         if choice in found.unsupported:
             raise ValueError(f"{name} has no {choice} form: {found.unsupported[choice]}")

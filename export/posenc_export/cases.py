@@ -53,8 +53,7 @@ def trace_sizes(encoding: Encoding, taken: set[int], longest: int) -> dict[str, 
     taken = taken | {a for port in encoding.inputs for a in port.axes if isinstance(a, int)}
     sizes: dict[str, int] = {}
     for axis in axes_of(encoding.inputs):
-        start = {"batch": 3, "dim": 10}.get(axis, 11)
-        wish = encoding.trace.get(axis, start)
+        wish = {"batch": 3, "dim": 10}.get(axis, 11)
         free = [n for n in [*range(wish, wish + 64), *range(2, wish)] if n not in taken and n not in sizes.values()]
         fits = [n for n in free if n <= longest] if axis not in SPECIAL else free
         sizes[axis] = fits[0] if fits else min(wish, max(longest, 1))
