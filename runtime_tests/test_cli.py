@@ -27,7 +27,7 @@ SMALL = ["-p", "d_model=8", "--max-len", "40"]
         (["-p", "base=nan"], 2, "base must be a finite number above 1, got nan"),
         (["-p", "d_model=auto"], 2, "it takes --dynamic --method trig"),
         (["--max-len", "0"], 2, "0 is not in the range x>=1"),
-        (["--max-len", "1"], 2, "leaves no length to vary"),
+        (["--max-len", "2"], 2, "max_len 2 leaves no length to vary: give --max-len 3 or more"),
         (["--opset", "5"], 2, "5 is not in the range 18<=x<=23"),
         (["--dtype", "fp8"], 2, "'fp8' is not one of 'fp32', 'fp16', 'bf16', 'fp64'"),
         (["--format", "tflite"], 2, "'tflite' is not one of"),

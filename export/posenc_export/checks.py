@@ -85,7 +85,7 @@ def static_axis(context: Context) -> list[str]:
                 if told != axis:
                     found.append(f"axis {axis!r} of {port.name} is {told} in the graph")
     traced = {n for axis, n in context.manifest.trace.items() if axis not in ("batch", "dim")}
-    lengths = traced - {context.manifest.max_len}  # a table of two rows can only be traced at two
+    lengths = traced - {context.manifest.max_len}  # a table of three rows may be traced at three
     for tensor in graph.initializer:
         if lengths & set(tensor.dims):
             found.append(f"constant {tensor.name} has the traced length: shape {list(tensor.dims)}")

@@ -39,6 +39,8 @@ from posenc_export.subject import Subject, run_eager
 from posenc_export.validate import Options, Verdict, validate
 
 SCRATCH = "first"
+SHORTEST = 3
+"""The least max_len that leaves torch.export, which takes a length to be at least 2, something to vary."""
 OWN_ERRORS, OWN_EPS = 4, 16
 """A user's graph may differ from its eager module by 4 times what that is off from float64, and 16 eps of the peak."""
 PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
@@ -100,8 +102,8 @@ def write(subject: Subject, order: Order, folder: Path) -> tuple[Manifest, dict[
     longest = min(subject.form.max_len, encoding.limit or subject.form.max_len)
     reach = (encoding.limit or max(longest, 64)) if subject.declared else longest
     trace = trace_sizes(encoding, dims_of(encoding), reach)
-    if min(trace.values(), default=2) < 2:
-        raise BadInput(f"max_len {longest} leaves no length to vary: give --max-len 2 or more")
+    if trace and reach < SHORTEST:
+        raise BadInput(f"max_len {longest} leaves no length to vary: give --max-len {SHORTEST} or more")
     tracing = feeds_for(encoding.inputs, Case("trace", trace), order.seed)
     request = Request(tuple(to_torch(tracing[p.name]) for p in encoding.inputs), longest, order.opset)
 

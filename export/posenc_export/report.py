@@ -60,19 +60,23 @@ def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
 
 
 def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdict]) -> None:
-    """Print the table and the headline."""
+    """Print the table, what failed in lines of its own, and the headline."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, overflow="fold", no_wrap=column in COLUMNS[:1])
+    failures = [v for v in verdicts if v.status == "fail"]
     for verdict in folded(verdicts):
-        texts = [Text(cell) for cell in cells(verdict)]
+        told = replace(verdict, detail="see below") if verdict.status == "fail" else verdict
+        texts = [Text(cell) for cell in cells(told)]
         texts[2].stylize(MARKS[verdict.status][1])
         table.add_row(*texts)
     if verdicts:
         console.print(table)
+    for verdict in failures:
+        console.print(Text(f"{verdict.subject} {verdict.check}: {verdict.detail}"), soft_wrap=True)
     console.print(Text(headline(manifest, verdicts)))
 
 
