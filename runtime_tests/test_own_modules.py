@@ -112,6 +112,12 @@ def test_the_caret_is_under_the_place(text: str, caret: int, expected: str) -> N
     assert pointer == "  " + " " * caret + "^"
 
 
+def test_the_command_line_shows_the_caret(cli: Cli) -> None:
+    result = cli("export", "broken:Good", "-i", "x: float32[batch seq]")
+    assert result.exit_code == 2
+    assert result.output.splitlines()[-2:] == ["  x: float32[batch seq]", "  " + " " * 17 + "^"]
+
+
 def test_ports_read_as_they_are_written() -> None:
     for text in ("x: float32[batch, seq, 512]", "start: int64[1]", "s: float64[]"):
         assert str(parse_port(text)) == text

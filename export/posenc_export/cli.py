@@ -16,7 +16,7 @@ import click
 
 from posenc import __version__
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS
-from posenc_export.problems import Problem, Unavailable
+from posenc_export.problems import Problem, Unavailable, first_line
 from posenc_export.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main_guard(command: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if kwargs.get("verbose", 0) >= 2:
                 raise
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            told = f"{type(error).__name__}: {first_line(error)}"
             raise Problem(f"{told} (-v -v shows where)") from error
 
     return guarded

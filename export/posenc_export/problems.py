@@ -9,11 +9,7 @@ import click
 
 
 class Problem(click.ClickException):
-    """A failure that is told in one line."""
-
-    def __init__(self, message: object) -> None:
-        """Keep the lines that say something, as one."""
-        super().__init__(" ".join(str(message).split()))
+    """A failure that is told in one line; below it may stand what it is about, with a caret under the place."""
 
 
 class BadInput(Problem):
