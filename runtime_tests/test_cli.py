@@ -61,6 +61,21 @@ def test_a_required_runtime_that_is_missing_is_status_3(cli: Cli, small_bundle: 
         assert list(Path().iterdir()) == []
 
 
+def test_a_required_runtime_that_falls_back_while_loading_is_status_3(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from posenc_export.runtimes import RUNTIMES, Missing
+
+    def fall_back(*_: object) -> None:
+        raise Missing("ONNX Runtime fell back to CPUExecutionProvider")
+
+    monkeypatch.setattr("posenc_export.runtimes.Runtime.open", fall_back)
+    assert "ort-cpu" in RUNTIMES
+    result = cli("export", *SMALL, "--require", "ort-cpu", "-f", "onnx")
+    assert result.exit_code == 3, result.output
+    assert "ort-cpu is required and ONNX Runtime fell back" in result.output
+
+
 def test_a_runtime_that_is_not_available_is_neither_pass_nor_fail(cli: Cli) -> None:
     from test_parity import RUNNING
 

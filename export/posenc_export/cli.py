@@ -173,6 +173,7 @@ def export(**given: Any) -> None:
         _print_json(outcome.manifest, outcome.verdicts, folder=str(outcome.folder))
     elif not given["quiet"]:
         _print_outcome(told, outcome, given["verbose"])
+    _check_required(outcome.verdicts, given["require"])
     sys.exit(1 if outcome.failed else 0)
 
 
@@ -231,6 +232,7 @@ def require_available(names: tuple[str, ...]) -> None:
 
 
 def _check_required(verdicts: list[Verdict] | tuple[Verdict, ...], require: tuple[str, ...]) -> None:
+    """Raise Unavailable where a required runtime turned out, when it was to load the graph, not to run here."""
     for verdict in verdicts:
         if verdict.subject in require and verdict.check == "agrees" and verdict.status == "skip":
             raise Unavailable(f"{verdict.subject} is required and {verdict.detail}")
