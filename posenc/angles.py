@@ -2,7 +2,8 @@
 
 `Table` stores the rows, `AngleAddition` composes them from three small tables, `Trig` computes them with Sin and Cos.
 Each is called as `lowering(positions, width) -> rows` and has `lowering.span(length, width)`, the rows of 0..length-1
-with a batch axis. Rows hold one sine and one cosine per frequency, in one of two layouts:
+with a batch axis, and `lowering.pairs(positions)`, the sines and the cosines apart. Rows hold one sine and one cosine
+per frequency, times `scale`, in one of two layouts:
 
     interleaved   s0 c0 s1 c1 s2 c2        halves   s0 s1 s2 c0 c1 c2
 """
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from posenc.lookup import check_length, check_width, explain, inside, leading, take
+from posenc.lookup import check_length, check_width, inside, leading, take
 from posenc.scheme import Tolerance, eps
 
 LOW, MID, HIGH = 64, 512, 512
@@ -42,10 +43,10 @@ def arrange(sin: Tensor, cos: Tensor, interleaved: bool, width: int) -> Tensor:
     return torch.cat([sin, cos[..., : width // 2]], -1)
 
 
-def waves(positions: NDArray[np.int64], inv_freq: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
-    """Return float64 sines and cosines of positions x frequencies, each (positions, pairs)."""
+def waves(positions: NDArray[np.int64], inv_freq: NDArray[np.float64], scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Return float64 sines and cosines of positions x frequencies, times `scale`, each (positions, pairs)."""
     angles = positions[:, None] * inv_freq
-    return torch.from_numpy(np.sin(angles)), torch.from_numpy(np.cos(angles))
+    return torch.from_numpy(scale * np.sin(angles)), torch.from_numpy(scale * np.cos(angles))
 
 
 class Table(nn.Module):
@@ -53,35 +54,43 @@ class Table(nn.Module):
 
     rows: Tensor
     width: Final[int]
+    interleaved: Final[bool]
 
     def __init__(
-        self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, max_len: int, dtype: torch.dtype
+        self,
+        inv_freq: NDArray[np.float64],
+        width: int,
+        *,
+        interleaved: bool,
+        max_len: int,
+        dtype: torch.dtype,
+        scale: float = 1.0,
     ) -> None:
         super().__init__()
         self.width = width
+        self.interleaved = interleaved
         rows = torch.empty(max_len, width, dtype=dtype)
         for start in range(0, max_len, CHUNK):
             stop = min(start + CHUNK, max_len)
-            sin, cos = waves(np.arange(start, stop), inv_freq)
+            sin, cos = waves(np.arange(start, stop), inv_freq, scale)
             rows[start:stop] = arrange(sin, cos, interleaved, width)
         self.register_buffer("rows", rows, persistent=False)
 
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         check_width(width, self.width)
-        return take(self.rows, inside(positions, self.rows.shape[0]))
+        return take(self.rows, inside(positions, self.rows.shape[0]), self.rows.shape[0])
+
+    def pairs(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return sines and cosines: (...) -> twice (..., pairs)."""
+        assert not self.interleaved
+        sin, cos = self.forward(positions, self.width).chunk(2, -1)
+        return sin, cos
 
     def span(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
         check_width(width, self.width)
         return leading(self.rows, length)
-
-    def __call__(self, *args: Any) -> Any:
-        """Call forward; in eager mode, name the positions that a failed look-up would not."""
-        try:
-            return super().__call__(*args)
-        except IndexError as error:
-            raise explain(error, self.rows.shape[0]) from None
 
 
 class AngleAddition(nn.Module):
@@ -109,12 +118,21 @@ class AngleAddition(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
 
-    def __init__(self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        inv_freq: NDArray[np.float64],
+        width: int,
+        *,
+        interleaved: bool,
+        dtype: torch.dtype,
+        scale: float = 1.0,
+    ) -> None:
         super().__init__()
         self.width = width
         self.interleaved = interleaved
         for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
-            digits = torch.cat(waves(step * np.arange(rows), inv_freq), -1).to(dtype)
+            # Every row is a sum of products with one factor from the lowest digit: scaling those scales all.
+            digits = torch.cat(waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0), -1).to(dtype)
             self.register_buffer(name, digits, persistent=False)
         sin, cos = self.low.chunk(2, -1)
         self.register_buffer("low_sin", arrange(sin, sin, interleaved, width).contiguous(), persistent=False)
@@ -123,12 +141,15 @@ class AngleAddition(nn.Module):
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         check_width(width, self.width)
+        sin, cos = self.pairs(positions)
+        return arrange(sin, cos, self.interleaved, self.width)
+
+    def pairs(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return sines and cosines: (...) -> twice (..., pairs)."""
         blocks = torch.div(positions, self.block, rounding_mode="floor")
         a_sin, a_cos = self.block_starts(inside(blocks, self.limit))
-        b_sin, b_cos = take(self.low, positions.remainder(self.block)).chunk(2, -1)
-        sin = a_sin * b_cos + a_cos * b_sin
-        cos = a_cos * b_cos - a_sin * b_sin
-        return arrange(sin, cos, self.interleaved, self.width)
+        b_sin, b_cos = take(self.low, positions.remainder(self.block), self.limit).chunk(2, -1)
+        return a_sin * b_cos + a_cos * b_sin, a_cos * b_cos - a_sin * b_sin
 
     def span(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
@@ -149,16 +170,9 @@ class AngleAddition(nn.Module):
         # Exported, this division goes through float32: exact below 2^24, and from there on never below 512, which the
         # look-up refuses.
         high = torch.div(index, self.radix, rounding_mode="floor")
-        a_sin, a_cos = take(self.high, high).chunk(2, -1)
-        b_sin, b_cos = take(self.mid, index.remainder(self.radix)).chunk(2, -1)
+        a_sin, a_cos = take(self.high, high, self.limit).chunk(2, -1)
+        b_sin, b_cos = take(self.mid, index.remainder(self.radix), self.limit).chunk(2, -1)
         return a_sin * b_cos + a_cos * b_sin, a_cos * b_cos - a_sin * b_sin
-
-    def __call__(self, *args: Any) -> Any:
-        """Call forward; in eager mode, name the positions that a failed look-up would not."""
-        try:
-            return super().__call__(*args)
-        except IndexError as error:
-            raise explain(error, LIMIT) from None
 
 
 def at_least_two(blocks: int) -> int:
@@ -175,18 +189,35 @@ class Trig(nn.Module):
     inv_freq: Tensor
     width: Final[int]
     interleaved: Final[bool]
+    scale: Final[float]
 
-    def __init__(self, inv_freq: NDArray[np.float64], width: int, *, interleaved: bool, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        inv_freq: NDArray[np.float64],
+        width: int,
+        *,
+        interleaved: bool,
+        dtype: torch.dtype,
+        scale: float = 1.0,
+    ) -> None:
         super().__init__()
         self.width = width
         self.interleaved = interleaved
+        self.scale = scale
         self.register_buffer("inv_freq", torch.from_numpy(inv_freq).to(dtype), persistent=False)
 
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         check_width(width, self.width)
+        sin, cos = self.pairs(positions)
+        return arrange(sin, cos, self.interleaved, self.width)
+
+    def pairs(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return sines and cosines: (...) -> twice (..., pairs)."""
         angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq
-        return arrange(angles.sin(), angles.cos(), self.interleaved, self.width)
+        if self.scale == 1.0:
+            return angles.sin(), angles.cos()
+        return angles.sin() * self.scale, angles.cos() * self.scale
 
     def span(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
@@ -216,6 +247,17 @@ class SelfAdjustingTrig(nn.Module):
     def span(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
         return self.forward(torch.arange(length, device=self.slope.device).unsqueeze(0), width)
+
+
+def lowering(
+    method: str, inv_freq: NDArray[np.float64], *, dtype: torch.dtype, max_len: int, scale: float = 1.0, **shape: Any
+) -> nn.Module:
+    """Return the module that computes rows by a method, "table", "exact" or "trig", in halves unless told otherwise."""
+    shape = {"width": 2 * len(inv_freq), "interleaved": False, **shape}
+    if method == "table":
+        return Table(inv_freq, max_len=max_len, dtype=dtype, scale=scale, **shape)
+    kind = AngleAddition if method == "exact" else Trig
+    return kind(inv_freq, dtype=dtype, scale=scale, **shape)
 
 
 def angle_tolerance(method: str, angle_dtype: str, rounding: Tolerance, max_position: int) -> Tolerance:

@@ -4,9 +4,18 @@ import torch
 from torch import Tensor
 
 
-def take(table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]`: (rows, dim), (...) -> (..., dim), for an index already known to be in range."""
-    return torch.nn.functional.embedding(index, table)
+def take(table: Tensor, index: Tensor, limit: int) -> Tensor:
+    """Return `table[index]`: (rows, dim), (...) -> (..., dim); errors of eager mode say `limit`, in positions."""
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return torch.nn.functional.embedding(index, table)
+    return _take_in_positions(table, index, limit)
+
+
+def _take_in_positions(table: Tensor, index: Tensor, limit: int) -> Tensor:
+    try:
+        return torch.nn.functional.embedding(index, table)
+    except IndexError as error:
+        raise IndexError(f"positions must be in 0..{limit - 1} ({error})") from None
 
 
 def inside(index: Tensor, limit: int) -> Tensor:
@@ -40,8 +49,3 @@ def check_width(given: int, expected: int) -> None:
     """Raise ValueError where the features of x are not as many as those of the encoding."""
     if given != expected:
         raise ValueError("x has {} features, this encoding has {}".format(given, expected))
-
-
-def explain(error: IndexError, limit: int) -> IndexError:
-    """Say in positions what the look-up says in rows."""
-    return IndexError(f"positions must be in 0..{limit - 1} ({error})")

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from posenc.lookup import check_width, explain, inside, leading, take
+from posenc.lookup import check_width, inside, leading, take
 from posenc.positions import additive
 from posenc.scheme import Encoding, Feeds, Form, Tolerance, rounding, scheme
 from posenc.weights import load_matrix
@@ -24,19 +24,12 @@ class LearnedTable(nn.Module):
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., dim)."""
         check_width(width, self.weight.shape[1])
-        return take(self.weight, inside(positions, self.weight.shape[0]))
+        return take(self.weight, inside(positions, self.weight.shape[0]), self.weight.shape[0])
 
     def span(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, dim)."""
         check_width(width, self.weight.shape[1])
         return leading(self.weight, length)
-
-    def __call__(self, *args: Any) -> Any:
-        """Call forward; in eager mode, name the positions that a failed look-up would not."""
-        try:
-            return super().__call__(*args)
-        except IndexError as error:
-            raise explain(error, self.weight.shape[0]) from None
 
 
 NO_DYNAMIC = "a row exists for each position up to max_len and no formula gives another; use --baked"

@@ -68,10 +68,7 @@ def _source(form: Form, method: str, width: int | None, base: float, interleaved
     if width is None:
         return angles.SelfAdjustingTrig(base, interleaved=interleaved, dtype=dtype)
     inv_freq = angles.inverse_frequencies(width, base)
-    if method == "table":
-        return angles.Table(inv_freq, width, interleaved=interleaved, max_len=form.max_len, dtype=dtype)
-    kind = angles.AngleAddition if method == "exact" else angles.Trig
-    return kind(inv_freq, width, interleaved=interleaved, dtype=dtype)
+    return angles.lowering(method, inv_freq, dtype=dtype, max_len=form.max_len, width=width, interleaved=interleaved)
 
 
 def truth(
