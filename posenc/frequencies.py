@@ -22,7 +22,23 @@ RopeTypeName = Literal["default", "linear", "dynamic", "yarn", "longrope", "llam
 
 
 class Scaling(TypedDict, total=False):
-    """Every parameter of every rope type; which of them a type takes, and must have, its function says."""
+    """Every parameter of every rope type; which of them a type takes, and must have, its function says.
+
+    factor: by how much the context is stretched.
+    original_max_position_embeddings: the context the model was first trained for (yarn, longrope, llama3).
+    max_position_embeddings: the context the model is made for (dynamic; longrope and yarn without a factor).
+    attention_factor: multiplies cosines and sines (yarn, longrope) [default: from factor].
+    beta_fast: turns over the original context from which a pair is left as it is (yarn) [default: 32].
+    beta_slow: turns below which a pair is interpolated in full (yarn) [default: 1].
+    mscale: with mscale_all_dim, weighs log(factor) in the attention factor (yarn).
+    mscale_all_dim: see mscale (yarn).
+    truncate: round the ends of the ramp to whole pairs (yarn) [default: true].
+    short_factor: a divisor a pair, for calls up to the original context (longrope).
+    long_factor: a divisor a pair, for longer calls (longrope).
+    low_freq_factor: original context / wavelength below which a pair is interpolated in full (llama3).
+    high_freq_factor: original context / wavelength above which a pair is left as it is (llama3).
+    partial_rotary_factor: the share of pairs that turn at all (proportional) [default: 1].
+    """
 
     factor: float
     original_max_position_embeddings: int
@@ -38,24 +54,6 @@ class Scaling(TypedDict, total=False):
     low_freq_factor: float
     high_freq_factor: float
     partial_rotary_factor: float
-
-
-SCALING_HELP: Mapping[str, str] = {
-    "factor": "by how much the context is stretched.",
-    "original_max_position_embeddings": "the context the model was first trained for (yarn, longrope, llama3).",
-    "max_position_embeddings": "the context the model is made for (dynamic; longrope and yarn without a factor).",
-    "attention_factor": "multiplies cosines and sines (yarn, longrope) [default: from factor].",
-    "beta_fast": "turns over the original context from which a pair is left as it is (yarn) [default: 32].",
-    "beta_slow": "turns below which a pair is interpolated in full (yarn) [default: 1].",
-    "mscale": "with mscale_all_dim, weighs log(factor) in the attention factor (yarn).",
-    "mscale_all_dim": "see mscale (yarn).",
-    "truncate": "round the ends of the ramp to whole pairs (yarn) [default: true].",
-    "short_factor": "a divisor a pair, for calls up to the original context (longrope).",
-    "long_factor": "a divisor a pair, for longer calls (longrope).",
-    "low_freq_factor": "original context / wavelength below which a pair is interpolated in full (llama3).",
-    "high_freq_factor": "original context / wavelength above which a pair is left as it is (llama3).",
-    "partial_rotary_factor": "the share of pairs that turn at all (proportional) [default: 1].",
-}
 
 
 @dataclass(frozen=True)
@@ -100,17 +98,33 @@ def rope_type(
     return register
 
 
-def frequencies(name: str, dim: int, rope_theta: float, length: int, scaling: Mapping[str, Any]) -> Frequencies:
-    """Compute the frequencies of `dim` rotated features for a call of `length` positions.
+@dataclass(frozen=True)
+class Rope:
+    """The frequencies of `dim` rotated features: a rope type with its parameters.
 
     Raises ValueError, in one line, for an unknown type, a parameter it lacks or does not take, and one out of range.
     """
-    check_scaling(name, scaling)
-    if dim < 2 or dim % 2:
-        raise ValueError(f"rotated features come in pairs: expected an even number of at least 2, got {dim}")
-    if not (rope_theta > 1 and math.isfinite(rope_theta)):
-        raise ValueError(f"rope_theta must be a finite number above 1, got {rope_theta}")
-    return ROPE_TYPES[name].compute(dim, rope_theta, length, **scaling)
+
+    rope_type: str
+    dim: int
+    rope_theta: float
+    scaling: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        check_scaling(self.rope_type, self.scaling)
+        if self.dim < 2 or self.dim % 2:
+            raise ValueError(f"rotated features come in pairs: expected an even number of at least 2, got {self.dim}")
+        if not (self.rope_theta > 1 and math.isfinite(self.rope_theta)):
+            raise ValueError(f"rope_theta must be a finite number above 1, got {self.rope_theta}")
+
+    @property
+    def by_length(self) -> bool:
+        """Whether the frequencies are those of a call's length."""
+        return ROPE_TYPES[self.rope_type].by_length
+
+    def at(self, length: int) -> Frequencies:
+        """Compute the frequencies of a call of `length` positions."""
+        return ROPE_TYPES[self.rope_type].compute(self.dim, self.rope_theta, length, **self.scaling)
 
 
 def check_scaling(name: str, scaling: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """What an encoding is: how it may be asked for (Form), what goes in and out (Port), what it is (Encoding, Scheme).
 
-Axis names, everywhere: `batch`, `head`, `seq`, `seq_k`, `dim`.
+Axis names, everywhere: `batch`, `head`, `head_kv`, `seq`, `seq_k`, `height`, `width`, `dim`.
 """
 
 from __future__ import annotations
@@ -83,12 +83,14 @@ class Form:
 class Tolerance:
     """What an output may be off by: `atol + rtol * |expected| + ulps * (one ulp of expected)`, or no bit at all.
 
-    The ulp is of the output's own dtype, so that one half ulp allows for one correct rounding.
+    The ulp is of the output's own dtype, so that one half ulp allows for one correct rounding. `vector` adds so much of
+    the largest |expected| along the last axis: what a rotation mixes is off relative to all that it mixes.
     """
 
     atol: float = 0.0
     rtol: float = 0.0
     ulps: float = 0.0
+    vector: float = 0.0
     bits: bool = False
 
 
@@ -99,7 +101,7 @@ class Encoding:
     truth: inputs to float64 outputs, from the paper's formula; a second argument, if not None, is the indices along
         the longest output axis to return.
     error: the largest position met -> how far an output may be from the truth.
-    parity: how far a graph on the CPU may be from the eager module.
+    parity: the largest position met -> how far a graph on the CPU may be from the eager module.
     limit: positions from here on must be refused; None where there is no such end.
     """
 
@@ -108,7 +110,7 @@ class Encoding:
     outputs: tuple[Port, ...]
     truth: Callable[[Feeds, NDArray[np.int64] | None], dict[str, NDArray[Any]]]
     error: Callable[[int], Tolerance]
-    parity: Tolerance
+    parity: Callable[[int], Tolerance]
     positions: Positions | None = None
     limit: int | None = None
 

@@ -103,7 +103,7 @@ def test_what_an_export_saw_is_judged(context: Context, source: Source, purity: 
 
 
 def on_cuda(context: Context, *nodes: tuple[str, str, str], providers: tuple[str, ...]) -> Context:
-    runner = Runner(dict, context.manifest.inputs, providers, nodes)
+    runner = Runner(dict, context.manifest.inputs, context.manifest.outputs, providers, nodes)
     return replace(context, runtime=RUNTIMES["ort-cuda"], runner=runner)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc.scheme import Port, Tolerance
 from posenc_export.arrays import FLOATS, Array, from_stored, numpy_dtype, to_stored
-from posenc_export.cases import Case, Recorded, spread
+from posenc_export.cases import Case, Recorded, long_axis, spread
 from posenc_export.problems import BadInput
 
 SCHEMA_VERSION = 1
@@ -155,7 +155,8 @@ class Bundle:
                 feeds[port.name] = np.zeros(shape, numpy_dtype(port.dtype))
                 continue
             kept = from_stored(golden[key], port.dtype)
-            feeds[port.name] = spread(kept, golden[f"{key}.rows"], shape) if f"{key}.rows" in golden else kept
+            at = golden.get(f"{key}.rows")
+            feeds[port.name] = kept if at is None else spread(kept, at, shape, long_axis(port, shape))
         if case.refused:
             return Recorded(case, feeds)
         outputs = [(port, f"{case.name}/{port.name}") for port in self.manifest.outputs]

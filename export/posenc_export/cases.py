@@ -15,9 +15,10 @@ LARGE = 2**17
 """Above this many elements an array is kept on some rows only; the others of an input are zeros."""
 FEWEST_ROWS, RUNS = 64, 8
 """Rows are kept in runs from the first row to the last: spread singly, each would bring a page of zeros into memory."""
-BATCHES = (1, 3)
-WIDTHS = (6, 7, 16, 33)
-SPECIAL = ("batch", "dim")
+SIZES: Mapping[str, tuple[int, ...]] = {"batch": (1, 3), "dim": (6, 7, 16, 33), "head": (2, 4), "head_kv": (1, 2)}
+"""Sizes of the axes that are no lengths, by turns; every other axis is one, and takes all lengths up to the longest."""
+WISHES = {"batch": 3, "dim": 10, "head": 5, "head_kv": 2}
+"""Sizes to trace with, if free; 11 for lengths."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,16 @@ class Case:
     @property
     def last(self) -> int:
         """The largest position in this case, as far as ports tell it."""
-        return max(0, self.first) + max([n for axis, n in self.sizes.items() if axis not in SPECIAL], default=1) - 1
+        return max(0, self.first) + max([n for axis, n in self.sizes.items() if is_length(axis)], default=1) - 1
 
     def to_json(self) -> dict[str, Any]:
         """Return what the manifest keeps."""
         return asdict(self)
+
+
+def is_length(axis: str) -> bool:
+    """Return whether positions run along an axis."""
+    return axis not in SIZES
 
 
 def axes_of(ports: tuple[Port, ...]) -> list[str]:
@@ -53,9 +59,9 @@ def trace_sizes(encoding: Encoding, taken: set[int], longest: int) -> dict[str, 
     taken = taken | {a for port in encoding.inputs for a in port.axes if isinstance(a, int)}
     sizes: dict[str, int] = {}
     for axis in axes_of(encoding.inputs):
-        wish = {"batch": 3, "dim": 10}.get(axis, 11)
+        wish = WISHES.get(axis, 11)
         free = [n for n in [*range(wish, wish + 64), *range(2, wish)] if n not in taken and n not in sizes.values()]
-        fits = [n for n in free if n <= longest] if axis not in SPECIAL else free
+        fits = [n for n in free if n <= longest] if is_length(axis) else free
         sizes[axis] = fits[0] if fits else min(wish, max(longest, 1))
     return sizes
 
@@ -65,7 +71,7 @@ def plan(encoding: Encoding, trace: Mapping[str, int], longest: int) -> list[Cas
     if not encoding.inputs:
         return [Case("whole", {})]
     names = {port.name for port in encoding.inputs}
-    lengths = [axis for axis in trace if axis not in SPECIAL]
+    lengths = [axis for axis in trace if is_length(axis)]
     cases = [_case(i, n, 0, trace) for i, n in enumerate(_lengths(trace, lengths, longest))]
     if names & {"start", "positions"}:
         cases += [_case(i, n, first, trace) for i, (n, first) in enumerate(_offsets(encoding, longest))]
@@ -73,10 +79,11 @@ def plan(encoding: Encoding, trace: Mapping[str, int], longest: int) -> list[Cas
 
 
 def _case(turn: int, length: int, first: int, trace: Mapping[str, int], *, refused: bool = False) -> Case:
-    big = length > 4096
-    sizes = {
-        axis: {"batch": 1 if big else BATCHES[turn % 2], "dim": WIDTHS[turn % 4]}.get(axis, length) for axis in trace
-    }
+    sizes = dict.fromkeys(trace, length)
+    for axis in sizes.keys() & SIZES.keys():
+        sizes[axis] = SIZES[axis][0 if length > 4096 else turn % len(SIZES[axis])]
+    if sizes.keys() >= {"height", "width"}:  # a grid: long one way at a time
+        sizes[("width", "height")[turn % 2]] = min(1 + turn % 7, length)
     tag = "-".join(f"{axis}{n}" for axis, n in sizes.items())
     return Case(tag + (f"-at{first}" if first else "") + ("-refused" if refused else ""), sizes, first, refused)
 
@@ -102,7 +109,8 @@ def _refused(encoding: Encoding, names: set[str], trace: Mapping[str, int]) -> l
         return []
     if names & {"start", "positions"}:
         return [_case(0, 2, limit - 1, trace, refused=True), _case(0, 2, -1, trace, refused=True)]
-    return [_case(0, limit + 1, 0, trace, refused=True)] if limit <= 2**20 else []
+    turns = (0, 1) if {"height", "width"} <= trace.keys() else (0,)
+    return [_case(turn, limit + 1, 0, trace, refused=True) for turn in turns] if limit <= 2**20 else []
 
 
 def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
@@ -114,40 +122,49 @@ def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array
 def _feed(port: Port, case: Case, rng: np.random.Generator) -> Array:
     shape, dtype = case.shape(port), numpy_dtype(port.dtype)
     if port.dtype in FLOATS:
-        at = sampled(shape)
+        at, axis = sampled(port, shape), long_axis(port, shape)
         if at is None:
             return rng.standard_normal(shape).astype(dtype)
-        return spread(rng.standard_normal(sample(np.broadcast_to(0.0, shape), at).shape).astype(dtype), at, shape)
+        kept = (*shape[:axis], len(at), *shape[axis + 1 :])
+        return spread(rng.standard_normal(kept).astype(dtype), at, shape, axis)
     if port.name == "start":
         return np.full(shape, case.first, dtype)
     if port.name == "positions":
         # Sequence b of a batch is padded by b on the left, as in batched generation; the first sequence never is.
-        padding = np.arange(shape[0])[:, None] if case.first >= 0 else 0
+        rows = int(np.prod(shape[:-1]))
+        padding = np.arange(rows).reshape(*shape[:-1], 1) if case.first >= 0 else 0
         told = case.first + np.arange(shape[-1]) - padding
         return np.broadcast_to(np.maximum(told, min(case.first, 0)), shape).astype(dtype)
     return rng.integers(0, port.below or 2, shape).astype(dtype)
 
 
-def sampled(shape: tuple[int, ...]) -> Array | None:
-    """Return the indices along the longest axis at which a large array is kept, or None to keep it whole."""
+def long_axis(port: Port, shape: tuple[int, ...]) -> int:
+    """Return the axis of a port along which large arrays are kept in part: its longest length, or just its longest."""
+    lengths = [i for i, axis in port.dynamic.items() if is_length(axis)]
+    return max(lengths or range(len(shape)), key=lambda i: shape[i], default=0)
+
+
+def sampled(port: Port, shape: tuple[int, ...]) -> Array | None:
+    """Return the indices along the long axis at which a large array is kept, or None to keep it whole."""
     elements = int(np.prod(shape))
     if elements <= LARGE:
         return None
-    length = max(shape)
+    length = shape[long_axis(port, shape)]
     run = min(max(FEWEST_ROWS, LARGE // (elements // length)) // RUNS, length // RUNS)
+    if not run:
+        return None
     starts = np.linspace(0, length - run, RUNS).astype(np.int64)
     return np.unique(starts[:, None] + np.arange(run))
 
 
-def sample(array: Array, at: Array | None) -> Array:
-    """Return the rows of an array at indices along its longest axis."""
-    return array if at is None else np.take(array, at, axis=int(np.argmax(array.shape)))
+def sample(array: Array, at: Array | None, axis: int) -> Array:
+    """Return the rows of an array at indices along an axis."""
+    return array if at is None else np.take(array, at, axis=axis)
 
 
-def spread(rows: Array, at: Array, shape: tuple[int, ...]) -> Array:
+def spread(rows: Array, at: Array, shape: tuple[int, ...], axis: int) -> Array:
     """Undo sample: put the rows back among zeros. The zeros are never touched, and so cost no memory."""
     array = np.zeros(shape, rows.dtype)
-    axis = int(np.argmax(shape))
     array[(slice(None),) * axis + (at,)] = rows
     return array
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc.registry import Registry
+from posenc_export.cases import is_length
 from posenc_export.formats import MAX_IR_VERSION, quiet, read_onnx
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def static_axis(context: Context) -> list[str]:
                 told = _dim(dims[index]) if index < len(dims) else None
                 if told != axis:
                     found.append(f"axis {axis!r} of {port.name} is {told} in the graph")
-    traced = {n for axis, n in context.manifest.trace.items() if axis not in ("batch", "dim")}
+    traced = {n for axis, n in context.manifest.trace.items() if is_length(axis)}
     lengths = traced - {context.manifest.max_len}  # a table of three rows may be traced at three
     for tensor in graph.initializer:
         if lengths & set(tensor.dims):

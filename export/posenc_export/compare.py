@@ -96,6 +96,8 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
     if tolerance.bits:
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
     allowed: Any = tolerance.atol + tolerance.rtol * difference.magnitude
+    if tolerance.vector and difference.magnitude.ndim:
+        allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
     if difference.dtype in MANTISSA:
         allowed = allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
     # Written so that a NaN in `allowed` fails too.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc.scheme import SCHEMES, Encoding, Tolerance, eps
+from posenc.scheme import SCHEMES, Encoding, Port, Tolerance, eps
 from posenc_export.arrays import FLOATS, Array, to_torch
 from posenc_export.bundle import (
     MANIFEST,
@@ -29,7 +29,7 @@ from posenc_export.bundle import (
     write_golden,
     write_json,
 )
-from posenc_export.cases import Case, Recorded, feeds_for, plan, sample, sampled, trace_sizes
+from posenc_export.cases import Case, Recorded, feeds_for, long_axis, plan, sample, sampled, trace_sizes
 from posenc_export.checks import Source, changes, fingerprint
 from posenc_export.compare import measure
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, MAX_IR_VERSION, Request, stamp_onnx
@@ -179,30 +179,44 @@ def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> Recor
             raise BadInput(
                 f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it"
             )
-        at = sampled(output.shape)
-        eager[port.name] = sample(output, at)
+        at = sampled(port, output.shape)
+        eager[port.name] = sample(output, at, long_axis(port, output.shape))
         rows |= {} if at is None else {port.name: at}
     del outputs
+    truth = _truth(encoding, feeds, eager, rows)
+    fed = {p.name: feeds[p.name] for p in encoding.inputs}
+    rows |= {p.name: at for p in encoding.inputs if (at := _sparse(p, fed[p.name])) is not None}
+    kept = {p.name: sample(fed[p.name], rows.get(p.name), long_axis(p, fed[p.name].shape)) for p in encoding.inputs}
+    return Recorded(case, kept, eager, truth, rows)
+
+
+def _truth(
+    encoding: Encoding, feeds: Mapping[str, Array], eager: Mapping[str, Array], rows: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return the truth of each output at the rows that are kept; none of a module that cannot run in float64."""
     try:
-        at = rows.get(encoding.outputs[0].name)
-        truth = {
-            k: np.asarray(v, np.float64) for k, v in encoding.truth(feeds, at).items() if eager[k].dtype.kind != "b"
-        }
+        whole = encoding.truth(feeds, rows.get(encoding.outputs[0].name))
     except TypeError:
-        truth = {}
-    rows |= {k: at for k, v in feeds.items() if (at := _sparse(v)) is not None}
-    return Recorded(case, {k: sample(v, rows.get(k)) for k, v in feeds.items()}, eager, truth, rows)
+        return {}
+    truth = {}
+    for port in encoding.outputs:
+        value = np.asarray(whole[port.name], np.float64)
+        if value.shape != eager[port.name].shape:  # an oracle may give every row
+            value = sample(value, rows.get(port.name), long_axis(port, value.shape))
+        if eager[port.name].dtype.kind != "b":
+            truth[port.name] = value
+    return truth
 
 
-def _sparse(feed: Array) -> Array | None:
+def _sparse(port: Port, feed: Array) -> Array | None:
     """Return the rows of an input that are not zeros by construction."""
-    return sampled(feed.shape) if feed.dtype.name in FLOATS else None
+    return sampled(port, feed.shape) if feed.dtype.name in FLOATS else None
 
 
 def _spec(subject: Subject, one: Recorded) -> TrialSpec:
     """Return a case with its tolerances: those the scheme declares, or those the eager module's own error suggests."""
     if subject.declared:
-        return TrialSpec(one.case, subject.encoding.parity, subject.encoding.error(one.case.last))
+        return TrialSpec(one.case, subject.encoding.parity(one.case.last), subject.encoding.error(one.case.last))
     floats = {k: v for k, v in one.eager.items() if v.dtype.name in FLOATS}
     peak = max((float(np.max(np.abs(v.astype(np.float64)), initial=0.0)) for v in floats.values()), default=0.0)
     own = max((measure(v, one.truth[k]).max_abs for k, v in floats.items() if k in one.truth), default=0.0)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.registry import Registry
+from posenc_export.cases import is_length
 from posenc_export.problems import ExportFailed, first_line
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
             raise ExportFailed(f"torch.onnx.export failed: {first_line(error)}") from error
         assert exported is not None
         _name_axes(exported.model, encoding)
+        _free_names(exported.model)
         exported.model.ir_version = min(exported.model.ir_version, MAX_IR_VERSION)
         _clear_notes(exported.model)
         exported.save(path, external_data=_weights(exported.model) > EXTERNAL_DATA_ABOVE)
@@ -171,7 +173,7 @@ def _check_ranges(program: torch.export.ExportedProgram, encoding: Encoding, lon
             if isinstance(size, int):
                 raise ExportFailed(f"torch.export made axis {axis!r} of {port.name} static, at {size}")
             bounds = program.range_constraints.get(size.node.expr)
-            if axis not in ("batch", "dim") and bounds is not None and bounds.upper < longest:
+            if is_length(axis) and bounds is not None and bounds.upper < longest:
                 raise ExportFailed(
                     f"torch.export keeps the graph to {axis} <= {bounds.upper}, but it must hold up to {longest}: "
                     f"the module branches on the length, or --max-len asks for more than it has"
@@ -197,6 +199,15 @@ def _name_axes(model: Any, encoding: Encoding) -> None:
         for index, axis in port.dynamic.items():
             if value.shape is not None and isinstance(value.shape[index], ir.SymbolicDim):
                 value.shape[index] = ir.SymbolicDim(axis)
+
+
+def _free_names(model: Any) -> None:
+    """Rename inner values that the exporter gave the name of an input or an output."""
+    ports = {id(v): v.name for v in (*model.graph.inputs, *model.graph.outputs)}
+    taken = set(ports.values())
+    for value in (*(v for node in model.graph.all_nodes() for v in node.outputs), *model.graph.initializers.values()):
+        if id(value) not in ports and value.name in taken:
+            value.name = f"{value.name}_inner"
 
 
 def _clear_notes(model: Any) -> None:

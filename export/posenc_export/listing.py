@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from posenc.scheme import SCHEMES, Scheme
-from posenc_export.parameters import REQUIRED, Parameter, parameters_of
+from posenc_export.parameters import ABSENT, REQUIRED, Parameter, parameters_of, unpacked_type
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,15 +28,15 @@ def describe() -> list[dict[str, Any]]:
 
 
 def _parameter(parameter: Parameter, scheme: Scheme) -> dict[str, Any]:
-    default = None if parameter.default is REQUIRED else parameter.default
+    default = None if parameter.default in (REQUIRED, ABSENT) else parameter.default
     help_ = _help(scheme).get(parameter.name, "")
     return {"name": parameter.name, "type": parameter.type_name, "default": default, "help": help_}
 
 
 def _help(scheme: Scheme) -> dict[str, str]:
-    """Return what a builder's docstring says of each parameter: lines of the form `name: text`."""
-    lines = inspect.getdoc(scheme.build) or ""
-    pairs = (line.partition(": ") for line in lines.splitlines()[1:])
+    """Return what the docstrings of a builder, and of what it unpacks, say of each parameter: `name: text`."""
+    told = [inspect.getdoc(scheme.build) or "", inspect.getdoc(unpacked_type(scheme.build)) or ""]
+    pairs = (line.partition(": ") for text in told for line in text.splitlines()[1:])
     return {name: text for name, colon, text in pairs if colon and name.isidentifier()}
 
 

@@ -7,14 +7,15 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints
 
 REQUIRED = inspect.Parameter.empty
+ABSENT: Any = type("ABSENT", (), {"__doc__": "The default of a parameter that is not passed on unless it is given."})
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A keyword parameter: its annotation and its default, or REQUIRED."""
+    """A keyword parameter: its annotation and its default, or REQUIRED, or ABSENT where it need not be given."""
 
     name: str
     type: Any
@@ -35,11 +36,27 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     except Exception:
         hints = {}
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return {
+    found = {
         name: Parameter(name, hints.get(name, Any), p.default)
         for name, p in signature.parameters.items()
         if p.kind in kinds and hints.get(name) is not _form()
     }
+    return found | {name: Parameter(name, kind, ABSENT) for name, kind in unpacked(function).items()}
+
+
+def unpacked(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the parameters that `**given: Unpack[SomeTypedDict]` stands for: {name: annotation}."""
+    typed_dict = unpacked_type(function)
+    return get_type_hints(typed_dict) if typed_dict is not None else {}
+
+
+def unpacked_type(function: Callable[..., Any]) -> Any:
+    """Return the TypedDict of a function's `**given: Unpack[SomeTypedDict]`, or None."""
+    for name, p in inspect.signature(function).parameters.items():
+        if p.kind is inspect.Parameter.VAR_KEYWORD:
+            hint = get_type_hints(function).get(name)
+            return get_args(hint)[0] if get_origin(hint) is Unpack else None
+    return None
 
 
 def _form() -> Any:
@@ -97,6 +114,8 @@ def _as(text: str, kind: Any) -> Any:
         raise ValueError
     if kind is str:
         return text
+    if get_origin(kind) is tuple:
+        return tuple(_as(part, get_args(kind)[0]) for part in text.strip("[]() ").split(","))
     return _guess(text)
 
 
@@ -125,6 +144,8 @@ def _type_name(kind: Any) -> str:
             names.append("none")
         elif one is Any:
             names.append("any")
+        elif get_origin(one) is tuple:
+            names.append(f"{_type_name(get_args(one)[0])},...")
         else:
             names.append({"bool": "true, false"}.get(one.__name__, one.__name__))
     return " or ".join(names)

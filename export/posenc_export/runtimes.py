@@ -34,6 +34,7 @@ class Runner:
 
     call: Callable[[Mapping[str, Array]], dict[str, Array]]
     inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
     providers: tuple[str, ...] = ()
     nodes: tuple[tuple[str, str, str], ...] = ()
 
@@ -208,7 +209,7 @@ def _ort(
         produced = session.run_with_ort_values(None, values, quiet)
         return {name: _ort_array(value) for name, value in zip(names, produced, strict=True)}
 
-    return Runner(call, inputs, tuple(session.get_providers()), _placement(session))
+    return Runner(call, inputs, outputs, tuple(session.get_providers()), _placement(session))
 
 
 def _ort_value(array: Array) -> Any:
@@ -280,7 +281,7 @@ def _torchscript(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
         names = [port.name for port in outputs] + [f"extra{i}" for i in range(len(produced) - len(outputs))]
         return dict(zip(names, produced, strict=False))
 
-    return Runner(call, inputs, (device,))
+    return Runner(call, inputs, outputs, (device,))
 
 
 # ---- the numpy evaluator of the onnx package -------------------------------------------------------------------------
@@ -301,4 +302,4 @@ def load_onnx_reference(path: Path, inputs: tuple[Port, ...], outputs: tuple[Por
     def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
         return dict(zip(session.output_names, session.run(None, dict(feeds)), strict=True))
 
-    return Runner(call, inputs, ("numpy",))
+    return Runner(call, inputs, outputs, ("numpy",))

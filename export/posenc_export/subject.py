@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from posenc.scheme import SCHEMES, Encoding, Feeds, Form, Port, Tolerance, build
 from posenc_export.arrays import FLOATS, Array, numpy_dtype, to_numpy, to_torch
-from posenc_export.cases import Case, axes_of, feeds_for, trace_sizes
-from posenc_export.parameters import REQUIRED, parameters_of, parse_parameters
+from posenc_export.cases import Case, axes_of, feeds_for, is_length, trace_sizes
+from posenc_export.parameters import ABSENT, REQUIRED, parameters_of, parse_parameters
 from posenc_export.ports import parse_ports
 from posenc_export.problems import BadInput, bad_input, first_line
 
@@ -60,7 +58,7 @@ def resolve(name: str, form: Form, params: tuple[str, ...], inputs: tuple[str, .
         known = parameters_of(scheme.build)
         values = parse_parameters(params, known, name)
         encoding = build(name, form, **values)
-    defaults = {k: p.default for k, p in known.items() if p.default is not REQUIRED}
+    defaults = {k: p.default for k, p in known.items() if p.default not in (REQUIRED, ABSENT)}
     return Subject(name, encoding, form, {**defaults, **values})
 
 
@@ -119,9 +117,9 @@ def _call(name: str, factory: Any, values: Mapping[str, Any]) -> nn.Module:
 
 def own_encoding(module: nn.Module, ports: tuple[Port, ...], form: Form, seed: int) -> Encoding:
     """Describe somebody's module: its outputs are found by running it at two sets of sizes, its truth is itself."""
-    draft = Encoding(module, ports, (), lambda *_: {}, lambda _: Tolerance(), Tolerance())
+    draft = Encoding(module, ports, (), lambda *_: {}, lambda _: Tolerance(), lambda _: Tolerance())
     sizes = trace_sizes(draft, set(), form.max_len)
-    other = {axis: (n + 2 if n + 2 <= form.max_len or axis in ("batch", "dim") else n - 1) for axis, n in sizes.items()}
+    other = {axis: (n + 2 if n + 2 <= form.max_len or not is_length(axis) else n - 1) for axis, n in sizes.items()}
     probe = copy.deepcopy(module)  # the module itself must reach its first export uncalled
     first, second = (_run(probe, ports, Case("probe", s), seed) for s in (sizes, other))
     if [(a.ndim, a.dtype) for a in first] != [(a.ndim, a.dtype) for a in second]:
@@ -135,7 +133,9 @@ def own_encoding(module: nn.Module, ports: tuple[Port, ...], form: Form, seed: i
         )
         for i, (one, two) in enumerate(zip(first, second, strict=True))
     )
-    return Encoding(module, ports, outputs, _OwnTruth(module, ports, outputs), lambda _: Tolerance(), Tolerance())
+    return Encoding(
+        module, ports, outputs, _OwnTruth(module, ports, outputs), lambda _: Tolerance(), lambda _: Tolerance()
+    )
 
 
 def _axis(one: int, two: int, axes: Mapping[int, str], index: int) -> str | int:
@@ -187,5 +187,4 @@ class _OwnTruth:
             outputs = run_eager(self.module, args)
         except RuntimeError as error:
             raise TypeError(f"the module does not run in float64: {first_line(error)}") from error
-        named = {port.name: out for port, out in zip(self.outputs, outputs, strict=True)}
-        return {k: v if at is None else np.take(v, at, axis=int(np.argmax(v.shape))) for k, v in named.items()}
+        return {port.name: out for port, out in zip(self.outputs, outputs, strict=True)}

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc.scheme import Tolerance
+from posenc.scheme import Port, Tolerance
 from posenc_export.arrays import Array
 from posenc_export.bundle import Artifact, Bundle, TrialSpec, sha256
-from posenc_export.cases import Recorded, sample
+from posenc_export.cases import Recorded, is_length, long_axis, sample
 from posenc_export.checks import CHECKS, Context, Looks, Source
 from posenc_export.compare import Difference, Judgement, compare_names, judge, measure
 from posenc_export.problems import first_line
@@ -150,13 +150,13 @@ def try_case(runtime: Runtime, runner: Runner, spec: TrialSpec, recorded: Record
         return [Trial(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
     parity, error = options.tolerance(_parity(spec, runtime)), options.tolerance(spec.error)
     trials = []
-    for output, expected in recorded.eager.items():
-        rows = recorded.rows.get(output)
-        actual = _sampled(produced[output], rows)
-        trials.append(_trial(spec, (output, "eager"), measure(actual, expected), parity, rows))
-        if output in recorded.truth:
-            difference = measure(actual, recorded.truth[output])
-            trials.append(_trial(spec, (output, "float64"), difference, error, rows))
+    for port in runner.outputs:
+        expected, rows = recorded.eager[port.name], recorded.rows.get(port.name)
+        actual = _sampled(port, produced[port.name], rows)
+        trials.append(_trial(spec, (port, "eager"), measure(actual, expected), parity, rows))
+        if port.name in recorded.truth:
+            difference = measure(actual, recorded.truth[port.name])
+            trials.append(_trial(spec, (port, "float64"), difference, error, rows))
     return trials
 
 
@@ -165,30 +165,49 @@ def _parity(spec: TrialSpec, runtime: Runtime) -> Tolerance:
     if runtime.device == "cpu" or not spec.parity.bits:
         return spec.parity
     allowed = spec.error
-    return Tolerance(atol=2 * allowed.atol, rtol=2 * allowed.rtol, ulps=2 * allowed.ulps)
+    return Tolerance(2 * allowed.atol, 2 * allowed.rtol, 2 * allowed.ulps, 2 * allowed.vector)
 
 
-def _sampled(array: Array, rows: Array | None) -> Array:
+def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
     """Sample an output as the recorded one was; an output too short for that is left whole, to be found so."""
-    if rows is None or not array.ndim or max(array.shape) <= int(rows.max()):
+    if rows is None or array.ndim != len(port.axes):
         return array
-    return sample(array, rows)
+    axis = long_axis(port, array.shape)
+    return array if array.shape[axis] <= int(rows.max()) else sample(array, rows, axis)
 
 
 def _trial(
     spec: TrialSpec,
-    what: tuple[str, Literal["eager", "float64"]],
+    what: tuple[Port, Literal["eager", "float64"]],
     difference: Difference,
     tolerance: Tolerance,
     rows: Array | None,
 ) -> Trial:
     judged: Judgement = judge(difference, tolerance)
-    index = difference.worst
-    position = None
-    if difference.error is not None and difference.error.ndim >= 2 and difference.max_abs > 0:
-        axis = difference.error.ndim - 2
-        position = spec.case.first + int(index[axis] if rows is None else rows[index[axis]])
-    return Trial(spec.case.name, *what, difference.max_abs, difference.max_ulp, position, judged.passed, judged.reason)
+    port, against = what
+    worst = _position(port, difference, rows)
+    return Trial(
+        spec.case.name,
+        port.name,
+        against,
+        difference.max_abs,
+        difference.max_ulp,
+        None if worst is None else spec.case.first + worst,
+        judged.passed,
+        judged.reason,
+    )
+
+
+def _position(port: Port, difference: Difference, rows: Array | None) -> int | None:
+    """Return where along its long axis an output is off the most; None where it is off nowhere, or has no such axis."""
+    error = difference.error
+    if error is None or error.ndim < 2 or not difference.max_abs > 0:
+        return None
+    axis = long_axis(port, error.shape) if any(map(is_length, port.dynamic.values())) else error.ndim - 2
+    index = difference.worst[axis]
+    if rows is None:
+        return index
+    return int(rows[index]) if error.shape[axis] == len(rows) else None
 
 
 def refusal(runtime: Runtime, runner: Runner, recorded: Recorded) -> Verdict:

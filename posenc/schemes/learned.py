@@ -70,7 +70,7 @@ def learned(
         outputs=outputs,
         truth=partial(truth, source.weight, output=output),
         error=lambda _: rounded,
-        parity=Tolerance(bits=True),
+        parity=lambda _: Tolerance(bits=True),
         positions=form.positions,
         limit=form.max_len,
     )

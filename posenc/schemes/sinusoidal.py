@@ -48,7 +48,7 @@ def sinusoidal(
         outputs=outputs,
         truth=partial(truth, form, d_model=d_model, base=base, layout=layout, output=output),
         error=partial(angles.angle_tolerance, method, form.angle_dtype, rounded),
-        parity=angles.angle_parity(method, form.angle_dtype, rounded),
+        parity=partial(angles.angle_parity, method, form.angle_dtype, rounded),
         positions=form.positions,
         limit=limit,
     )
