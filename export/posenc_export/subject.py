@@ -6,7 +6,7 @@ import copy
 import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,9 +133,7 @@ def own_encoding(module: nn.Module, ports: tuple[Port, ...], form: Form, seed: i
         )
         for i, (one, two) in enumerate(zip(first, second, strict=True))
     )
-    return Encoding(
-        module, ports, outputs, _OwnTruth(module, ports, outputs), lambda _: Tolerance(), lambda _: Tolerance()
-    )
+    return replace(draft, outputs=outputs, truth=_OwnTruth(module, ports, outputs))
 
 
 def _axis(one: int, two: int, axes: Mapping[int, str], index: int) -> str | int:

@@ -1,6 +1,6 @@
 """Axial rotary position embedding for images: half of the pairs turn by the row, half by the column.
 
-Sources: Heo et al., arXiv:2403.13298; the vision towers of Qwen2-VL (halves) and EVA-02, arXiv:2303.11331 (interleaved).
+Sources: Heo et al., arXiv:2403.13298; Qwen2-VL's vision tower (halves); EVA-02, arXiv:2303.11331 (interleaved).
 """
 
 from dataclasses import replace

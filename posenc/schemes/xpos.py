@@ -1,7 +1,7 @@
 """xPos: rotary position embedding whose scores fade with distance (Sun et al., arXiv:2212.10554, section 2).
 
-With zeta_i = (2 i / d + gamma) / (1 + gamma), a query at position n is turned and scaled by zeta^(n / scale_base), a key
-by the inverse, so that their product has zeta^((n - m) / scale_base): at most 1 for keys that came before.
+With zeta_i = (2 i / d + gamma) / (1 + gamma), a query at position n is turned and scaled by zeta^(n / scale_base), a
+key by the inverse, so that their product has zeta^((n - m) / scale_base): at most 1 for keys that came before.
 """
 
 import math
@@ -121,7 +121,7 @@ def truth(
     """Return the outputs in float64, at every position."""
     gamma, scale_base, center = fade
     seq_axis, head_axis = (2, 1) if heads.tensor_layout == "bhsd" else (1, 2)
-    positions = oracle.told_positions(form, feeds, seq_axis)[..., None]
+    positions = oracle.told_positions(form, feeds, seq_axis)[..., None].astype(np.float64)
     i = np.arange(heads.head_dim // 2)
     angle = positions * np.power(float(rope_theta), -2.0 * i / heads.head_dim)
     middle = (int(positions.max()) + 2) // 2 if center is None else center
