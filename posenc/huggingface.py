@@ -15,8 +15,24 @@ from typing import Any
 from posenc.frequencies import ROPE_TYPES
 
 INTERLEAVED = frozenset(
-    ("gptj", "codegen", "cohere", "cohere2", "glm", "glm4", "ernie4_5", "ernie4_5_moe", "helium", "llama4")
-    + ("llama4_text", "deepseek_v2", "deepseek_v3", "axk1", "longcat_flash", "youtu")
+    [
+        "gptj",
+        "codegen",
+        "cohere",
+        "cohere2",
+        "glm",
+        "glm4",
+        "ernie4_5",
+        "ernie4_5_moe",
+        "helium",
+        "llama4",
+        "llama4_text",
+        "deepseek_v2",
+        "deepseek_v3",
+        "axk1",
+        "longcat_flash",
+        "youtu",
+    ]
 )
 """Model types whose pairs are neighbouring features."""
 PARTIAL = {"gpt_neox": 0.25, "stablelm": 0.25, "qwen3_next": 0.25}
@@ -24,8 +40,29 @@ PARTIAL |= dict.fromkeys(("phi", "glm", "glm4", "glm4_moe", "persimmon", "nemotr
 """The share of a head that turns, where a config of this type does not say."""
 ROTARY_DIM = {"gptj": 64, "codegen": 64}
 ALWAYS = frozenset(
-    ("llama", "mistral", "gptj", "codegen", "gpt_neox", "falcon", "phi", "phi3", "qwen2", "qwen3", "stablelm", "gemma")
-    + ("gemma2", "olmo", "starcoder2", "persimmon", "cohere", "glm", "qwen2_moe", "qwen3_moe", "internlm2")
+    [
+        "llama",
+        "mistral",
+        "gptj",
+        "codegen",
+        "gpt_neox",
+        "falcon",
+        "phi",
+        "phi3",
+        "qwen2",
+        "qwen3",
+        "stablelm",
+        "gemma",
+        "gemma2",
+        "olmo",
+        "starcoder2",
+        "persimmon",
+        "cohere",
+        "glm",
+        "qwen2_moe",
+        "qwen3_moe",
+        "internlm2",
+    ]
 )
 """Model types that are rotary, with a base of 10000, where a config says nothing of it."""
 SECTIONS_BY_TURNS = ("qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_5", "qwen3_5_text")
@@ -40,7 +77,10 @@ TEXT = ("text_config", "language_config", "llm_config")
 
 @dataclass(frozen=True)
 class Read:
-    """What a config says: the scheme, its keyword arguments, and for each the key it was read from."""
+    """What a config says: the scheme, its keyword arguments, and for each the key it was read from.
+
+    Arguments that are there from the start, given by the user, are stronger than the config.
+    """
 
     scheme: str
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -48,9 +88,10 @@ class Read:
     max_position_embeddings: int | None = None
 
     def set(self, name: str, value: Any, origin: str) -> None:
-        """Note a parameter and where it is from."""
-        self.parameters[name] = value
-        self.origin[name] = origin
+        """Note a parameter and where it is from, unless it was given."""
+        if name not in self.parameters:
+            self.parameters[name] = value
+            self.origin[name] = origin
 
 
 def load_config(path: str | Path) -> dict[str, Any]:
@@ -68,17 +109,30 @@ def load_config(path: str | Path) -> dict[str, Any]:
     return found
 
 
-def read_config(config: Mapping[str, Any], layer_type: str | None = None) -> Read:
-    """Return the rotary scheme that a config describes, of one of its layer types where those differ.
-
-    Raises ValueError, in one line that names the key, for a config that is not rotary, an unknown rope type, a missing or
-    malformed field, and a layer type that is missing, or that the config has not.
-    """
+def scheme_of(config: Mapping[str, Any], layer_type: str | None = None) -> str:
+    """Return the scheme that a config describes: "rope", or "mrope" where tokens have several positions."""
     config, prefix = _text_part(config)
     _check_rotary(config)
     rope, where = _rope_dict(config, layer_type, prefix)
+    if "mrope" in (rope.get("rope_type"), rope.get("type")) and not rope.get("mrope_section"):
+        raise ValueError(f"{where}.mrope_section is missing: rope type mrope needs it")
+    return "mrope" if rope.get("mrope_section") else "rope"
+
+
+def read_config(
+    config: Mapping[str, Any], layer_type: str | None = None, given: Mapping[str, Any] | None = None
+) -> Read:
+    """Return the rotary scheme that a config describes, of one of its layer types where those differ.
+
+    given: parameters to take as they are, whatever the config says of them.
+    Raises ValueError, in one line that names the key, for a config that is not rotary, an unknown rope type, a missing
+    or malformed field, and a layer type that is missing, or that the config has not.
+    """
+    scheme = scheme_of(config, layer_type)
+    config, prefix = _text_part(config)
+    rope, where = _rope_dict(config, layer_type, prefix)
     sections = rope.get("mrope_section")
-    read = Read("mrope" if sections else "rope", max_position_embeddings=_maximum(config))
+    read = Read(scheme, dict(given or {}), dict.fromkeys(given or {}, "given"), _maximum(config))
     _read_type(read, rope, where, config)
     _read_width(read, config, rope, where, prefix, layer_type)
     _read_theta(read, config, rope, where, prefix)
@@ -130,9 +184,7 @@ def _rope_dict(config: Mapping[str, Any], layer_type: str | None, prefix: str) -
     if nested:
         return _of_layer(nested, layer_type, where)
     if layer_type is not None:
-        raise ValueError(
-            f"layer type {layer_type!r} was asked for, and all layers of this config are alike: leave it out"
-        )
+        raise ValueError(f"layer type {layer_type!r} was given, and all layers of this config are alike")
     return rope, where
 
 
@@ -183,7 +235,9 @@ def _read_width(  # noqa: PLR0917
 
 
 def _head_dim(read: Read, config: Mapping[str, Any], prefix: str, layer_type: str | None) -> int:
-    keys = ("qk_rope_head_dim", "head_dim")
+    if "head_dim" in read.parameters:
+        return int(read.parameters["head_dim"])
+    keys: tuple[str, ...] = ("qk_rope_head_dim", "head_dim")
     if layer_type == "full_attention" and config.get("global_head_dim"):
         keys = ("global_head_dim",)
     found = _first(keys, (config, prefix))
@@ -202,14 +256,14 @@ def _head_dim(read: Read, config: Mapping[str, Any], prefix: str, layer_type: st
 
 def _read_theta(read: Read, config: Mapping[str, Any], rope: Mapping[str, Any], where: str, prefix: str) -> None:
     found = _first(THETA_KEYS, (rope, f"{where}."), (config, prefix))
+    if "rope_theta" in read.parameters:
+        return
     if found is not None:
         read.set("rope_theta", _number(found), found[1])
     elif config.get("model_type") in ALWAYS:
         read.set("rope_theta", 10000.0, f"default of model_type {config['model_type']}")
     else:
-        raise ValueError(
-            f"the config has no {prefix}rope_theta, and model types differ in it: give -p rope_theta=VALUE"
-        )
+        raise ValueError(f"the config has no {prefix}rope_theta, in which models differ: give -p rope_theta=VALUE")
 
 
 def _read_scaling(read: Read, config: Mapping[str, Any], rope: Mapping[str, Any], where: str) -> None:
