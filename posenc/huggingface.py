@@ -15,24 +15,8 @@ from typing import Any
 from posenc.frequencies import ROPE_TYPES
 
 INTERLEAVED = frozenset(
-    [
-        "gptj",
-        "codegen",
-        "cohere",
-        "cohere2",
-        "glm",
-        "glm4",
-        "ernie4_5",
-        "ernie4_5_moe",
-        "helium",
-        "llama4",
-        "llama4_text",
-        "deepseek_v2",
-        "deepseek_v3",
-        "axk1",
-        "longcat_flash",
-        "youtu",
-    ]
+    "gptj codegen cohere cohere2 glm glm4 ernie4_5 ernie4_5_moe helium llama4 llama4_text "  # noqa: SIM905
+    "deepseek_v2 deepseek_v3 axk1 longcat_flash youtu".split()
 )
 """Model types whose pairs are neighbouring features."""
 PARTIAL = {"gpt_neox": 0.25, "stablelm": 0.25, "qwen3_next": 0.25}
@@ -40,29 +24,8 @@ PARTIAL |= dict.fromkeys(("phi", "glm", "glm4", "glm4_moe", "persimmon", "nemotr
 """The share of a head that turns, where a config of this type does not say."""
 ROTARY_DIM = {"gptj": 64, "codegen": 64}
 ALWAYS = frozenset(
-    [
-        "llama",
-        "mistral",
-        "gptj",
-        "codegen",
-        "gpt_neox",
-        "falcon",
-        "phi",
-        "phi3",
-        "qwen2",
-        "qwen3",
-        "stablelm",
-        "gemma",
-        "gemma2",
-        "olmo",
-        "starcoder2",
-        "persimmon",
-        "cohere",
-        "glm",
-        "qwen2_moe",
-        "qwen3_moe",
-        "internlm2",
-    ]
+    "llama mistral gptj codegen gpt_neox falcon phi phi3 qwen2 qwen3 stablelm gemma gemma2 olmo "  # noqa: SIM905
+    "starcoder2 persimmon cohere glm qwen2_moe qwen3_moe internlm2".split()
 )
 """Model types that are rotary, with a base of 10000, where a config says nothing of it."""
 SECTIONS_BY_TURNS = ("qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_5", "qwen3_5_text")
