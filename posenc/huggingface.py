@@ -109,6 +109,11 @@ def read_config(
     return read
 
 
+def context_of(config: Mapping[str, Any]) -> int | None:
+    """Return how many positions a model is made for, if its config says so."""
+    return _maximum(_text_part(config)[0])
+
+
 def _text_part(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """Return the part of a config that describes the language model, and its path."""
     for key in TEXT:

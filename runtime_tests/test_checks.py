@@ -18,7 +18,7 @@ from posenc_export.runtimes import RUNTIMES, RunFailed, Runner, check_feeds
 @pytest.fixture
 def context(small_bundle: Path, tmp_path: Path) -> Context:
     bundle = Bundle.open(Path(shutil.copytree(small_bundle, tmp_path / "copy")))
-    return Context(bundle.manifest, bundle.folder / "model.onnx")
+    return Context(bundle.manifest, bundle.manifest.artifacts[0], bundle.folder / "model.onnx")
 
 
 def found(name: str, context: Context) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc.scheme import Form
+from posenc.scheme import Form, Port
 from posenc_export.arrays import Array
 from posenc_export.bundle import Bundle, Manifest
-from posenc_export.cases import Case, feeds_for
+from posenc_export.cases import Case, axes_of, feeds_for
 from posenc_export.exporting import Order, write
 from posenc_export.formats import FORMATS
+from posenc_export.plain import write_one_op
 from posenc_export.problems import BadInput, first_line
 from posenc_export.runtimes import RUNTIMES, Missing
-from posenc_export.subject import resolve
+from posenc_export.subject import Subject, resolve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +36,24 @@ SETTLE = 0.25
 SLOW = ("onnx-reference",)
 COPY = "copy of the same bytes"
 PLAIN = "plain Sin/Cos, "
+ONE_OP = "one operator, baked cache, "
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to time: lengths, sequences in a call, heads of queries and keys, rounds, and runtimes, if not all."""
+
+    lengths: tuple[int, ...]
+    batch: int = 1
+    heads: int = 32
+    rounds: int = 7
+    runtimes: tuple[str, ...] = ()
+
+    def sizes(self, ports: tuple[Port, ...], length: int) -> dict[str, int]:
+        """Return the sizes of the axes of ports in a call of a length."""
+        fixed = {"batch": self.batch, "dim": 512, "head": self.heads, "head_kv": self.heads}
+        return {axis: fixed.get(axis, length) for axis in axes_of(ports)}
 
 
 @dataclass(frozen=True)
@@ -46,51 +65,72 @@ class Contender:
     folder: Path
 
 
-def run(name: str, form: Form | None, given: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Time a scheme, or the bundle in the folder `name`, at every length; return medians and ratios as JSON values."""
+Source = Path | tuple[Callable[[], Subject], Mapping[str, Any]]
+"""A bundle's folder, or what makes a subject, with the fields of its order."""
+
+
+def run(source: Source, asked: Asked, tell: Tell) -> dict[str, Any]:
+    """Time a bundle, or a subject, at every length; return medians and ratios as JSON values."""
     with ExitStack() as stack:
-        folder = stack.enter_context(_exported(name, form, given, tell)) if form else Path(name)
+        folder = source if isinstance(source, Path) else stack.enter_context(_exported(*source, tell))
         manifest = Bundle.open(folder).manifest
-        rivals = _contenders(folder, "", tuple(given["runtimes"]))
+        rivals = _contenders(folder, "", asked.runtimes)
         if not rivals:
             raise BadInput("none of the runtimes asked for reads what was exported, or can run here")
         plain = stack.enter_context(_plain(manifest, rivals, tell))
         everyone = [*rivals, *plain, Contender(COPY, None, folder)]
         rows = []
-        for length in given["lengths"]:
+        for length in asked.lengths:
             if manifest.mode == "baked" and length > manifest.max_len:
                 raise BadInput(f"length {length} is beyond the {manifest.max_len} rows of the table: give --max-len")
-            rows.append(_at_length(everyone, length, given, tell))
-    facts = {"scheme": manifest.scheme, "mode": manifest.mode, "method": manifest.method, "batch": given["batch"]}
+            rows.append(_at_length(everyone, length, asked, tell))
+    facts = {"scheme": manifest.scheme, "mode": manifest.mode, "method": manifest.method, "batch": asked.batch}
     return {**facts, "lengths": rows}
 
 
 @contextmanager
-def _exported(name: str, form: Form, given: Mapping[str, Any], tell: Tell) -> Iterator[Path]:
-    tell(f"exporting {name}")
+def _exported(make: Callable[[], Subject], order: Mapping[str, Any], tell: Tell) -> Iterator[Path]:
+    tell("exporting")
     with TemporaryDirectory(prefix="posenc-bench-") as folder:
-        subject = resolve(name, form, given["params"], given["inputs"], 0)
-        write(subject, Order(formats=given.get("formats") or tuple(FORMATS)), Path(folder))
+        write(make(), Order(**{"formats": tuple(FORMATS), **order}), Path(folder))
         yield Path(folder)
 
 
 @contextmanager
 def _plain(manifest: Manifest, rivals: list[Contender], tell: Tell) -> Iterator[list[Contender]]:
-    """Yield the plain Sin/Cos module, exported, where the encoding is one that it computes."""
-    comparable = manifest.scheme == "sinusoidal" and [p.name for p in manifest.inputs] == ["x"]
-    width = manifest.inputs[0].axes[-1] if comparable else None
+    """Yield the usual module, exported, and the one operator with a baked cache, where the encoding is what they are."""
     runtimes = tuple(r.runtime for r in rivals if r.runtime and RUNTIMES[r.runtime].format == "onnx")
-    if not isinstance(width, int) or manifest.params.get("output") != "add" or not runtimes:
+    params = usual(manifest)
+    if params is None or not runtimes:
         yield []
         return
-    given = {
-        "params": (f"d_model={width}", f"base={manifest.params['base']}"),
-        "inputs": (str(manifest.inputs[0]),),
-        "formats": ("onnx",),
-    }
+    name = f"posenc_export.plain:{'PlainRotary' if manifest.scheme == 'rope' else 'PlainSinusoidal'}"
     form = Form(mode="dynamic", max_len=64)
-    with _exported("posenc_export.plain:PlainSinusoidal", form, given, tell) as folder:
-        yield _contenders(folder, PLAIN, runtimes)
+    inputs = tuple(map(str, manifest.inputs))
+    with ExitStack() as stack:
+        folder = stack.enter_context(
+            _exported(lambda: resolve(name, form, params, inputs, 0), {"formats": ("onnx",)}, tell)
+        )
+        found = _contenders(folder, PLAIN, runtimes)
+        if manifest.rotary_op != "decomposed":
+            beside = Path(stack.enter_context(TemporaryDirectory(prefix="posenc-bench-"))) / "one-op"
+            shutil.copytree(folder, beside)
+            write_one_op(manifest, beside / FORMATS["onnx"].file)
+            found += _contenders(beside, ONE_OP, runtimes)
+        yield found
+
+
+def usual(manifest: Manifest) -> tuple[str, ...] | None:
+    """Return the parameters of the usual module that computes what a bundle does; None where there is none."""
+    names, params = [p.name for p in manifest.inputs], manifest.params
+    if manifest.scheme == "sinusoidal" and names == ["x"] and params["output"] == "add":
+        width = manifest.inputs[0].axes[-1]
+        return (f"d_model={width}", f"base={params['base']}") if isinstance(width, int) else None
+    if manifest.scheme == "rope" and names == ["q", "k", "positions"]:
+        whole = params["rotary_dim"] in (None, params["head_dim"])
+        if whole and params["layout"] == "halves" and params["tensor_layout"] == "bhsd":
+            return (f"head_dim={params['head_dim']}", f"rope_theta={params['rope_theta']}")
+    return None
 
 
 def _contenders(folder: Path, prefix: str, names: tuple[str, ...]) -> list[Contender]:
@@ -112,24 +152,24 @@ def _runs(check: Callable[[], None]) -> bool:
     return True
 
 
-def _at_length(everyone: list[Contender], length: int, given: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+def _at_length(everyone: list[Contender], length: int, asked: Asked, tell: Tell) -> dict[str, Any]:
     """Time everyone at one length, in rounds: each in a process of its own, so that nobody's threads slow another."""
     times: dict[str, list[float]] = {one.name: [] for one in everyone}
     with ExitStack() as stack:
-        workers = {one.name: stack.enter_context(_worker(one, length, given["batch"])) for one in everyone}
-        for turn in range(given["rounds"]):
+        workers = {one.name: stack.enter_context(_worker(one, length, asked)) for one in everyone}
+        for turn in range(asked.rounds):
             for name, timed in workers.items():
-                tell(f"length {length}, round {turn + 1} of {given['rounds']}: {name}")
+                tell(f"length {length}, round {turn + 1} of {asked.rounds}: {name}")
                 times[name].append(timed())
     medians = {name: float(np.median(values)) for name, values in times.items()}
     return {"length": length, "milliseconds": {name: 1e3 * t for name, t in medians.items()}, **_ratios(medians)}
 
 
 @contextmanager
-def _worker(one: Contender, length: int, batch: int) -> Iterator[Callable[[], float]]:
+def _worker(one: Contender, length: int, asked: Asked) -> Iterator[Callable[[], float]]:
     """Start a process that holds a contender ready; yield a function that has it time one round, in seconds."""
     here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_work, args=(there, one, length, batch), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=(there, one, length, asked), daemon=True)
     process.start()
     there.close()
 
@@ -149,10 +189,10 @@ def _worker(one: Contender, length: int, batch: int) -> Iterator[Callable[[], fl
         process.terminate()
 
 
-def _work(there: Connection, one: Contender, length: int, batch: int) -> None:
+def _work(there: Connection, one: Contender, length: int, asked: Asked) -> None:
     """Time a round each time one is asked for, until nobody asks any more."""
     try:
-        call = _ready(one, length, batch)
+        call = _ready(one, length, asked)
     except Exception as error:
         there.send(first_line(error))
         return
@@ -164,26 +204,29 @@ def _work(there: Connection, one: Contender, length: int, batch: int) -> None:
         there.send(_median_of_calls(call))
 
 
-def _ready(one: Contender, length: int, batch: int) -> Callable[[], Any]:
+def _ready(one: Contender, length: int, asked: Asked) -> Callable[[], Any]:
     """Load a contender, try it once and return what a call is."""
     bundle = Bundle.open(one.folder)
     manifest = bundle.manifest
-    axes = {a for port in manifest.inputs for a in port.dynamic.values()}
-    sizes = {a: {"batch": batch, "dim": 512}.get(a, length) for a in axes}
+    case = Case("bench", asked.sizes(manifest.inputs, length))
     if one.runtime is None:
-        port = manifest.outputs[0]
-        return _copying(np.ones(Case("bench", sizes).shape(port), port.dtype.replace("bfloat16", "uint16")))
+        return _copying([np.ones(case.shape(p), p.dtype.replace("bfloat16", "uint16")) for p in manifest.outputs])
     runtime = RUNTIMES[one.runtime]
     path = next(bundle.path(a) for a in manifest.artifacts if a.format == runtime.format)
-    feeds = feeds_for(manifest.inputs, Case("bench", sizes), 0)
+    feeds = feeds_for(manifest.inputs, case, 0)
     runner = runtime.open(path, manifest.inputs, manifest.outputs)
     runner.run(feeds)
     return lambda: runner.call(feeds)
 
 
-def _copying(source: Array) -> Callable[[], None]:
-    target = np.empty_like(source)
-    return lambda: np.copyto(target, source)
+def _copying(sources: list[Array]) -> Callable[[], None]:
+    pairs = [(np.empty_like(source), source) for source in sources]
+
+    def copy() -> None:
+        for target, source in pairs:
+            np.copyto(target, source)
+
+    return copy
 
 
 def _median_of_calls(call: Callable[[], Any]) -> float:
@@ -203,13 +246,13 @@ def _times(call: Callable[[], Any], seconds: float) -> list[float]:
 
 
 def _ratios(medians: Mapping[str, float]) -> dict[str, Any]:
-    """Return how many times as long as a copy each takes, and how many times as fast as its plain export."""
+    """Return how many times as long as a copy each takes, and how many times as fast as its usual exports."""
     copy = medians[COPY]
-    plain = {name.removeprefix(PLAIN): t for name, t in medians.items() if name.startswith(PLAIN)}
-    return {
-        "times_a_copy": {name: t / copy for name, t in medians.items() if name != COPY},
-        "faster_than_plain": {name: plain[name] / t for name, t in medians.items() if name in plain},
-    }
+    ratios: dict[str, Any] = {"times_a_copy": {name: t / copy for name, t in medians.items() if name != COPY}}
+    for key, prefix in (("faster_than_plain", PLAIN), ("faster_than_one_op", ONE_OP)):
+        usual = {name.removeprefix(prefix): t for name, t in medians.items() if name.startswith(prefix)}
+        ratios[key] = {name: usual[name] / t for name, t in medians.items() if name in usual}
+    return ratios
 
 
 def print_table(console: Console, results: Mapping[str, Any]) -> None:
@@ -219,12 +262,12 @@ def print_table(console: Console, results: Mapping[str, Any]) -> None:
     method = f", {results['method']}" if results["method"] else ""
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
     table.title = f"{results['scheme']}, {results['mode']}{method}, batch {results['batch']}: medians, one run"
-    for column in ("length", "what", "ms", "x a copy", "x faster than plain"):
+    for column in ("length", "what", "ms", "x a copy", "x faster than plain", "than one operator"):
         table.add_column(column, justify="left" if column == "what" else "right")
     for row in results["lengths"]:
         for name, ms in row["milliseconds"].items():
-            copies, faster = row["times_a_copy"].get(name), row["faster_than_plain"].get(name)
-            table.add_row(str(row["length"]), name, f"{ms:.3f}", _number(copies), _number(faster))
+            ratios = [row[key].get(name) for key in ("times_a_copy", "faster_than_plain", "faster_than_one_op")]
+            table.add_row(str(row["length"]), name, f"{ms:.3f}", *map(_number, ratios))
     console.print(table)
 
 

@@ -28,12 +28,16 @@ NO_TOLERANCE = Tolerance()
 
 @dataclass(frozen=True)
 class Artifact:
-    """One file in the bundle; weights that lie beside a graph are an artifact of their own, format "FORMAT.data"."""
+    """One file in the bundle; weights that lie beside a graph are an artifact of their own, format "FORMAT.data".
+
+    parity: how far this file may be from the eager module, where it is other than the cases say.
+    """
 
     format: str
     file: str
     bytes: int
     sha256: str
+    parity: Tolerance | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class TrialSpec:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a bundle says of itself."""
+    """What a bundle says of itself; `origin` tells of parameters that were read from a file, where from."""
 
     scheme: str
     params: Mapping[str, Any]
@@ -65,6 +69,8 @@ class Manifest:
     trace: Mapping[str, int]
     truth: str
     versions: Mapping[str, str]
+    rotary_op: str = "decomposed"
+    origin: Mapping[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> dict[str, Any]:
@@ -101,8 +107,13 @@ class Manifest:
         )
         for ports in ("inputs", "outputs"):
             data[ports] = tuple(Port(p["name"], tuple(p["axes"]), p["dtype"], p["below"]) for p in data[ports])
-        data["artifacts"] = tuple(Artifact(**a) for a in data["artifacts"])
+        data["artifacts"] = tuple(_artifact(a) for a in data["artifacts"])
         return cls(trials=trials, **data)
+
+
+def _artifact(data: dict[str, Any]) -> Artifact:
+    parity = data.get("parity")
+    return Artifact(**{**data, "parity": None if parity is None else Tolerance(**parity)})
 
 
 def _tolerances(trial: TrialSpec) -> dict[str, Any]:

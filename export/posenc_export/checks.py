@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx
     from torch import nn
 
-    from posenc_export.bundle import Manifest
+    from posenc_export.bundle import Artifact, Manifest
     from posenc_export.runtimes import Runner, Runtime
 
 Looks = Literal["source", "artifact", "runner"]
@@ -39,6 +39,7 @@ class Context:
     """What a check may look at; a part that does not apply is None."""
 
     manifest: Manifest
+    artifact: Artifact
     path: Path
     source: Source | None = None
     runtime: Runtime | None = None

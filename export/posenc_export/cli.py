@@ -2,119 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from posenc import __version__
-from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS
-from posenc_export.problems import Problem, Unavailable, first_line
+from posenc_export.formats import DEFAULT_OPSET, FORMATS, ROTARY_OPS
+from posenc_export.options import CHECKED, FORM, SPOKEN, WRITTEN, console, main_guard, options, progress
+from posenc_export.problems import Unavailable
 from posenc_export.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from posenc_export.exporting import Outcome
+    from posenc.scheme import Form
+    from posenc_export.exporting import Order, Outcome
+    from posenc_export.subject import ModelConfig, Subject
     from posenc_export.validate import Options, Progress, Verdict
 
 VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
-
-
-def main_guard(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell an unexpected error in one line, unless -v -v asks for the traceback; clean up when told to stop."""
-
-    @functools.wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
-        try:
-            return command(*args, **kwargs)
-        except (click.ClickException, click.Abort, click.exceptions.Exit, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            if kwargs.get("verbose", 0) >= 2:
-                raise
-            told = f"{type(error).__name__}: {first_line(error)}"
-            raise Problem(f"{told} (-v -v shows where)") from error
-
-    return guarded
-
-
-def options(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Apply click decorators in the order in which --help shall list them."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.reduce(lambda made, one: one(made), reversed(decorators), command)
-
-    return decorate
-
-
-FORM = options(
-    click.option(
-        "--dynamic/--baked", default=None, help="Rows computed in the graph, or a stored table.  [default: baked]"
-    ),
-    click.option(
-        "--max-len",
-        type=click.IntRange(min=1),
-        default=2048,
-        metavar="N",
-        help="Rows of a baked table; the length up to which a dynamic graph is validated.",
-    ),
-    click.option(
-        "--method",
-        type=click.Choice(["exact", "trig"]),
-        default=None,
-        help="How a dynamic graph computes angles: angle addition, or Sin and Cos.  [default: exact]",
-    ),
-    click.option(
-        "--positions",
-        type=click.Choice(["implicit", "offset", "explicit"]),
-        default=None,
-        help="0..seq-1; the same from an input `start`; or an input `positions`.  [default: the scheme's]",
-    ),
-    click.option(
-        "-p", "--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter; see `posenc schemes`."
-    ),
-    click.option(
-        "-i",
-        "--input",
-        "inputs",
-        multiple=True,
-        metavar="PORT",
-        help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'.",
-    ),
-    click.option(
-        "--dtype", type=click.Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."
-    ),
-)
-CHECKED = options(
-    click.option(
-        "--runtime",
-        "runtimes",
-        multiple=True,
-        type=click.Choice(list(RUNTIMES)),
-        help="Run only on this.  [default: all]",
-    ),
-    click.option(
-        "--require", multiple=True, type=click.Choice(list(RUNTIMES)), help="Fail (status 3) if this cannot run here."
-    ),
-    click.option("--atol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
-    click.option("--rtol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
-)
-SPOKEN = options(
-    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
-    click.option("-v", "--verbose", count=True, help="Say more; twice, with tracebacks."),
-    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON and nothing else."),
-)
 
 
 @click.group(context_settings=SETTINGS)
@@ -124,7 +35,7 @@ def main() -> None:
 
 
 @main.command(context_settings=SETTINGS)
-@click.argument("scheme", default="sinusoidal")
+@click.argument("scheme", required=False)
 @FORM
 @options(
     click.option(
@@ -136,14 +47,8 @@ def main() -> None:
         default=("onnx", "torchscript"),
         help="What to write.",
     ),
-    click.option(
-        "--opset",
-        type=click.IntRange(OPSETS.start, OPSETS.stop - 1),
-        default=DEFAULT_OPSET,
-        metavar="N",
-        help="Of ONNX.",
-    ),
 )
+@WRITTEN
 @CHECKED
 @options(
     click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
@@ -154,20 +59,22 @@ def main() -> None:
 @VERSION
 @main_guard
 def export(**given: Any) -> None:
-    """Export SCHEME (a name, or package.module:factory) to a bundle, and validate it.
+    """Export SCHEME (a name, or package.module:factory) to a bundle, and validate it; SCHEME is sinusoidal by default.
 
     Exit status: 0 all that could run agreed; 1 a mismatch or a failed check, the bundle is then DIR-failed;
     2 wrong usage; 3 a required runtime is not available; 4 the export itself failed.
     """
     from posenc_export.bundle import check_target
+    from posenc_export.exporting import export as run
 
-    form = _form(given)
+    make = asked(given)
+    order = _order(given)
     if given["output"] is not None:
         check_target(given["output"])
     require_available(given["require"])
     with progress(given) as tell:
         tell("loading torch")
-        outcome = _export(form, given, tell)
+        outcome = run(make, order(tell), given["output"])
     told = console(given)
     if given["as_json"]:
         _print_json(outcome.manifest, outcome.verdicts, folder=str(outcome.folder))
@@ -177,40 +84,76 @@ def export(**given: Any) -> None:
     sys.exit(1 if outcome.failed else 0)
 
 
-def _form(given: dict[str, Any]) -> Any:
-    """Return the Form that the options ask for; refuse those that mean nothing for what is exported."""
+def asked(given: dict[str, Any]) -> Callable[[], Subject]:
+    """Return what makes the subject that the options ask for; refuse options that mean nothing for it."""
+    from posenc_export.subject import from_config, resolve
+
+    config = _config(given)
+    name = given["scheme"] or "sinusoidal"
+    form = _form(given, name, config)
+    if config is not None:
+        return lambda: from_config(config, form, given["params"], given.get("seed", 0))
+    return lambda: resolve(name, form, given["params"], given["inputs"], given.get("seed", 0))
+
+
+def _config(given: dict[str, Any]) -> ModelConfig | None:
+    from posenc_export.subject import ModelConfig
+
+    if given["from_hf"] is None:
+        if given["layer_type"] is not None:
+            raise click.UsageError("--layer-type chooses among the layers of a config: give --from-hf with it")
+        return None
+    if given["inputs"]:
+        raise click.UsageError("-i gives the inputs of package.module:factory; --from-hf has its own")
+    config = ModelConfig.load(given["from_hf"], given["layer_type"])
+    if given["scheme"] not in (None, config.scheme):
+        raise click.UsageError(f"{given['from_hf']} describes {config.scheme}, not {given['scheme']}: leave SCHEME out")
+    return config
+
+
+def _form(given: dict[str, Any], name: str, config: ModelConfig | None) -> Form:
     from posenc.scheme import Form
 
-    own, dynamic = ":" in given["scheme"], given["dynamic"]
+    own, dynamic = ":" in name, given["dynamic"]
     if own:
         scheme_only = {"--baked": dynamic is False, "--method": given["method"], "--positions": given["positions"]}
-        wrong = [name for name, used in scheme_only.items() if used]
+        wrong = [option for option, used in scheme_only.items() if used]
         wrong += ["--dtype"] if given["dtype"] != "fp32" else []
         if wrong:
-            raise click.UsageError(
-                f"{wrong[0]} is for schemes; {given['scheme']} decides that itself: give it as -p, or in -i"
-            )
+            raise click.UsageError(f"{wrong[0]} is for schemes; {name} decides that itself: give it as -p, or in -i")
     elif given["method"] and not dynamic:
         raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
     mode: Any = "dynamic" if dynamic or own else "baked"
-    method: Any = given["method"] or "exact"
-    return Form(mode, method, given["positions"], given["max_len"], given["dtype"])
+    longest = given["max_len"] or 2048
+    if given["max_len"] is None and config is not None and mode == "baked":
+        longest = config.max_position_embeddings or longest
+    return Form(mode, given["method"] or "exact", given["positions"], longest, given["dtype"])
 
 
-def _export(form: Any, given: dict[str, Any], tell: Progress) -> Outcome:
+def _order(given: dict[str, Any]) -> Callable[[Progress], Order]:
+    """Return what makes the order that the options place; refuse options that contradict one another."""
     from posenc_export.exporting import Order
-    from posenc_export.exporting import export as run
-    from posenc_export.subject import resolve
 
-    order = Order(
-        formats=tuple(dict.fromkeys(given["formats"])),
-        opset=given["opset"],
-        seed=given["seed"],
-        validate=not given["no_validate"],
-        options=_options(given, tell),
+    formats = tuple(dict.fromkeys(given["formats"]))
+    for option, names in (("--runtime", given["runtimes"]), ("--require", given["require"])):
+        idle = [n for n in names if RUNTIMES[n].format not in formats]
+        if idle:
+            raise click.UsageError(
+                f"{option} {idle[0]} reads {RUNTIMES[idle[0]].format}, which -f {' -f '.join(formats)} does not write"
+            )
+    if given["rotary_op"] != "decomposed" and "onnx" not in formats:
+        raise click.UsageError(f"--rotary-op {given['rotary_op']} is an operator of ONNX: give -f onnx with it")
+    opset = _opset(given)
+    return lambda tell: Order(
+        formats, opset, given["rotary_op"], given["seed"], not given["no_validate"], _options(given, tell)
     )
-    subject = (given["scheme"], form, given["params"], given["inputs"], given["seed"])
-    return run(lambda: resolve(*subject), order, given["output"])
+
+
+def _opset(given: dict[str, Any]) -> int:
+    least = ROTARY_OPS[given["rotary_op"]]
+    if given["opset"] is not None and given["opset"] < least:
+        raise click.UsageError(f"--rotary-op {given['rotary_op']} needs opset {least}, got --opset {given['opset']}")
+    return given["opset"] or max(DEFAULT_OPSET, least)
 
 
 def _options(given: dict[str, Any], tell: Progress) -> Options:
@@ -293,8 +236,9 @@ def plot(**given: Any) -> None:
 
 
 @main.command(context_settings=SETTINGS)
-@click.argument("scheme_or_bundle", default="sinusoidal")
+@click.argument("scheme_or_bundle", required=False)
 @FORM
+@WRITTEN
 @options(
     click.option(
         "--length",
@@ -305,6 +249,7 @@ def plot(**given: Any) -> None:
         help="Lengths to time.",
     ),
     click.option("--batch", type=click.IntRange(min=1), default=1, help="Sequences in a call."),
+    click.option("--heads", type=click.IntRange(min=1), default=32, help="Heads of queries and of keys."),
     click.option("--rounds", type=click.IntRange(min=1), default=7, help="Times each contender is loaded and timed."),
     click.option(
         "--runtime",
@@ -317,45 +262,23 @@ def plot(**given: Any) -> None:
 )
 @main_guard
 def bench(**given: Any) -> None:
-    """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and the plain export of a Sin/Cos module."""
-    from posenc_export.bench import print_table, run
+    """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and the plain export of its usual module."""
+    from posenc_export.bench import Asked, print_table, run
 
+    name = given["scheme_or_bundle"]
+    what = Asked(given["lengths"], given["batch"], given["heads"], given["rounds"], given["runtimes"])
+    if name is not None and Path(name).is_dir():
+        source: Any = Path(name)
+    else:
+        longest = max(*given["lengths"], given["max_len"] or 0)
+        make = asked({**given, "scheme": name, "max_len": longest})
+        source = make, {"opset": _opset(given), "rotary_op": given["rotary_op"]}
     with progress({"quiet": False, **given}) as tell:
-        results = run(
-            given["scheme_or_bundle"],
-            None if Path(given["scheme_or_bundle"]).is_dir() else _bench_form(given),
-            given,
-            tell,
-        )
+        results = run(source, what, tell)
     if given["as_json"]:
         click.echo(json.dumps(results, indent=1))
     else:
         print_table(console({}), results)
-
-
-def _bench_form(given: dict[str, Any]) -> Any:
-    longest = max(*given["lengths"], given["max_len"])
-    return _form({**given, "scheme": given["scheme_or_bundle"], "max_len": longest})
-
-
-def console(given: dict[str, Any]) -> Console:
-    """Return a console on stdout; not a terminal, it is wide enough not to break a table's cells."""
-    from rich.console import Console
-
-    made = Console(highlight=False, soft_wrap=False)
-    return made if made.is_terminal else Console(highlight=False, width=120)
-
-
-@contextmanager
-def progress(given: dict[str, Any]) -> Iterator[Progress]:
-    """Yield a function that shows what is going on, on stderr and only on a terminal."""
-    if given.get("quiet") or given.get("as_json") or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
 
 
 def _print_json(manifest: Any, verdicts: Any, *, folder: str) -> None:

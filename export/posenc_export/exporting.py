@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc.scheme import SCHEMES, Encoding, Port, Tolerance, eps
+from posenc.scheme import SCHEMES, Encoding, Form, Port, Tolerance, eps
 from posenc_export.arrays import FLOATS, Array, to_torch
 from posenc_export.bundle import (
     MANIFEST,
@@ -33,6 +33,7 @@ from posenc_export.cases import Case, Recorded, feeds_for, long_axis, plan, samp
 from posenc_export.checks import Source, changes, fingerprint
 from posenc_export.compare import measure
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, MAX_IR_VERSION, Request, stamp_onnx
+from posenc_export.fused import RotaryOp, fused_parity
 from posenc_export.problems import BadInput, first_line
 from posenc_export.report import write_report
 from posenc_export.subject import Subject, run_eager
@@ -52,6 +53,7 @@ class Order:
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
     opset: int = DEFAULT_OPSET
+    rotary_op: RotaryOp = "decomposed"
     seed: int = 0
     validate: bool = True
     options: Options = field(default_factory=Options)
@@ -105,7 +107,8 @@ def write(subject: Subject, order: Order, folder: Path) -> tuple[Manifest, dict[
     if trace and reach < SHORTEST:
         raise BadInput(f"max_len {longest} leaves no length to vary: give --max-len {SHORTEST} or more")
     tracing = feeds_for(encoding.inputs, Case("trace", trace), order.seed)
-    request = Request(tuple(to_torch(tracing[p.name]) for p in encoding.inputs), longest, order.opset)
+    tensors = tuple(to_torch(tracing[p.name]) for p in encoding.inputs)
+    request = Request(tensors, longest, order.opset, order.rotary_op)
 
     def write_all(to: Path, why: str) -> dict[str, Mapping[str, bytes]]:
         to.mkdir(exist_ok=True)
@@ -247,11 +250,13 @@ def _manifest(
         ir_version=MAX_IR_VERSION,
         inputs=encoding.inputs,
         outputs=encoding.outputs,
-        artifacts=tuple(a for name in order.formats for a in _artifacts(folder, name)),
+        artifacts=tuple(a for name in order.formats for a in _artifacts(folder, name, _own_parity(order, name, form))),
         trials=trials,
         trace=trace,
         truth=subject.truth,
         versions=versions(),
+        rotary_op=order.rotary_op,
+        origin=dict(subject.origin),
     )
 
 
@@ -262,11 +267,16 @@ def metadata(subject: Subject, error: float | None) -> dict[str, str]:
     return {f"posenc.{key}": value for key, value in {**facts, "worst_error": told}.items()}
 
 
-def _artifacts(folder: Path, name: str) -> list[Artifact]:
+def _own_parity(order: Order, name: str, form: Form) -> Tolerance | None:
+    """Return what a fused operator may change of a graph's last digits; None where there is none."""
+    return fused_parity(form.torch_dtype) if name == "onnx" and order.rotary_op != "decomposed" else None
+
+
+def _artifacts(folder: Path, name: str, parity: Tolerance | None) -> list[Artifact]:
     """Return the files of one format: the graph, and its weights where they lie beside it."""
     file = FORMATS[name].file
     found = [(name, folder / file), (f"{name}.data", folder / f"{file}.data")]
-    return [Artifact(kind, p.name, p.stat().st_size, sha256(p)) for kind, p in found if p.is_file()]
+    return [Artifact(kind, p.name, p.stat().st_size, sha256(p), parity) for kind, p in found if p.is_file()]
 
 
 def versions() -> dict[str, str]:

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     import torch
 
     from posenc.scheme import Encoding
+    from posenc_export.fused import RotaryOp
 
 OPSETS = range(18, 24)
 DEFAULT_OPSET = 20
+ROTARY_OPS: Mapping[RotaryOp, int] = {"decomposed": OPSETS.start, "onnx": 23, "microsoft": OPSETS.start}
+"""Ways to write a rotation, with the lowest opset that has each."""
 MAX_IR_VERSION = 10
 EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
@@ -42,6 +45,7 @@ class Request:
     trace: tuple[torch.Tensor, ...]
     longest: int
     opset: int = DEFAULT_OPSET
+    rotary_op: RotaryOp = "decomposed"
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,10 @@ def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     import torch
 
-    program = capture(encoding, request)
+    from posenc_export.fused import fused
+
+    with fused(encoding.module, request.rotary_op):
+        program = capture(encoding, request)
     with quiet():
         try:
             exported = torch.onnx.export(

@@ -295,8 +295,12 @@ def _torchscript(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
 )
 def load_onnx_reference(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
     """The onnx package's own evaluator in NumPy: slow, and shares no code with ONNX Runtime."""
+    import onnx
     from onnx.reference import ReferenceEvaluator
 
+    others = {o.domain for o in onnx.load(path, load_external_data=False).opset_import} - {"", "ai.onnx"}
+    if others:
+        raise Missing(f"the onnx package has no operators of {', '.join(sorted(others))}")
     session = ReferenceEvaluator(str(path))
 
     def call(feeds: Mapping[str, Array]) -> dict[str, Array]:

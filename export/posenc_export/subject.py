@@ -6,10 +6,11 @@ import copy
 import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc.huggingface import context_of, load_config, read_config, scheme_of
 from posenc.scheme import SCHEMES, Encoding, Feeds, Form, Port, Tolerance, build
 from posenc_export.arrays import FLOATS, Array, numpy_dtype, to_numpy, to_torch
 from posenc_export.cases import Case, axes_of, feeds_for, is_length, trace_sizes
@@ -29,6 +30,7 @@ class Subject:
     """An encoding with the name and the parameters it was asked for by.
 
     truth: what its outputs are held against, in words. declared: whether its error bound comes from mathematics.
+    origin: for parameters that were read from a file, where from.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Subject:
     params: Mapping[str, Any]
     truth: str = ORACLE
     declared: bool = True
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
@@ -60,6 +63,48 @@ def resolve(name: str, form: Form, params: tuple[str, ...], inputs: tuple[str, .
         encoding = build(name, form, **values)
     defaults = {k: p.default for k, p in known.items() if p.default not in (REQUIRED, ABSENT)}
     return Subject(name, encoding, form, {**defaults, **values})
+
+
+def from_config(config: ModelConfig, form: Form, params: tuple[str, ...], seed: int) -> Subject:
+    """Return the rotary encoding that a model's config.json describes; parameters given as texts are stronger."""
+    import torch
+
+    torch.manual_seed(seed)
+    scheme = config.scheme
+    with bad_input():
+        known = parameters_of(SCHEMES[scheme].build)
+        read = read_config(config.content, config.layer_type, parse_parameters(params, known, scheme))
+        encoding = build(scheme, form, **read.parameters)
+    defaults = {k: p.default for k, p in known.items() if p.default not in (REQUIRED, ABSENT)}
+    origin = {"config": config.path.name, **read.origin}
+    return Subject(scheme, encoding, form, {**defaults, **read.parameters}, origin=origin)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model's config.json as it was read, and the layer type of it that is meant, if they differ."""
+
+    path: Path
+    content: Mapping[str, Any]
+    layer_type: str | None = None
+
+    @classmethod
+    def load(cls, path: Path, layer_type: str | None) -> ModelConfig:
+        """Read a config.json, or that of a model's folder; raise BadInput where it is none."""
+        with bad_input():
+            return cls(path, load_config(path), layer_type)
+
+    @property
+    def scheme(self) -> str:
+        """The scheme that it describes."""
+        with bad_input():
+            return scheme_of(self.content, self.layer_type)
+
+    @property
+    def max_position_embeddings(self) -> int | None:
+        """The context that the model is made for."""
+        with bad_input():
+            return context_of(self.content)
 
 
 def _own_module(name: str, form: Form, params: tuple[str, ...], inputs: tuple[str, ...], seed: int) -> Subject:

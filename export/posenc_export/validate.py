@@ -74,7 +74,7 @@ def validate(bundle: Bundle, options: Options, sources: dict[str, Source] | None
         verdicts.append(integrity(bundle, artifact))
         if verdicts[-1].status == "fail" or artifact.format.endswith(".data"):
             continue
-        context = Context(bundle.manifest, bundle.path(artifact), (sources or {}).get(artifact.format))
+        context = Context(bundle.manifest, artifact, bundle.path(artifact), (sources or {}).get(artifact.format))
         options.progress(f"checking {artifact.file}")
         verdicts += run_checks(artifact.format, artifact.format, "source", context) if context.source else []
         verdicts += run_checks(artifact.format, artifact.format, "artifact", context)
@@ -134,7 +134,8 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Opti
         if spec.case.refused:
             refusals.append(refusal(runtime, runner, recorded))
         else:
-            trials += try_case(runtime, runner, spec, recorded, options)
+            allowed = replace(spec, parity=context.artifact.parity or spec.parity)
+            trials += try_case(runtime, runner, allowed, recorded, options)
     return [agreement(runtime, trials, len(manifest.trials) - len(refusals)), *verdicts, *_refusals(runtime, refusals)]
 
 
