@@ -107,11 +107,14 @@ class AngleAddition(nn.Module):
     Source: the identity is why the paper chose sinusoids, section 3.5 of arXiv:1706.03762.
     """
 
-    low: Tensor  # (64, 2 pairs): sines, then cosines, of 0, 1, ..., 63
-    mid: Tensor  # (512, 2 pairs): of 0, 64, ..., 32704
-    high: Tensor  # (512, 2 pairs): of 0, 32768, ...
-    low_sin: Tensor  # (64, width): the sine that each output column is combined with
+    low_sin: Tensor  # (64, pairs): sines of 0, 1, ..., 63
     low_cos: Tensor
+    mid_sin: Tensor  # (512, pairs): of 0, 64, ..., 32704
+    mid_cos: Tensor
+    high_sin: Tensor  # (512, pairs): of 0, 32768, ...
+    high_cos: Tensor
+    row_sin: Tensor  # (64, width): the sine of the lowest digit that each output column is combined with
+    row_cos: Tensor
     block: Final[int] = LOW
     radix: Final[int] = MID
     limit: Final[int] = LIMIT
@@ -132,11 +135,11 @@ class AngleAddition(nn.Module):
         self.interleaved = interleaved
         for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all.
-            digits = torch.cat(waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0), -1).to(dtype)
-            self.register_buffer(name, digits, persistent=False)
-        sin, cos = self.low.chunk(2, -1)
-        self.register_buffer("low_sin", arrange(sin, sin, interleaved, width).contiguous(), persistent=False)
-        self.register_buffer("low_cos", arrange(cos, cos, interleaved, width).contiguous(), persistent=False)
+            sin, cos = waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0)
+            self.register_buffer(f"{name}_sin", sin.to(dtype), persistent=False)
+            self.register_buffer(f"{name}_cos", cos.to(dtype), persistent=False)
+        for name, digit in (("row_sin", self.low_sin), ("row_cos", self.low_cos)):
+            self.register_buffer(name, arrange(digit, digit, interleaved, width).contiguous(), persistent=False)
 
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
@@ -148,7 +151,8 @@ class AngleAddition(nn.Module):
         """Return sines and cosines: (...) -> twice (..., pairs)."""
         blocks = torch.div(positions, self.block, rounding_mode="floor")
         a_sin, a_cos = self.block_starts(inside(blocks, self.limit))
-        b_sin, b_cos = take(self.low, positions.remainder(self.block), self.limit).chunk(2, -1)
+        digit = positions.remainder(self.block)
+        b_sin, b_cos = take(self.low_sin, digit, self.limit), take(self.low_cos, digit, self.limit)
         return a_sin * b_cos + a_cos * b_sin, a_cos * b_cos - a_sin * b_sin
 
     def span(self, length: int, width: int) -> Tensor:
@@ -156,11 +160,11 @@ class AngleAddition(nn.Module):
         check_width(width, self.width)
         check_length(length, self.limit)
         blocks = (length + (self.block - 1)) // self.block
-        sin, cos = self.block_starts(torch.arange(at_least_two(blocks), device=self.low.device))
-        # With a block's (s, c) laid out as rows, (s c) low_cos + (c -s) low_sin is (sin(a + b), cos(a + b)).
+        sin, cos = self.block_starts(torch.arange(at_least_two(blocks), device=self.low_sin.device))
+        # With a block's (s, c) laid out as rows, (s c) row_cos + (c -s) row_sin is (sin(a + b), cos(a + b)).
         ahead = arrange(sin, cos, self.interleaved, self.width).unsqueeze(1)  # (blocks, 1, width)
         turned = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)
-        rows = (ahead * self.low_cos + turned * self.low_sin).flatten(0, 1)  # (blocks * 64, width)
+        rows = (ahead * self.row_cos + turned * self.row_sin).flatten(0, 1)  # (blocks * 64, width)
         # ONNX Runtime's Split copies faster than its Slice, and refuses a length beyond the rows.
         kept: Tensor = rows.split([length, rows.shape[0] - length])[0]
         return kept.unsqueeze(0)
@@ -170,8 +174,9 @@ class AngleAddition(nn.Module):
         # Exported, this division goes through float32: exact below 2^24, and from there on never below 512, which the
         # look-up refuses.
         high = torch.div(index, self.radix, rounding_mode="floor")
-        a_sin, a_cos = take(self.high, high, self.limit).chunk(2, -1)
-        b_sin, b_cos = take(self.mid, index.remainder(self.radix), self.limit).chunk(2, -1)
+        mid = index.remainder(self.radix)
+        a_sin, a_cos = take(self.high_sin, high, self.limit), take(self.high_cos, high, self.limit)
+        b_sin, b_cos = take(self.mid_sin, mid, self.limit), take(self.mid_cos, mid, self.limit)
         return a_sin * b_cos + a_cos * b_sin, a_cos * b_cos - a_sin * b_sin
 
 

@@ -98,7 +98,7 @@ def _exported(make: Callable[[], Subject], order: Mapping[str, Any], tell: Tell)
 
 @contextmanager
 def _plain(manifest: Manifest, rivals: list[Contender], tell: Tell) -> Iterator[list[Contender]]:
-    """Yield the usual module, exported, and the one operator with a baked cache, where the encoding is what they are."""
+    """Yield the usual module, exported, and one operator with a baked cache, where the encoding is what they are."""
     runtimes = tuple(r.runtime for r in rivals if r.runtime and RUNTIMES[r.runtime].format == "onnx")
     params = usual(manifest)
     if params is None or not runtimes:

@@ -63,13 +63,16 @@ class FusedRotate(nn.Module):
         # (batch, seq, head, dim) is batch x seq sequences of one token
         rows = wide.flatten(1, -3)
         batch, seq, heads, dim = rows.shape
-        cos, sin = (c.expand(batch, -1, -1).reshape(batch * seq, 1, dim // 2) for c in (cos, sin))
+        if cos.shape[0] == 1:
+            cos, sin = cos.expand(batch, -1, -1), sin.expand(batch, -1, -1)
+        cos, sin = (c.reshape(batch * seq, 1, dim // 2) for c in (cos, sin))
         return self.call(rows.reshape(batch * seq, heads, 1, dim), cos, sin).view(x.shape).to(x.dtype)
 
     def call(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Call the operator: (batch, head, seq, dim), twice (1 or batch, seq, pairs) -> as x."""
         if self.op == "onnx":
-            cos, sin = cos.expand(x.shape[0], -1, -1), sin.expand(x.shape[0], -1, -1)
+            if cos.shape[0] == 1:
+                cos, sin = cos.expand(x.shape[0], -1, -1), sin.expand(x.shape[0], -1, -1)
             return torch.onnx.ops.rotary_embedding(x, cos, sin, interleaved=self.interleaved)
         seq = x.shape[2]
         if cos.shape[0] == 1:
@@ -92,12 +95,12 @@ def fused(module: nn.Module, op: RotaryOp) -> Iterator[None]:
     if op == "decomposed":
         yield
         return
-        places: list[tuple[nn.Module, str, Rotate]] = [
-            (parent, name, child)
-            for parent in module.modules()
-            for name, child in parent.named_children()
-            if isinstance(child, Rotate)
-        ]
+    places: list[tuple[nn.Module, str, Rotate]] = [
+        (parent, name, child)
+        for parent in module.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, Rotate)
+    ]
     if not places:
         raise BadInput(f"--rotary-op {op} is for what rotates q and k: nothing here does")
     try:
