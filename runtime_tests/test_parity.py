@@ -1,14 +1,18 @@
 """Scheme x parameters x mode x method x positions x dtype x format x runtime x length, from the registries."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import onnx
 import pytest
 
 from posenc.scheme import SCHEMES, DType, Form, Method, Positions
+from posenc_export.cases import is_length
 from posenc_export.exporting import Order, Outcome, export
-from posenc_export.formats import FORMATS, OPSETS
+from posenc_export.formats import FORMATS, OPSETS, ROTARY_OPS
 from posenc_export.parameters import parameters_of
 from posenc_export.runtimes import RUNTIMES, Missing
 from posenc_export.subject import resolve
@@ -20,38 +24,82 @@ POSITIONS: tuple[Positions, ...] = get_args(Positions)
 DTYPES: tuple[DType, ...] = get_args(DType)
 
 
+LONGROPE = {"rope_type": "longrope", "factor": 2.0, "original_max_position_embeddings": 32}
+LONGROPE |= {"short_factor": (1.0,) * 8, "long_factor": (1.0, 1.1, 1.3, 1.5, 2.0, 2.0, 3.0, 4.0)}
+SMALL: dict[str, dict[str, Any]] = {
+    "sinusoidal": {"d_model": 16},
+    "learned": {"d_model": 16},
+    "rope": {"head_dim": 16},
+    "mrope": {"head_dim": 16, "sections": (4, 2, 2)},
+    "rope_2d": {"head_dim": 16},
+    "xpos": {"head_dim": 16},
+}
+MORE: dict[str, list[dict[str, Any]]] = {
+    "sinusoidal": [{"d_model": 7}],
+    "learned": [{"d_model": 7}],
+    "rope": [
+        {"rotary_dim": 8},
+        {"rotary_dim": 8, "layout": "interleaved", "tensor_layout": "bshd"},
+        LONGROPE,
+        {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 32},
+        {"output": "cos_sin", "width": "full", "layout": "interleaved"},
+    ],
+    "mrope": [{"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}],
+    "rope_2d": [{"output": "cos_sin", "width": "full"}],
+    "xpos": [{"center": "length"}, {"center": 40, "scale_base": 100.0}],
+}
+"""What a scheme's lists of choices do not show."""
+MEANINGLESS = ("width", "rope_type")
+"""Choices that mean nothing without others: they are among MORE."""
+
+
 def variants(scheme: str) -> Iterator[dict[str, Any]]:
-    """The defaults, an odd width, and each other choice of each parameter that has a list of them."""
-    known = parameters_of(SCHEMES[scheme].build)
-    width = {"d_model": 16} if "d_model" in known else {}
-    yield width
-    if width:
-        yield {"d_model": 7}
-    for parameter in known.values():
-        if get_origin(parameter.type) is Literal:
-            yield from ({**width, parameter.name: c} for c in get_args(parameter.type) if c != parameter.default)
+    """A small size, each other choice of each parameter that has a list of them, and what those do not show."""
+    small = SMALL[scheme]
+    yield small
+    for parameter in parameters_of(SCHEMES[scheme].build).values():
+        if get_origin(parameter.type) is Literal and parameter.name not in MEANINGLESS:
+            yield from ({**small, parameter.name: c} for c in get_args(parameter.type) if c != parameter.default)
+    yield from ({**small, **more} for more in MORE[scheme])
+
+
+def has_form(scheme: str, mode: str, positions: str, output: str | None) -> bool:
+    """Whether an output exists in a form; what does not is refused: see test_schemes.py and test_rope.py."""
+    if {mode, positions} & set(SCHEMES[scheme].unsupported):
+        return False
+    if output == "table":
+        return mode == "baked" and positions == "implicit"
+    if output == "cos_sin":
+        return positions == "explicit" or (positions == "implicit" and mode == "baked" and scheme == "rope")
+    return True
+
+
+def dtypes(scheme: str, form: Form, params: dict[str, Any]) -> tuple[DType, ...]:
+    """Every dtype of the small size and half precision of each variant, where positions are told as by default.
+
+    Told otherwise: float32, and only what looks at positions in other ways there.
+    """
+    plain, usual = params == SMALL[scheme], form.positions == SCHEMES[scheme].positions
+    if usual:
+        return DTYPES if plain else DTYPES[:1] if form.method == "trig" else DTYPES[:2]
+    looks = scheme in ("sinusoidal", "learned") or params.get("rope_type") or params.get("center")
+    return DTYPES[:1] if plain or (looks and form.method != "trig") else ()
 
 
 def combinations() -> Iterator[Any]:
     for scheme in SCHEMES:
-        for mode, method in MODES:
-            if mode in SCHEMES[scheme].unsupported:
+        for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
+            if not has_form(scheme, mode, positions, params.get("output")):
                 continue
-            for params in variants(scheme):
-                for positions in POSITIONS:
-                    plain = len(params) <= 1 and params.get("d_model") == 16
-                    for dtype in DTYPES if plain else DTYPES[:2]:
-                        if params.get("output") == "table" and (mode == "dynamic" or positions != "implicit"):
-                            continue  # a constant: refused, and tested so in test_schemes.py
-                        form = Form(mode, method, positions, MAX_LEN, dtype)
-                        told = "-".join(f"{k}={v}" for k, v in params.items())
-                        yield pytest.param(
-                            scheme, form, params, id=f"{scheme}-{mode}-{method}-{positions}-{dtype}-{told}"
-                        )
+            asked = Form(mode, method, positions, MAX_LEN)
+            for dtype in dtypes(scheme, asked, params):
+                told = "-".join(f"{k}={v}" for k, v in params.items())
+                form = replace(asked, dtype=dtype)
+                yield pytest.param(scheme, form, params, id=f"{scheme}-{mode}-{method}-{positions}-{dtype}-{told}")
 
 
 def run(scheme: str, form: Form, params: dict[str, Any], folder: Path, **order: Any) -> Outcome:
-    texts = tuple(f"{k}={v}" for k, v in params.items())
+    texts = tuple(f"{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in params.items())
     return export(lambda: resolve(scheme, form, texts, (), 0), Order(**order), folder / "bundle")
 
 
@@ -74,15 +122,50 @@ def test_every_combination_agrees_on_every_runtime(
     assert [(v.subject, v.check, v.detail) for v in outcome.verdicts if v.status == "fail"] == []
     agreed = {v.subject: v for v in outcome.verdicts if v.check == "agrees" and v.status == "pass"}
     assert set(agreed) == set(RUNNING)
-    lengths = [t.case.sizes["seq"] for t in outcome.manifest.trials if "seq" in t.case.sizes and not t.case.refused]
+    lengths = [
+        t.case.sizes[a] for t in outcome.manifest.trials for a in t.case.sizes if is_length(a) and not t.case.refused
+    ]
     if lengths:
         assert {1, 2, MAX_LEN} <= set(lengths)
-        assert max(lengths) > 2 * outcome.manifest.trace["seq"]
-    if form.method == "exact":
+        assert max(lengths) > 2 * max(n for a, n in outcome.manifest.trace.items() if is_length(a))
+    if form.method == "exact" and (form.mode == "baked" or params.get("rope_type") != "dynamic"):
         for name in {"ort-cpu", "onnx-reference", "torchscript-cpu"} & set(agreed):
             eager = worst(agreed[name].trials, "eager")
             assert eager is not None
             assert eager.max_abs == 0, f"{name} does not give the eager bits"
+
+
+@pytest.mark.parametrize("op", ["onnx", "microsoft"])
+@pytest.mark.parametrize(
+    ("scheme", "params", "form"),
+    [
+        ("rope", {}, Form("dynamic", "exact", "explicit", MAX_LEN)),
+        ("rope", {}, Form("dynamic", "exact", "offset", MAX_LEN, "fp16")),
+        ("rope", {"rotary_dim": 8, "layout": "interleaved"}, Form("baked", "exact", "implicit", MAX_LEN)),
+        ("rope", {"tensor_layout": "bshd"}, Form("baked", "exact", "explicit", MAX_LEN, "bf16")),
+        ("rope", {"tensor_layout": "bshd"}, Form("dynamic", "exact", "implicit", MAX_LEN)),
+        ("mrope", SMALL["mrope"], Form("dynamic", "exact", "explicit", MAX_LEN)),
+        ("rope_2d", {}, Form("dynamic", "exact", "implicit", MAX_LEN)),
+        ("rope_2d", {"tensor_layout": "bshd"}, Form("baked", "exact", "implicit", MAX_LEN)),
+        ("xpos", {}, Form("dynamic", "exact", "offset", MAX_LEN)),
+    ],
+)
+def test_a_fused_operator_is_within_its_stated_tolerance(
+    tmp_path: Path, scheme: str, params: dict[str, Any], form: Form, op: Any
+) -> None:
+    order = {"rotary_op": op, "opset": ROTARY_OPS[op], "formats": ("onnx", "torchscript")}
+    outcome = run(scheme, form, {"head_dim": 16, **params}, tmp_path, **order)
+    assert [(v.subject, v.check, v.detail) for v in outcome.verdicts if v.status == "fail"] == []
+    graph = onnx.load(outcome.folder / "model.onnx").graph
+    assert [n.domain for n in graph.node if n.op_type == "RotaryEmbedding"] == [
+        {"onnx": ""}.get(op, "com.microsoft")
+    ] * 2
+    by_format = {a.format: a.parity for a in outcome.manifest.artifacts}
+    assert by_format["onnx"] is not None
+    assert by_format["onnx"].vector == 2 * 2.0**-23
+    assert by_format["torchscript"] is None
+    refusals = [v.subject for v in outcome.verdicts if v.check == "refusal" and v.status == "pass"]
+    assert ("ort-cpu" in refusals) == any(t.case.refused for t in outcome.manifest.trials)
 
 
 @pytest.mark.parametrize("opset", OPSETS)
