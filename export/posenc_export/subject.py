@@ -76,7 +76,7 @@ def from_config(config: ModelConfig, form: Form, params: tuple[str, ...], seed: 
         read = read_config(config.content, config.layer_type, parse_parameters(params, known, scheme))
         encoding = build(scheme, form, **read.parameters)
     defaults = {k: p.default for k, p in known.items() if p.default not in (REQUIRED, ABSENT)}
-    origin = {"config": config.path.name, **read.origin}
+    origin = {"config": config.path.as_posix(), **read.origin}
     return Subject(scheme, encoding, form, {**defaults, **read.parameters}, origin=origin)
 
 
@@ -92,7 +92,7 @@ class ModelConfig:
     def load(cls, path: Path, layer_type: str | None) -> ModelConfig:
         """Read a config.json, or that of a model's folder; raise BadInput where it is none."""
         with bad_input():
-            return cls(path, load_config(path), layer_type)
+            return cls(path / "config.json" if path.is_dir() else path, load_config(path), layer_type)
 
     @property
     def scheme(self) -> str:

@@ -1,0 +1,182 @@
+"""Reading a model's config.json: keys old and new, single models' own names, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import DATA, Cli
+from posenc.huggingface import load_config, read_config
+from posenc_export.bundle import Bundle
+
+LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+
+
+def read(config: dict[str, Any], layer_type: str | None = None, **given: Any) -> dict[str, Any]:
+    return read_config(config, layer_type, given).parameters
+
+
+def test_published_configurations() -> None:
+    found = {
+        path.stem: read_config(load_config(path)) for path in sorted((DATA / "configs").glob("*.json"))
+    }  # fmt: skip
+    facts = {
+        name: (r.scheme, r.parameters["rope_type"], r.parameters["head_dim"], r.parameters.get("rotary_dim"))
+        for name, r in found.items()
+    }
+    assert facts == {
+        "gpt-j-6b": ("rope", "default", 256, 64),
+        "gpt-neox-20b": ("rope", "default", 96, 24),
+        "llama-3.1-8b": ("rope", "llama3", 128, None),
+        "llama-dynamic-ntk": ("rope", "dynamic", 128, None),
+        "llama-linear": ("rope", "linear", 128, None),
+        "longrope-small": ("rope", "longrope", 96, None),
+        "qwen2-vl-2b": ("mrope", "default", 128, None),
+        "qwen2.5-7b-yarn": ("rope", "yarn", 128, None),
+    }
+    assert found["gpt-j-6b"].parameters["layout"] == "interleaved"
+    assert found["llama-3.1-8b"].origin["factor"] == "rope_scaling.factor"
+    assert found["llama-3.1-8b"].origin["head_dim"] == "head_dim"
+    assert found["gpt-neox-20b"].origin["rotary_dim"] == "rotary_pct 0.25 of head_dim 96"
+    assert found["gpt-neox-20b"].origin["rope_theta"] == "rotary_emb_base"
+    assert found["longrope-small"].origin["original_max_position_embeddings"] == "original_max_position_embeddings"
+    assert found["llama-linear"].max_position_embeddings == 16384
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, {"rope_type": "linear", "factor": 2}),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 2, "rope_theta": 5e5}}, {"rope_theta": 5e5}),
+        ({"rope_theta": 7e4, "rope_scaling": None}, {"rope_type": "default", "rope_theta": 7e4}),
+        ({}, {"rope_theta": 10000.0, "head_dim": 16}),
+        ({"head_dim": 32}, {"head_dim": 32}),
+        ({"head_dim": None}, {"head_dim": 16}),
+        ({"partial_rotary_factor": 0.5}, {"rotary_dim": 8}),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, {"rotary_dim": 4}),
+        ({"qk_rope_head_dim": 8, "head_dim": 24, "model_type": "deepseek_v3", "rope_theta": 1e4}, {"head_dim": 8}),
+        ({"model_type": "gpt_neox", "rotary_emb_base": 500}, {"rope_theta": 500, "rotary_dim": 4}),
+        ({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1], "long_factor": [2]}
+          | {"original_max_position_embeddings": 9}}, {"rope_type": "longrope", "short_factor": (1,)}),
+        ({"model_type": "x", "text_config": {**LLAMA, "rope_theta": 3e4}}, {"rope_theta": 3e4}),
+        ({"rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}}, {"sections": (2, 3, 3)}),
+        ({"rope_parameters": {"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}},
+         {"section_layout": "interleaved"}),
+        ({"rope_scaling": {"type": "yarn", "factor": None, "attention_factor": None}, "max_position_embeddings": 99},
+         {"original_max_position_embeddings": 99, "max_position_embeddings": 99}),
+    ],
+)  # fmt: skip
+def test_names_that_models_use(extra: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = read({**LLAMA, **extra})
+    assert {key: found.get(key) for key in expected} == expected
+
+
+def test_layers_that_differ() -> None:
+    nested = {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "no_rope": None,
+    }
+    config = {**LLAMA, "rope_parameters": nested}
+    assert read(config, "full_attention")["factor"] == 8.0
+    assert read(config, "sliding_attention")["rope_type"] == "default"
+    with pytest.raises(ValueError, match="choose one of sliding_attention, full_attention, no_rope with --layer-type"):
+        read(config)
+    with pytest.raises(ValueError, match="unknown layer type 'other': the config has sliding_attention"):
+        read(config, "other")
+    with pytest.raises(ValueError, match=r"rope_parameters\.no_rope is null: layers of this type have no rotary"):
+        read(config, "no_rope")
+    old = {**LLAMA, "rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": {"type": "linear", "factor": 8}}
+    assert read(old, "full_attention")["rope_theta"] == 1e6
+    assert read(old, "full_attention")["factor"] == 8
+    assert read(old, "sliding_attention")["rope_theta"] == 1e4
+    with pytest.raises(ValueError, match="'full_attention' was given, and all layers of this config are alike"):
+        read(LLAMA, "full_attention")
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"model_type": "gpt2", "n_positions": 9}, "model_type 'gpt2'.* has no rotary encoding"),
+        ({"model_type": "bloom", "alibi": True}, "has no rotary encoding: alibi is True"),
+        ({"model_type": "falcon", "alibi": True}, "has no rotary encoding: alibi is True"),
+        ({"model_type": "mpt", "attn_config": {"alibi": True}}, "has no rotary encoding: attn_config.alibi is True"),
+        ({"model_type": "bert", "position_embedding_type": "absolute"}, "position_embedding_type is 'absolute'"),
+        ({**LLAMA, "rope_scaling": {"type": "magic"}}, r"rope_scaling\.type is 'magic': expected one of default"),
+        ({**LLAMA, "rope_scaling": {"type": "linear"}}, r"rope_scaling\.factor is missing: rope type linear needs it"),
+        ({**LLAMA, "rope_scaling": {"type": "linear", "factor": "2"}}, "factor must be a number, got '2'"),
+        ({**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2}}, "max_position_embeddings is missing"),
+        ({**LLAMA, "rope_scaling": "linear"}, "rope_scaling must be an object, got 'linear'"),
+        ({**LLAMA, "rope_scaling": {"type": "mrope"}}, r"rope_scaling\.mrope_section is missing"),
+        ({"model_type": "llama", "hidden_size": 64}, "neither head_dim nor num_attention_heads: give"),
+        ({**LLAMA, "model_type": "x", "rope_scaling": None}, "has no rope_theta, in which models differ"),
+        ({**LLAMA, "rope_scaling": {"type": "longrope", "short_factor": [1, "a"], "long_factor": [1]}
+          | {"original_max_position_embeddings": 9}}, r"rope_scaling\.short_factor\[1\] must be a number, got 'a'"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(config: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        read(config)
+
+
+def test_what_is_given_is_stronger() -> None:
+    config = {**LLAMA, "rope_scaling": {"type": "linear", "factor": 2.0}}
+    assert read(config, factor=3.0)["factor"] == 3.0
+    assert read({"model_type": "x", "rope_scaling": None}, head_dim=8, rope_theta=9.0)["head_dim"] == 8
+    assert read_config(config, None, {"factor": 3.0}).origin["factor"] == "given"
+
+
+def write(folder: Path, config: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> None:
+    folder = write(tmp_path / "a model", {**LLAMA, "rope_theta": 5e5, "max_position_embeddings": 77})
+    result = cli("export", "--from-hf", str(folder), "--baked", "-p", "head_dim=8", "-f", "onnx", "-q")
+    assert result.exit_code == 0, result.output
+    manifest = Bundle.open(tmp_path / "rope-baked").manifest
+    assert manifest.max_len == 77
+    assert manifest.params["rope_theta"] == 5e5
+    assert manifest.params["head_dim"] == 8
+    assert manifest.origin == {
+        "config": (folder / "config.json").as_posix(),
+        "head_dim": "given",
+        "rope_type": "default",
+        "rope_theta": "rope_theta",
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--from-hf", "none"], "none does not exist: give a config.json, or a model's folder that has one"),
+        (["--from-hf", "text"], "config.json is not JSON"),
+        (["--from-hf", "list"], "holds a list: expected the object"),
+        (["--from-hf", "bloom"], "has no rotary encoding: alibi is True"),
+        (["--from-hf", "llama", "-p", "hed_dim=8"], "rope has no parameter 'hed_dim': did you mean 'head_dim'"),
+        (["sinusoidal", "--from-hf", "llama"], "describes rope, not sinusoidal: leave SCHEME out"),
+        (["--from-hf", "llama", "-i", "x: float32[batch]"], "--from-hf has its own"),
+        (["--layer-type", "full_attention"], "--layer-type chooses among the layers of a config"),
+        (["--from-hf", "llama", "--layer-type", "full"], "all layers of this config are alike"),
+        (["rope", "--rotary-op", "onnx", "--opset", "20"], "--rotary-op onnx needs opset 23, got --opset 20"),
+        (["rope", "--rotary-op", "onnx", "-f", "torchscript"], "--rotary-op onnx is an operator of ONNX"),
+        (["--rotary-op", "microsoft"], "--rotary-op microsoft is for what rotates q and k: nothing here does"),
+        (["--require", "ort-cpu", "-f", "torchscript"], "--require ort-cpu reads onnx, which -f torchscript does not"),
+        (["--runtime", "torchscript-cpu", "-f", "onnx"], "--runtime torchscript-cpu reads torchscript, which -f onnx"),
+        (["rope", "-p", "short_factor=1,a"], "short_factor must be float,..., got '1,a'"),
+    ],
+)
+def test_bad_usage_is_one_line(cli: Cli, tmp_path: Path, args: list[str], text: str) -> None:
+    write(tmp_path / "llama", {**LLAMA, "rope_theta": 1e4})
+    write(tmp_path / "bloom", {"model_type": "bloom", "alibi": True})
+    write(tmp_path / "list", [])
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "config.json").write_text("{not json", encoding="utf-8")
+    result = cli("export", *args)
+    assert result.exit_code == 2, result.output
+    assert text in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert not list(tmp_path.glob("*-baked*"))
