@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,7 +169,17 @@ def build(name: str, form: Form | None = None, **parameters: Any) -> Encoding:
     for choice in asked:
         if choice in found.unsupported:
             raise ValueError(f"{name} has no {choice} form: {found.unsupported[choice]}")
+    _check_choices(found, parameters)
     return found.build(_with_positions(form, found.positions), **parameters)
+
+
+def _check_choices(scheme: Scheme, parameters: Mapping[str, Any]) -> None:
+    """Raise ValueError where a parameter with a list of choices is none of them."""
+    hints = get_type_hints(scheme.build)
+    for name, value in parameters.items():
+        choices = get_args(hints.get(name)) if get_origin(hints.get(name)) is Literal else ()
+        if choices and value not in choices and name != "rope_type":  # rope types suggest the nearest name
+            raise ValueError(f"{name} must be {' or '.join(map(str, choices))}, got {value!r}")
 
 
 def _with_positions(form: Form, default: Positions) -> Form:

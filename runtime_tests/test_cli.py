@@ -108,13 +108,17 @@ def test_a_mismatch_is_status_1_and_says_where(cli: Cli) -> None:
 
 def test_schemes_lists_parameters(cli: Cli) -> None:
     listed = json.loads(cli("schemes", "--json").stdout)
-    assert [s["name"] for s in listed] == ["learned", "sinusoidal"]
-    parameters = {p["name"]: p for p in listed[1]["parameters"]}
+    assert [s["name"] for s in listed] == ["learned", "mrope", "rope", "rope_2d", "sinusoidal", "xpos"]
+    by_name = {s["name"]: {p["name"]: p for p in s["parameters"]} for s in listed}
+    parameters = by_name["sinusoidal"]
     assert parameters["d_model"]["default"] == 512
     assert parameters["layout"]["type"] == "interleaved or halves"
+    assert by_name["rope"]["short_factor"]["type"] == "float,..."
+    assert by_name["mrope"]["sections"]["default"] == [16, 24, 24]
     assert all(p["help"] for s in listed for p in s["parameters"])
     text = cli("schemes").output
     assert "-p d_model=512" in text
+    assert "-p original_max_position_embeddings= " in text
     assert "no dynamic" in text
 
 

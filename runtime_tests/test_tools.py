@@ -9,9 +9,13 @@ from conftest import Cli
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "clock", "error"])
-def test_a_plot_of_every_kind(cli: Cli, kind: str) -> None:
-    args = ["-p", "d_model=32", "--max-len", "16"] if kind != "error" else ["-p", "d_model=32", "--max-len", "3000"]
-    result = cli("plot", "sinusoidal", "--kind", kind, "-o", "picture.png", *args)
+@pytest.mark.parametrize(
+    ("scheme", "param"),
+    [("sinusoidal", "d_model=32"), ("rope", "head_dim=32"), ("mrope", "sections=20,22,22"), ("rope_2d", "head_dim=32")],
+)
+def test_a_plot_of_every_kind(cli: Cli, scheme: str, param: str, kind: str) -> None:
+    args = ["-p", param, "--max-len", "16" if kind != "error" else "3000"]
+    result = cli("plot", scheme, "--kind", kind, "-o", "picture.png", *args)
     assert result.exit_code == 0, result.output
     assert Path("picture.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
@@ -49,6 +53,10 @@ def test_the_error_plot_compares_three_lowerings_on_log_scales() -> None:
         (["sinusoidal", "-o", "no/p.png"], "no such folder: no"),
         (["learned", "-o", "p.png", "--kind", "clock"], "learned has none"),
         (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),
+        (
+            ["xpos", "-o", "p.png"],
+            "xpos has no rows to draw: expected one of learned, mrope, rope, rope_2d, sinusoidal",
+        ),
         (["sinusodial", "-o", "p.png"], "did you mean 'sinusoidal'"),
     ],
 )
@@ -79,3 +87,42 @@ def test_bench_beyond_a_table_is_one_line(cli: Cli) -> None:
     assert cli(*bundle).exit_code == 0
     result = cli("bench", "baked", "--length", "41", "--rounds", "1")
     assert (result.exit_code, "length 41 is beyond the 40 rows" in result.output) == (2, True), result.output
+
+
+@pytest.mark.parametrize("op", ["onnx", "microsoft"])
+def test_bench_of_rope_is_beside_the_plain_module_and_one_operator(cli: Cli, op: str) -> None:
+    args = ["rope", "--dynamic", "--rotary-op", op, "--length", "32", "--heads", "2", "--rounds", "1", "--json"]
+    result = cli("bench", *args, "--runtime", "ort-cpu", "-p", "head_dim=16")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)["lengths"]
+    assert row["faster_than_plain"].keys() == row["faster_than_one_op"].keys() == {"ort-cpu"}
+
+
+def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
+    import numpy as np
+
+    from posenc.scheme import Form, build
+    from posenc_export.bench import usual
+    from posenc_export.bundle import Bundle
+    from posenc_export.exporting import Order, write
+    from posenc_export.plain import PlainRotary, write_one_op
+    from posenc_export.runtimes import RUNTIMES
+    from posenc_export.subject import resolve, run_eager
+
+    form = Form("dynamic", max_len=40)
+    for op, opset in (("onnx", 23), ("microsoft", 20)):
+        folder = tmp_path / op
+        folder.mkdir()
+        write(resolve("rope", form, ("head_dim=16",), (), 0), Order(("onnx",), opset, op), folder)
+        manifest = Bundle.open(folder).manifest
+        assert usual(manifest) == ("head_dim=16", "rope_theta=10000.0")
+        write_one_op(manifest, folder / "one.onnx")
+        rng = np.random.default_rng(0)
+        feeds = {n: rng.standard_normal((2, h, 9, 16)).astype(np.float32) for n, h in (("q", 4), ("k", 2))}
+        feeds["positions"] = np.arange(9)[None].repeat(2, 0)
+        one_op = RUNTIMES["ort-cpu"].open(folder / "one.onnx", manifest.inputs, manifest.outputs).run(feeds)
+        plain = run_eager(PlainRotary(16, 10000.0), list(feeds.values()))
+        ours = run_eager(build("rope", form, head_dim=16).module, list(feeds.values()))
+        for (_, fused), theirs, expected in zip(one_op.items(), plain, ours, strict=True):
+            np.testing.assert_allclose(fused, expected, rtol=0, atol=4e-6)
+            np.testing.assert_allclose(theirs, expected, rtol=0, atol=3e-5)  # 4 eps at position 8, times the features

@@ -29,8 +29,10 @@ def describe() -> list[dict[str, Any]]:
 
 def _parameter(parameter: Parameter, scheme: Scheme) -> dict[str, Any]:
     default = None if parameter.default in (REQUIRED, ABSENT) else parameter.default
+    default = list(default) if isinstance(default, tuple) else default
     help_ = _help(scheme).get(parameter.name, "")
-    return {"name": parameter.name, "type": parameter.type_name, "default": default, "help": help_}
+    told = {"name": parameter.name, "type": parameter.type_name, "default": default, "help": help_}
+    return told | {"needed_by_some": True} if parameter.default is ABSENT else told
 
 
 def _help(scheme: Scheme) -> dict[str, str]:
@@ -51,8 +53,16 @@ def print_schemes(console: Console) -> None:
         for what, reason in scheme["unsupported"].items():
             console.print(Text(f"  no {what}: {reason}"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
+        table.add_column(overflow="fold", min_width=24)
         for one in scheme["parameters"]:
-            default = "none" if one["default"] is None else str(one["default"])
-            table.add_row(*(Text(t) for t in (f"-p {one['name']}={default}", one["type"], one["help"])))
+            table.add_row(*(Text(t) for t in (f"-p {one['name']}={_default(one)}", one["type"], one["help"])))
         console.print(table)
         console.print()
+
+
+def _default(parameter: dict[str, Any]) -> str:
+    """Return a default as it would be given; nothing for a parameter that is left out by default."""
+    value = parameter["default"]
+    if "needed_by_some" in parameter:
+        return ""
+    return ",".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
