@@ -74,15 +74,19 @@ def has_form(scheme: str, mode: str, positions: str, output: str | None) -> bool
     return True
 
 
-def dtypes(scheme: str, form: Form, params: dict[str, Any]) -> tuple[DType, ...]:
-    """Every dtype of the small size and half precision of each variant, where positions are told as by default.
+ROTARY = ("rope", "mrope", "rope_2d", "xpos")
 
-    Told otherwise: float32, and only what looks at positions in other ways there.
+
+def dtypes(scheme: str, form: Form, params: dict[str, Any]) -> tuple[DType, ...]:
+    """Every dtype of the small size where positions are told as by default; of variants, and told otherwise, fewer.
+
+    Rotary variants differ in what they do before the last cast, which all share: float32 shows it. Told otherwise, only
+    those count that look at positions in other ways there.
     """
     plain, usual = params == SMALL[scheme], form.positions == SCHEMES[scheme].positions
     if usual:
-        return DTYPES if plain else DTYPES[:1] if form.method == "trig" else DTYPES[:2]
-    looks = scheme in ("sinusoidal", "learned") or params.get("rope_type") or params.get("center")
+        return DTYPES if plain else DTYPES[:1] if form.method == "trig" or scheme in ROTARY else DTYPES[:2]
+    looks = scheme not in ROTARY or params.get("rope_type") or params.get("center")
     return DTYPES[:1] if plain or (looks and form.method != "trig") else ()
 
 

@@ -55,7 +55,7 @@ def test_the_error_plot_compares_three_lowerings_on_log_scales() -> None:
         (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),
         (
             ["xpos", "-o", "p.png"],
-            "xpos has no rows to draw: expected one of learned, mrope, rope, rope_2d, sinusoidal",
+            "xpos has no rows to draw: expected one of learned, mrope",
         ),
         (["sinusodial", "-o", "p.png"], "did you mean 'sinusoidal'"),
     ],
