@@ -1,6 +1,7 @@
 """The wheel holds the three packages and nothing else; the README's commands are run as they stand there."""
 
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import DATA, ROOT
 
 
 def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
@@ -43,7 +44,9 @@ def test_the_readme_has_commands() -> None:
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("readme commands")
+    folder = tmp_path_factory.mktemp("readme commands")
+    shutil.copy(DATA / "configs" / "llama-3.1-8b.json", folder / "config.json")
+    return folder
 
 
 @pytest.mark.xdist_group("readme")

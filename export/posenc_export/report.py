@@ -78,6 +78,15 @@ def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdic
     for verdict in failures:
         console.print(Text(f"{verdict.subject} {verdict.check}: {verdict.detail}"), soft_wrap=True)
     console.print(Text(headline(manifest, verdicts)))
+    if manifest.origin:
+        console.print(Text(read_from(manifest)), soft_wrap=True)
+
+
+def read_from(manifest: Manifest) -> str:
+    """Return one line that says which parameters were read, and from where; long lists by their lengths."""
+    values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in manifest.params.items()}
+    told = (f"{k} {values[k]} ({where})" for k, where in manifest.origin.items() if k in values)
+    return f"read from {manifest.origin['config']}: {', '.join(told)}"
 
 
 def report_json(manifest: Manifest, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -103,6 +112,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
         "validated up to length": str(manifest.max_len),
         "dtype": manifest.dtype,
         "opset": str(manifest.opset),
+        "rotary operator": manifest.rotary_op,
         "inputs": "; ".join(map(str, manifest.inputs)) or "none",
         "outputs": "; ".join(map(str, manifest.outputs)),
         "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
@@ -110,6 +120,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     method = f" ({manifest.method})" if manifest.method else ""
     lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", headline(manifest, verdicts), ""]
     lines += [f"* {key}: {value}" for key, value in facts.items()]
+    lines += [f"* {read_from(manifest)}"] if manifest.origin else []
     return "\n".join([*lines, "", table, ""])
 
 
