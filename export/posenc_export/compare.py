@@ -36,6 +36,11 @@ class Difference:
         return float(np.max(self.error)) if self.error is not None and self.error.size else 0.0
 
     @property
+    def peak(self) -> float:
+        """The largest magnitude that was expected."""
+        return float(np.max(self.magnitude)) if self.magnitude is not None and self.magnitude.size else 0.0
+
+    @property
     def max_ulp(self) -> float:
         """The largest error in units in the last place of the expected value, in the output's own dtype."""
         if self.error is None or self.magnitude is None or not self.error.size or self.dtype not in MANTISSA:

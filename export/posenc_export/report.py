@@ -32,6 +32,8 @@ def figure(trial: Trial | None) -> str:
     where = f" at {trial.position}" if trial.position is not None and trial.against == "float64" else ""
     # Next to zero an ulp is nothing: there the absolute error says more.
     ulps = f", {trial.max_ulp:.3g} ulp" if trial.against == "eager" and trial.max_ulp < 100 else ""
+    if trial.max_abs > 1 and trial.peak > trial.max_abs:  # of values so large, the share says more
+        return f"{trial.max_abs / trial.peak:.2g} of {trial.peak:.0e}{where}"
     return f"{trial.max_abs:.2g}{ulps}{where}"
 
 

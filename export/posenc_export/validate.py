@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Trial:
-    """One output in one case on one runtime, against the eager output or the truth."""
+    """One output in one case on one runtime, against the eager output or the truth; peak: the largest expected."""
 
     case: str
     output: str
@@ -34,6 +34,7 @@ class Trial:
     position: int | None
     passed: bool
     reason: str = ""
+    peak: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ def _trial(
         None if worst is None else spec.case.first + worst,
         judged.passed,
         judged.reason,
+        difference.peak,
     )
 
 
@@ -266,6 +268,6 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 
     data = asdict(verdict)
     for trial in data["trials"]:
-        for key in ("max_abs", "max_ulp"):
+        for key in ("max_abs", "max_ulp", "peak"):
             trial[key] = trial[key] if np.isfinite(trial[key]) else None
     return data

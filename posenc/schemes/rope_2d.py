@@ -49,8 +49,8 @@ def rope_2d(
     method = "table" if form.mode == "baked" else form.method
     limit = {"table": form.max_len, "exact": angles.LIMIT, "trig": None}[method]
     dtype = getattr(torch, form.angle_dtype)
-    parts = [angles.lowering(method, inv_freq, dtype=dtype, max_len=form.max_len) for _ in range(2)]
-    turns = Axial(parts, [head_dim // 2] * 2)
+    either = angles.lowering(method, inv_freq, dtype=dtype, max_len=form.max_len)  # rows and columns share a table
+    turns = Axial([either, either], [head_dim // 2] * 2)
     if output == "cos_sin":
         if form.positions != "explicit":
             raise ValueError("output=cos_sin of rope_2d takes --positions explicit")
