@@ -28,7 +28,12 @@ ALWAYS = frozenset(
     "starcoder2 persimmon cohere glm qwen2_moe qwen3_moe internlm2".split()
 )
 """Model types that are rotary, with a base of 10000, where a config says nothing of it."""
-SECTIONS_BY_TURNS = ("qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_5", "qwen3_5_text")
+SECTIONS = dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), (16, 24, 24))
+SECTIONS_BY_TURNS = dict.fromkeys(
+    [f"{kind}{moe}{text}" for kind in ("qwen3_vl", "qwen3_5") for moe in ("", "_moe") for text in ("", "_text")],
+    (24, 20, 20),
+)
+"""Model types whose tokens have several positions: sections where a config does not say, in runs or by turns."""
 THETA_KEYS = ("rope_theta", "rotary_emb_base", "rotary_base")
 PARTIAL_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percentage")
 EVIDENCE = ("rope_parameters", "rope_scaling", *THETA_KEYS, *PARTIAL_KEYS, "rotary_dim", "qk_rope_head_dim")
@@ -77,9 +82,18 @@ def scheme_of(config: Mapping[str, Any], layer_type: str | None = None) -> str:
     config, prefix = _text_part(config)
     _check_rotary(config)
     rope, where = _rope_dict(config, layer_type, prefix)
-    if "mrope" in (rope.get("rope_type"), rope.get("type")) and not rope.get("mrope_section"):
+    sections, _ = _sections(config, rope, where)
+    if "mrope" in (rope.get("rope_type"), rope.get("type")) and not sections:
         raise ValueError(f"{where}.mrope_section is missing: rope type mrope needs it")
-    return "mrope" if rope.get("mrope_section") else "rope"
+    return "mrope" if sections else "rope"
+
+
+def _sections(config: Mapping[str, Any], rope: Mapping[str, Any], where: str) -> tuple[Any, str]:
+    """Return how pairs are shared out among several positions, or None, and where that is said."""
+    kind = config.get("model_type")
+    if rope.get("mrope_section"):
+        return rope["mrope_section"], f"{where}.mrope_section"
+    return {**SECTIONS, **SECTIONS_BY_TURNS}.get(str(kind)), f"default of model_type {kind}"
 
 
 def read_config(
@@ -94,7 +108,7 @@ def read_config(
     scheme = scheme_of(config, layer_type)
     config, prefix = _text_part(config)
     rope, where = _rope_dict(config, layer_type, prefix)
-    sections = rope.get("mrope_section")
+    sections, said = _sections(config, rope, where)
     read = Read(scheme, dict(given or {}), dict.fromkeys(given or {}, "given"), _maximum(config))
     _read_type(read, rope, where, config)
     _read_width(read, config, rope, where, prefix, layer_type)
@@ -102,7 +116,7 @@ def read_config(
     if config.get("model_type") in INTERLEAVED:
         read.set("layout", "interleaved", f"model_type {config['model_type']}")
     if sections:
-        read.set("sections", tuple(sections), f"{where}.mrope_section")
+        read.set("sections", tuple(sections), said)
         if rope.get("mrope_interleaved") or config.get("model_type") in SECTIONS_BY_TURNS:
             read.set("section_layout", "interleaved", f"{where}.mrope_interleaved or model_type")
     _read_scaling(read, config, rope, where)
@@ -205,7 +219,7 @@ def _read_width(  # noqa: PLR0917
 def _head_dim(read: Read, config: Mapping[str, Any], prefix: str, layer_type: str | None) -> int:
     if "head_dim" in read.parameters:
         return int(read.parameters["head_dim"])
-    keys: tuple[str, ...] = ("qk_rope_head_dim", "head_dim")
+    keys: tuple[str, ...] = ("qk_rope_head_dim", "head_dim", "kv_channels", "attention_head_dim")
     if layer_type == "full_attention" and config.get("global_head_dim"):
         keys = ("global_head_dim",)
     found = _first(keys, (config, prefix))

@@ -61,6 +61,10 @@ def test_published_configurations() -> None:
           | {"original_max_position_embeddings": 9}}, {"rope_type": "longrope", "short_factor": (1,)}),
         ({"model_type": "x", "text_config": {**LLAMA, "rope_theta": 3e4}}, {"rope_theta": 3e4}),
         ({"rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}}, {"sections": (2, 3, 3)}),
+        ({"model_type": "qwen2_vl", "rope_theta": 1e6}, {"sections": (16, 24, 24)}),
+        ({"model_type": "qwen3_vl_moe_text", "rope_theta": 1e6}, {"sections": (24, 20, 20)}
+         | {"section_layout": "interleaved"}),
+        ({"kv_channels": 128}, {"head_dim": 128}),
         ({"rope_parameters": {"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}},
          {"section_layout": "interleaved"}),
         ({"rope_scaling": {"type": "yarn", "factor": None, "attention_factor": None}, "max_position_embeddings": 99},

@@ -1,0 +1,1 @@
+"""Positional encodings of ours inside models of other libraries."""
