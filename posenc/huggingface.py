@@ -29,10 +29,9 @@ ALWAYS = frozenset(
 )
 """Model types that are rotary, with a base of 10000, where a config says nothing of it."""
 SECTIONS = dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), (16, 24, 24))
-SECTIONS_BY_TURNS = dict.fromkeys(
-    [f"{kind}{moe}{text}" for kind in ("qwen3_vl", "qwen3_5") for moe in ("", "_moe") for text in ("", "_text")],
-    (24, 20, 20),
-)
+VARIANTS = ("", "_text", "_moe", "_moe_text")
+SECTIONS_BY_TURNS = dict.fromkeys([f"qwen3_vl{v}" for v in VARIANTS], (24, 20, 20))
+SECTIONS_BY_TURNS |= dict.fromkeys([f"qwen3_5{v}" for v in VARIANTS], (11, 11, 10))
 """Model types whose tokens have several positions: sections where a config does not say, in runs or by turns."""
 THETA_KEYS = ("rope_theta", "rotary_emb_base", "rotary_base")
 PARTIAL_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percentage")
