@@ -93,6 +93,12 @@ class Tolerance:
     vector: float = 0.0
     bits: bool = False
 
+    def loosened(self, by: Tolerance | None) -> Tolerance:
+        """Return what two causes may add up to; None adds nothing, and where no bit was allowed the other is all."""
+        if by is None or self.bits:
+            return by or self
+        return Tolerance(self.atol + by.atol, self.rtol + by.rtol, self.ulps + by.ulps, self.vector + by.vector)
+
 
 @dataclass(frozen=True)
 class Encoding:

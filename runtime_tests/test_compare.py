@@ -101,3 +101,20 @@ def test_missing_and_extra_outputs_are_named() -> None:
     assert compare_names({"y"}, {"y"}).passed
     assert compare_names(set(), {"y"}).reason == "missing output y"
     assert compare_names({"y", "z"}, {"y"}).reason == "extra output z"
+
+
+def test_a_vector_s_tolerance_is_relative_to_its_largest_feature() -> None:
+    expected = np.array([[1000.0, 0.001], [1.0, 0.001]], np.float32)
+    actual = expected + np.array([[0.0, 0.0005], [0.0, 0.0]], np.float32)
+    assert judge(measure(actual, expected), Tolerance(vector=1e-6)).passed
+    assert not judge(measure(actual, expected), Tolerance(rtol=1e-6)).passed
+    moved = expected + np.array([[0.0, 0.0], [0.0, 0.0005]], np.float32)
+    assert not judge(measure(moved, expected), Tolerance(vector=1e-6)).passed
+    assert not judge(measure(np.full_like(expected, np.nan), expected), Tolerance(vector=1.0)).passed
+
+
+def test_tolerances_of_two_causes_add_up() -> None:
+    fused = Tolerance(vector=2e-7, ulps=1.0)
+    assert Tolerance(bits=True).loosened(fused) == fused
+    assert Tolerance(bits=True).loosened(None).bits
+    assert Tolerance(atol=1.0, vector=1e-7).loosened(fused) == Tolerance(atol=1.0, vector=3e-7, ulps=1.0)

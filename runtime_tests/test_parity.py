@@ -152,6 +152,8 @@ def test_every_combination_agrees_on_every_runtime(
         ("rope_2d", {}, Form("dynamic", "exact", "implicit", MAX_LEN)),
         ("rope_2d", {"tensor_layout": "bshd"}, Form("baked", "exact", "implicit", MAX_LEN)),
         ("xpos", {}, Form("dynamic", "exact", "offset", MAX_LEN)),
+        ("rope", {}, Form("dynamic", "trig", "explicit", MAX_LEN)),
+        ("rope", MORE["rope"][3], Form("dynamic", "exact", "explicit", MAX_LEN, "fp16")),
     ],
 )
 def test_a_fused_operator_is_within_its_stated_tolerance(

@@ -30,7 +30,7 @@ NO_TOLERANCE = Tolerance()
 class Artifact:
     """One file in the bundle; weights that lie beside a graph are an artifact of their own, format "FORMAT.data".
 
-    parity: how far this file may be from the eager module, where it is other than the cases say.
+    parity: how much farther this file may be from the eager module than the cases say.
     """
 
     format: str

@@ -135,7 +135,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Opti
         if spec.case.refused:
             refusals.append(refusal(runtime, runner, recorded))
         else:
-            allowed = replace(spec, parity=context.artifact.parity or spec.parity)
+            allowed = replace(spec, parity=spec.parity.loosened(context.artifact.parity))
             trials += try_case(runtime, runner, allowed, recorded, options)
     return [agreement(runtime, trials, len(manifest.trials) - len(refusals)), *verdicts, *_refusals(runtime, refusals)]
 
