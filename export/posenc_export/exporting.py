@@ -99,8 +99,38 @@ def export(make: Callable[[], Subject], order: Order, target: Path | None = None
 
 
 def write(subject: Subject, order: Order, folder: Path) -> tuple[Manifest, dict[str, Source]]:
-    """Write the artifacts, golden data and manifest of a subject; return the manifest and what its export showed."""
-    encoding, tell = subject.encoding, order.options.progress
+    """Write the artifacts, golden data and manifest of a subject; return the manifest and what its export showed.
+
+    An order to validate exports again after the calls at other lengths, to see whether they changed anything: that is
+    then what is validated. One that is not shows nothing.
+    """
+    encoding = subject.encoding
+    request, trace = _request(subject, order)
+    scratch = folder / SCRATCH
+    first = _write_formats(subject, request, order, scratch if order.validate else folder)
+    state = fingerprint(encoding.module)
+    order.options.progress("recording the eager outputs and the truth")
+    trials, recorded = record(subject, plan(encoding, trace, request.longest), order.seed)
+    sources: dict[str, Source] = {}
+    if order.validate:
+        changed = changes(state, fingerprint(encoding.module))
+        second = _write_formats(subject, request, order, folder)
+        third = second if second == first else _write_formats(subject, request, order, scratch)
+        shutil.rmtree(scratch)
+        sources = {n: Source(second[n] == third[n], first[n] == second[n], changed) for n in order.formats}
+    if "onnx" in order.formats:
+        stamp_onnx(folder / FORMATS["onnx"].file, metadata(subject, worst_error(recorded)))
+    write_golden(folder, recorded)
+    manifest = _manifest(subject, order, tuple(trials), trace, folder)
+    write_json(folder / MANIFEST, manifest.to_json())
+    return manifest, sources
+
+
+def _request(subject: Subject, order: Order) -> tuple[Request, Mapping[str, int]]:
+    """Return what formats are asked for, and the sizes to trace with; refuse what cannot be written."""
+    encoding = subject.encoding
+    for name in order.formats:
+        _refuse_unsupported(subject, name)
     longest = min(subject.form.max_len, encoding.limit or subject.form.max_len)
     reach = (encoding.limit or max(longest, 64)) if subject.declared else longest
     trace = trace_sizes(encoding, dims_of(encoding), reach)
@@ -108,33 +138,18 @@ def write(subject: Subject, order: Order, folder: Path) -> tuple[Manifest, dict[
         raise BadInput(f"max_len {longest} leaves no length to vary: give --max-len {SHORTEST} or more")
     tracing = feeds_for(encoding.inputs, Case("trace", trace), order.seed)
     tensors = tuple(to_torch(tracing[p.name]) for p in encoding.inputs)
-    request = Request(tensors, longest, order.opset, order.rotary_op)
+    return Request(tensors, longest, order.opset, order.rotary_op), trace
 
-    def write_all(to: Path, why: str) -> dict[str, Mapping[str, bytes]]:
-        to.mkdir(exist_ok=True)
-        contents = {}
-        for name in order.formats:
-            tell(f"exporting {name} {why}")
-            _refuse_unsupported(subject, name)
-            FORMATS[name].write(encoding, request, to / FORMATS[name].file)
-            contents[name] = FORMATS[name].content(to / FORMATS[name].file)
-        return contents
 
-    first = write_all(folder / SCRATCH, "before any call")
-    state = fingerprint(encoding.module)
-    tell("recording the eager outputs and the truth")
-    trials, recorded = record(subject, plan(encoding, trace, longest), order.seed)
-    changed = changes(state, fingerprint(encoding.module))
-    second = write_all(folder, "after calls at other lengths")
-    third = second if second == first else write_all(folder / SCRATCH, "once more")
-    shutil.rmtree(folder / SCRATCH)
-    if "onnx" in order.formats:
-        stamp_onnx(folder / FORMATS["onnx"].file, metadata(subject, worst_error(recorded)))
-    write_golden(folder, recorded)
-    manifest = _manifest(subject, order, tuple(trials), trace, folder)
-    write_json(folder / MANIFEST, manifest.to_json())
-    sources = {n: Source(second[n] == third[n], first[n] == second[n], changed) for n in order.formats}
-    return manifest, sources
+def _write_formats(subject: Subject, request: Request, order: Order, folder: Path) -> dict[str, Mapping[str, bytes]]:
+    """Write every format into a folder; return what must be the same each time."""
+    folder.mkdir(exist_ok=True)
+    contents = {}
+    for name in order.formats:
+        order.options.progress(f"exporting {name}")
+        FORMATS[name].write(subject.encoding, request, folder / FORMATS[name].file)
+        contents[name] = FORMATS[name].content(folder / FORMATS[name].file)
+    return contents
 
 
 def dims_of(encoding: Encoding) -> set[int]:
