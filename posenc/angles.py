@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.lookup import check_length, check_width, inside, leading, take
-from posenc.scheme import Tolerance, eps
+from posenc.scheme import Form, Tolerance, eps
 
 LOW, MID, HIGH = 64, 512, 512
 """Rows of the digit tables. A small lowest digit wastes little of the last block of a span."""
@@ -263,6 +263,19 @@ def lowering(
         return Table(inv_freq, max_len=max_len, dtype=dtype, scale=scale, **shape)
     kind = AngleAddition if method == "exact" else Trig
     return kind(inv_freq, dtype=dtype, scale=scale, **shape)
+
+
+def limit_of(form: Form) -> int | None:
+    """Return the position from which on a form's lowering refuses; None where it never does."""
+    return {"table": form.max_len, "exact": LIMIT, "trig": None}[form.lowering]
+
+
+def trials_of(form: Form) -> dict[str, tuple[int, ...]]:
+    """Return what must be tried of a form's lowering, as fields of an Encoding: every digit's row, or far positions."""
+    if form.lowering == "exact":
+        digits = ((i * LOW * MID) + LOW * (37 * i % MID) + i % LOW for i in range(HIGH))  # 37 and 512 have no divisor
+        return {"scattered": tuple(digits)}
+    return {"ends": (2**16, 2**16 + 1, LIMIT)} if form.lowering == "trig" else {}
 
 
 def angle_tolerance(method: str, angle_dtype: str, rounding: Tolerance, max_position: int) -> Tolerance:

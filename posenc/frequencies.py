@@ -122,6 +122,14 @@ class Rope:
         """Whether the frequencies are those of a call's length."""
         return ROPE_TYPES[self.rope_type].by_length
 
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """Lengths of calls around the one beyond which frequencies are others; none where they never are."""
+        if not self.by_length:
+            return ()
+        at = int(self.scaling.get("original_max_position_embeddings") or self.scaling["max_position_embeddings"])
+        return (at - 1, at, at + 1, 2 * at + 3)
+
     def at(self, length: int) -> Frequencies:
         """Compute the frequencies of a call of `length` positions."""
         return ROPE_TYPES[self.rope_type].compute(self.dim, self.rope_theta, length, **self.scaling)
@@ -142,11 +150,10 @@ def check_scaling(name: str, scaling: Mapping[str, Any]) -> None:
 def _check_value(key: str, value: Any) -> None:
     if value is None or isinstance(value, bool):
         return
-    values = np.atleast_1d(np.asarray(value, np.float64))
-    least_one = key in ("original_max_position_embeddings", "max_position_embeddings")
-    if not np.all(np.isfinite(values)) or not np.all(values >= 1 if least_one else values > 0):
-        told = float(values[~(values > 0)][0]) if values.size > 1 else value
-        raise ValueError(f"{key} must be {'at least 1' if least_one else 'above 0'}, got {told}")
+    least_two = key in ("original_max_position_embeddings", "max_position_embeddings")
+    for one in value if isinstance(value, tuple) else (value,):
+        if not (math.isfinite(one) and (one >= 2 if least_two else one > 0)):
+            raise ValueError(f"{key} must be {'at least 2' if least_two else 'above 0'}, got {one}")
 
 
 def _plain(dim: int, rope_theta: float, over: int | None = None) -> NDArray[np.float64]:

@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from posenc.frequencies import ROPE_TYPES
+from posenc.frequencies import ROPE_TYPES, Scaling
+from posenc.signatures import checked
 
 INTERLEAVED = frozenset(
     "gptj codegen cohere cohere2 glm glm4 ernie4_5 ernie4_5_moe helium llama4 llama4_text "  # noqa: SIM905
@@ -38,7 +39,13 @@ PARTIAL_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_perce
 EVIDENCE = ("rope_parameters", "rope_scaling", *THETA_KEYS, *PARTIAL_KEYS, "rotary_dim", "qk_rope_head_dim")
 LOCAL_THETA = {"rope_local_base_freq": "rope_theta", "local_rope_theta": "global_rope_theta"}
 """Gemma 3 and ModernBERT, as they were first written: the key of sliding layers, and that of the others."""
+KNOWN = frozenset((*Scaling.__annotations__, "rope_type", "type", "rope_theta", "mrope_section", "mrope_interleaved"))
+"""Keys of rope settings; any other that holds an object is a layer type."""
+READ = ("rope_type", "type", "mrope_section", "mrope_interleaved", *THETA_KEYS, *PARTIAL_KEYS)
+"""Keys of rope settings that are always read; what is not, and is no parameter of the rope type, is told."""
 RENAMED = {"su": "longrope", "mrope": "default"}
+HEAD_DIM = ("qk_rope_head_dim", "head_dim", "kv_channels", "attention_head_dim")
+WIDTH, HEADS = ("hidden_size", "n_embd", "d_model"), ("num_attention_heads", "n_head", "n_heads")
 TEXT = ("text_config", "language_config", "llm_config")
 
 
@@ -68,8 +75,8 @@ def load_config(path: str | Path) -> dict[str, Any]:
     if not file.is_file():
         raise ValueError(f"{file} does not exist: give a config.json, or a model's folder that has one")
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+        found = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{file} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{file} holds a {type(found).__name__}: expected the object that a model's config.json is")
@@ -91,7 +98,11 @@ def _sections(config: Mapping[str, Any], rope: Mapping[str, Any], where: str) ->
     """Return how pairs are shared out among several positions, or None, and where that is said."""
     kind = config.get("model_type")
     if rope.get("mrope_section"):
-        return rope["mrope_section"], f"{where}.mrope_section"
+        sections = rope["mrope_section"]
+        if not isinstance(sections, list):
+            raise ValueError(f"{where}.mrope_section must be a list of whole numbers, got {_short(sections)}")
+        path = f"{where}.mrope_section"
+        return tuple(_whole((n, f"{path}[{i}]")) for i, n in enumerate(sections)), path
     return {**SECTIONS, **SECTIONS_BY_TURNS}.get(str(kind)), f"default of model_type {kind}"
 
 
@@ -116,8 +127,10 @@ def read_config(
         read.set("layout", "interleaved", f"model_type {config['model_type']}")
     if sections:
         read.set("sections", tuple(sections), said)
-        if rope.get("mrope_interleaved") or config.get("model_type") in SECTIONS_BY_TURNS:
-            read.set("section_layout", "interleaved", f"{where}.mrope_interleaved or model_type")
+        if config.get("model_type") in SECTIONS_BY_TURNS:
+            read.set("section_layout", "interleaved", f"model_type {config['model_type']}")
+        elif rope.get("mrope_interleaved") is True:
+            read.set("section_layout", "interleaved", f"{where}.mrope_interleaved")
     _read_scaling(read, config, rope, where)
     return read
 
@@ -130,14 +143,17 @@ def context_of(config: Mapping[str, Any]) -> int | None:
 def _text_part(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """Return the part of a config that describes the language model, and its path."""
     for key in TEXT:
-        if isinstance(config.get(key), dict) and not any(config.get(k) for k in EVIDENCE):
-            return {"model_type": config.get("model_type"), **config[key]}, f"{key}."
+        said = [any(config.get(k) for k in keys) for keys in (EVIDENCE, (*HEAD_DIM, *WIDTH))]
+        if isinstance(config.get(key), dict) and not all(said):
+            return {**config, **config[key]}, f"{key}."
     return config, ""
 
 
 def _check_rotary(config: Mapping[str, Any]) -> None:
     """Raise ValueError where a config has no rotary encoding, saying what it has instead."""
     kind = config.get("model_type")
+    if not isinstance(kind, (str, type(None))):
+        raise ValueError(f"model_type must be a name, got {_short(kind)}")
     other = {k: config[k] for k in ("alibi", "position_embedding_type", "position_biased_input") if config.get(k)}
     if isinstance(config.get("attn_config"), dict) and config["attn_config"].get("alibi"):
         other["attn_config.alibi"] = True
@@ -156,8 +172,14 @@ def _rope_dict(config: Mapping[str, Any], layer_type: str | None, prefix: str) -
     if not isinstance(rope, dict):
         raise ValueError(f"{prefix}{key} must be an object, got {rope!r}")
     where = f"{prefix}{key}" if key else "default"
-    nested = {name: one for name, one in rope.items() if isinstance(one, dict) or (one is None and "_" in name)}
-    nested = nested if any(isinstance(one, dict) for one in nested.values()) else {}
+    objects = [name for name, one in rope.items() if isinstance(one, dict)]
+    for name in objects:
+        if name in KNOWN:
+            raise ValueError(f"{where}.{name} must be a value, got {_short(rope[name])}")
+    nested = {name: one for name, one in rope.items() if name not in KNOWN} if objects else {}
+    for name, one in nested.items():
+        if not isinstance(one, (dict, type(None))):
+            raise ValueError(f"{where}.{name} must be an object, as {objects[0]} is, or null, got {_short(one)}")
     local = next((k for k in LOCAL_THETA if k in config), None)
     if local is not None and not nested:
         globally = {"rope_theta": config.get(LOCAL_THETA[local], 10000.0), **rope}
@@ -186,9 +208,9 @@ def _read_type(read: Read, rope: Mapping[str, Any], where: str, config: Mapping[
     told = rope.get(key, "default")
     if config.get("model_type") == "phi3" and told == "yarn":
         told = "longrope"  # Phi-3's own name for it
-    name = RENAMED.get(told, told)
+    name = RENAMED.get(told, told) if isinstance(told, str) else ""
     if name not in ROPE_TYPES:
-        raise ValueError(f"{where}.{key} is {told!r}: expected one of {', '.join(ROPE_TYPES)}, su or mrope")
+        raise ValueError(f"{where}.{key} is {_short(told)}: expected one of {', '.join(ROPE_TYPES)}, su or mrope")
     read.set("rope_type", name, f"{where}.{key}" if key in rope else "default")
 
 
@@ -201,7 +223,8 @@ def _read_width(  # noqa: PLR0917
         return
     if config.get("rotary_dim") or config.get("model_type") in ROTARY_DIM:
         key = "rotary_dim" if config.get("rotary_dim") else f"default of model_type {config['model_type']}"
-        read.set("rotary_dim", int(config.get("rotary_dim") or ROTARY_DIM[config["model_type"]]), f"{prefix}{key}")
+        value = config.get("rotary_dim") or ROTARY_DIM[config["model_type"]]
+        read.set("rotary_dim", _whole((value, f"{prefix}{key}")), f"{prefix}{key}")
         return
     found = _first(PARTIAL_KEYS, (rope, f"{where}."), (config, prefix))
     if found is None and config.get("model_type") in PARTIAL:
@@ -218,19 +241,21 @@ def _read_width(  # noqa: PLR0917
 def _head_dim(read: Read, config: Mapping[str, Any], prefix: str, layer_type: str | None) -> int:
     if "head_dim" in read.parameters:
         return int(read.parameters["head_dim"])
-    keys: tuple[str, ...] = ("qk_rope_head_dim", "head_dim", "kv_channels", "attention_head_dim")
+    keys: tuple[str, ...] = HEAD_DIM
     if layer_type == "full_attention" and config.get("global_head_dim"):
         keys = ("global_head_dim",)
     found = _first(keys, (config, prefix))
     if found is not None:
-        head_dim, origin = int(_number(found)), found[1]
+        head_dim, origin = _whole(found), found[1]
     else:
-        width = _first(("hidden_size", "n_embd", "d_model"), (config, prefix))
-        heads = _first(("num_attention_heads", "n_head", "n_heads"), (config, prefix))
+        width, heads = _first(WIDTH, (config, prefix)), _first(HEADS, (config, prefix))
         if width is None or heads is None:
             missing = "hidden_size" if width is None else "num_attention_heads"
             raise ValueError(f"the config has neither {prefix}head_dim nor {prefix}{missing}: give -p head_dim=VALUE")
-        head_dim, origin = int(_number(width)) // int(_number(heads)), f"{width[1]} / {heads[1]}"
+        head_dim, rest = divmod(_whole(width), _whole(heads))
+        if rest:
+            raise ValueError(f"{width[1]} ({width[0]}) must be a multiple of {heads[1]} ({heads[0]}): give -p head_dim")
+        origin = f"{width[1]} / {heads[1]}"
     read.set("head_dim", head_dim, origin)
     return head_dim
 
@@ -257,11 +282,15 @@ def _read_scaling(read: Read, config: Mapping[str, Any], rope: Mapping[str, Any]
             value, origin = _original(config, value, origin)
         elif name == "max_position_embeddings":
             value, origin = _maximum(config), "max_position_embeddings"
-        if value is None:
+        if value is None or (name in ("mscale", "mscale_all_dim") and not value):
             if parameter.default is parameter.empty:
                 raise ValueError(f"{origin} is missing: rope type {read.parameters['rope_type']} needs it")
             continue
-        read.set(name, _checked(value, origin), origin)
+        read.set(name, _checked(name, value, origin), origin)
+    said = [key for key, value in rope.items() if value is not None]
+    unread = [key for key in said if f"{where}.{key}" not in read.origin.values() and key not in READ]
+    if unread:
+        read.origin["not used"] = ", ".join(f"{where}.{key}" for key in unread)
 
 
 def _original(config: Mapping[str, Any], value: Any, origin: str) -> tuple[Any, str]:
@@ -273,7 +302,7 @@ def _original(config: Mapping[str, Any], value: Any, origin: str) -> tuple[Any, 
 
 def _maximum(config: Mapping[str, Any]) -> int | None:
     found = _first(("max_position_embeddings", "n_positions", "max_seq_len"), (config, ""))
-    return None if found is None else int(_number(found))
+    return None if found is None else _whole(found)
 
 
 def _first(keys: tuple[str, ...], *places: tuple[Mapping[str, Any], str]) -> tuple[Any, str] | None:
@@ -287,13 +316,30 @@ def _first(keys: tuple[str, ...], *places: tuple[Mapping[str, Any], str]) -> tup
 
 def _number(found: tuple[Any, str]) -> float:
     value, path = found
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{path} must be a number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**63:
+        raise ValueError(f"{path} must be a number above 0, got {_short(value)}")
     return value
 
 
-def _checked(value: Any, path: str) -> Any:
-    """Return a scaling parameter as schemes take it: a number, true or false, or a tuple of numbers."""
-    if isinstance(value, list):
-        return tuple(_number((one, f"{path}[{i}]")) for i, one in enumerate(value))
-    return value if isinstance(value, bool) else _number((value, path))
+def _whole(found: tuple[Any, str]) -> int:
+    value, path = _number(found), found[1]
+    if value != int(value) or value > 2**31:
+        raise ValueError(f"{path} must be a whole number, got {_short(value)}")
+    return int(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 40 else f"{text[:36]}..."
+
+
+def _checked(name: str, value: Any, path: str) -> Any:
+    """Return a scaling parameter as schemes take it; raise ValueError, with its path, where it is of another type."""
+    try:
+        return checked(_scaling, {name: value})[name]
+    except ValueError as error:
+        raise ValueError(str(error).replace(name, path, 1)) from None
+
+
+def _scaling(**scaling: Unpack[Scaling]) -> None:
+    """Stand for what takes every scaling parameter."""

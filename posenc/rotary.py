@@ -6,6 +6,7 @@ Which two features of a head are a pair, and turn together:
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -70,6 +71,7 @@ class RotateImplicit(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k turned, in their own shapes."""
+        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
         cos_q, sin_q, cos_k, sin_k = self.turns.span(q.shape[self.seq_axis], q.device)  # type: ignore[operator]
         return self.rotate(q, cos_q, sin_q), self.rotate(k, cos_k, sin_k)
 
@@ -87,6 +89,7 @@ class RotateOffset(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k turned, in their own shapes; start is int64 (1,)."""
+        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
         positions = (start + torch.arange(q.shape[self.seq_axis], device=q.device)).unsqueeze(0)
         cos_q, sin_q, cos_k, sin_k = self.turns(positions)
         return self.rotate(q, cos_q, sin_q), self.rotate(k, cos_k, sin_k)
@@ -95,17 +98,21 @@ class RotateOffset(nn.Module):
 class RotateExplicit(nn.Module):
     """Queries and keys at positions of each token of each sequence, or at several positions a token."""
 
+    seq_axis: Final[int]
     rank: Final[int]
 
-    def __init__(self, turns: nn.Module, rotate: nn.Module, rank: int) -> None:
+    def __init__(self, turns: nn.Module, rotate: nn.Module, seq_axis: int, *, rank: int) -> None:
         super().__init__()
         self.turns = turns
         self.rotate = rotate
+        self.seq_axis = seq_axis
         self.rank = rank
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k turned, in their own shapes; positions are int64 (batch, seq) or (axes, batch, seq)."""
         check_rank(positions, self.rank)
+        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
+        check_same(q.shape[self.seq_axis], positions.shape[-1])
         cos_q, sin_q, cos_k, sin_k = self.turns(positions)
         return self.rotate(q, cos_q, sin_q), self.rotate(k, cos_k, sin_k)
 
@@ -183,6 +190,12 @@ def widen(half: Tensor, full: bool, interleaved: bool) -> Tensor:
     return half.repeat_interleave(2, -1) if interleaved else torch.cat([half, half], -1)
 
 
+def check_same(seq: int, other: int) -> None:
+    """Raise ValueError where what shall have the length of q has not: a sequence of one token would be repeated."""
+    if seq != other:
+        raise ValueError("q has {} tokens, k or positions {}: expected as many".format(seq, other))
+
+
 def check_rank(positions: Tensor, rank: int) -> None:
     """Raise ValueError where positions have too few or too many axes."""
     if positions.dim() != rank:
@@ -233,10 +246,10 @@ def rotating(turns: nn.Module, form: Form, heads: Heads, *, limit: int | None, a
     start = Port("start", (1,), "int64", below=limit)
     positions = positions_port(axes, limit)
     told: dict[str, tuple[Port, ...]] = {"implicit": (), "offset": (start,), "explicit": (positions,)}
-    kind: Any = {"implicit": RotateImplicit, "offset": RotateOffset, "explicit": RotateExplicit}[str(form.positions)]
-    where = len(positions.axes) if form.positions == "explicit" else q.axes.index("seq")
+    explicit = partial(RotateExplicit, rank=len(positions.axes))
+    kind: Any = {"implicit": RotateImplicit, "offset": RotateOffset, "explicit": explicit}[str(form.positions)]
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
-    return kind(turns, heads.rotate(), where), (q, k, *told[str(form.positions)]), outputs
+    return kind(turns, heads.rotate(), q.axes.index("seq")), (q, k, *told[str(form.positions)]), outputs
 
 
 def cosines(turns: nn.Module, form: Form, heads: Heads, *, full: bool, limit: int | None, axes: int = 1) -> Wrapped:
@@ -267,10 +280,11 @@ def rotary_error(method: str, form: Form, output: str, factor: float, max_positi
     largest feature of a head is at least half of |a| + |b|.
     """
     angle = angle_tolerance(method, form.angle_dtype, rounding(form, add=False), max_position)
+    # The attention factor scales cos, sin and what they are off by; the grain of a number, to its power of two.
+    binade = float(2.0 ** np.ceil(np.log2(factor)))
     if output == "cos_sin":
-        binade = 2.0 ** np.ceil(np.log2(factor)) if factor > 1 else 1.0
         return replace(angle, atol=angle.atol * binade)
-    return replace(angle, atol=0.0, vector=2 * angle.atol + 1.25 * eps(form.angle_dtype))
+    return replace(angle, atol=0.0, vector=2 * angle.atol * binade / factor + 1.25 * eps(form.angle_dtype))
 
 
 def rotary_parity(method: str, form: Form, output: str, max_position: int) -> Tolerance:

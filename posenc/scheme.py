@@ -9,12 +9,13 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posenc.registry import Registry
+from posenc.signatures import checked
 
 if TYPE_CHECKING:
     from torch import nn
@@ -69,6 +70,11 @@ class Form:
             raise ValueError(f"max_len must be at least 1, got {self.max_len}")
 
     @property
+    def lowering(self) -> Literal["table", "exact", "trig"]:
+        """How angles come about: "table" in a baked form, else the method."""
+        return "table" if self.mode == "baked" else self.method
+
+    @property
     def torch_dtype(self) -> str:
         """The name that torch and numpy give to `dtype`."""
         return TORCH_NAMES[self.dtype]
@@ -109,6 +115,8 @@ class Encoding:
     error: the largest position met -> how far an output may be from the truth.
     parity: the largest position met -> how far a graph on the CPU may be from the eager module.
     limit: positions from here on must be refused; None where there is no such end.
+    ends: lengths of calls that must be tried: those around which the formula changes, or beyond which nothing would be.
+    scattered: positions of one call that must be tried, which together read every row of what is stored.
     """
 
     module: nn.Module
@@ -119,6 +127,8 @@ class Encoding:
     parity: Callable[[int], Tolerance]
     positions: Positions | None = None
     limit: int | None = None
+    ends: tuple[int, ...] = ()
+    scattered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -166,7 +176,8 @@ def scheme(
 def build(name: str, form: Form | None = None, **parameters: Any) -> Encoding:
     """Build the scheme `name` in the given form (baked by default).
 
-    Raises ValueError, in one line, for an unknown name, a parameter out of range, or a form the scheme has not.
+    Raises ValueError, in one line, for an unknown name, a parameter of another type or out of range, or a form the
+    scheme has not.
     """
     found = SCHEMES[name]
     form = form or Form()
@@ -175,17 +186,7 @@ def build(name: str, form: Form | None = None, **parameters: Any) -> Encoding:
     for choice in asked:
         if choice in found.unsupported:
             raise ValueError(f"{name} has no {choice} form: {found.unsupported[choice]}")
-    _check_choices(found, parameters)
-    return found.build(_with_positions(form, found.positions), **parameters)
-
-
-def _check_choices(scheme: Scheme, parameters: Mapping[str, Any]) -> None:
-    """Raise ValueError where a parameter with a list of choices is none of them."""
-    hints = get_type_hints(scheme.build)
-    for name, value in parameters.items():
-        choices = get_args(hints.get(name)) if get_origin(hints.get(name)) is Literal else ()
-        if choices and value not in choices and name != "rope_type":  # rope types suggest the nearest name
-            raise ValueError(f"{name} must be {' or '.join(map(str, choices))}, got {value!r}")
+    return found.build(_with_positions(form, found.positions), **checked(found.build, parameters))
 
 
 def _with_positions(form: Form, default: Positions) -> Form:

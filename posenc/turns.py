@@ -194,7 +194,7 @@ class Decay(nn.Module):
         if self.by_length:
             # ceil(length / 2), the length being the largest position plus one
             index = index - torch.div(positions.max() + 2, 2, rounding_mode="floor")
-        index = index.masked_fill((positions < 0) | (positions >= self.limit), 2 * self.reach)
+        index = index.masked_fill((positions < 0) | (positions >= self.limit) | (index < 0), 2 * self.reach)
         high = take(self.high, torch.div(index, self.block, rounding_mode="floor"), self.limit)
         return high * take(self.low, index.remainder(self.block), self.limit)
 

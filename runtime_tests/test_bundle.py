@@ -236,7 +236,11 @@ def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, sent
     while not list(tmp_path.glob(".b.partial-*/first/*")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(sent)
-    _, stderr = process.communicate(timeout=60)
+    try:
+        _, stderr = process.communicate(timeout=2)
+    except subprocess.TimeoutExpired:  # PyTorch swallows what reaches it in a callback of its own: press again
+        process.send_signal(sent)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode != 0
     assert not (tmp_path / "b").exists()
     assert b"Traceback" not in stderr

@@ -23,7 +23,7 @@ SMALL = ["-p", "d_model=8", "--max-len", "40"]
         (["-p", "d_model"], 2, "-p d_model: expected KEY=VALUE"),
         (["-p", "d_model=8", "-p", "d_model=9"], 2, "-p d_model is given twice"),
         (["-p", "layout=thirds"], 2, "layout must be interleaved or halves, got 'thirds'"),
-        (["-p", "strict_even=maybe"], 2, "strict_even must be true, false, got 'maybe'"),
+        (["-p", "strict_even=maybe"], 2, "strict_even must be true or false, got 'maybe'"),
         (["-p", "base=nan"], 2, "base must be a finite number above 1, got nan"),
         (["-p", "d_model=auto"], 2, "it takes --dynamic --method trig"),
         (["--max-len", "0"], 2, "0 is not in the range x>=1"),
@@ -113,7 +113,7 @@ def test_schemes_lists_parameters(cli: Cli) -> None:
     parameters = by_name["sinusoidal"]
     assert parameters["d_model"]["default"] == 512
     assert parameters["layout"]["type"] == "interleaved or halves"
-    assert by_name["rope"]["short_factor"]["type"] == "float,..."
+    assert by_name["rope"]["short_factor"]["type"] == "a list of float"
     assert by_name["mrope"]["sections"]["default"] == [16, 24, 24]
     assert all(p["help"] for s in listed for p in s["parameters"])
     text = cli("schemes").output

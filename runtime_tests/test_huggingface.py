@@ -109,19 +109,62 @@ def test_layers_that_differ() -> None:
         ({"model_type": "bert", "position_embedding_type": "absolute"}, "position_embedding_type is 'absolute'"),
         ({**LLAMA, "rope_scaling": {"type": "magic"}}, r"rope_scaling\.type is 'magic': expected one of default"),
         ({**LLAMA, "rope_scaling": {"type": "linear"}}, r"rope_scaling\.factor is missing: rope type linear needs it"),
-        ({**LLAMA, "rope_scaling": {"type": "linear", "factor": "2"}}, "factor must be a number, got '2'"),
+        ({**LLAMA, "rope_scaling": {"type": "linear", "factor": "2"}}, r"rope_scaling\.factor must be float, got '2'"),
         ({**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2}}, "max_position_embeddings is missing"),
         ({**LLAMA, "rope_scaling": "linear"}, "rope_scaling must be an object, got 'linear'"),
         ({**LLAMA, "rope_scaling": {"type": "mrope"}}, r"rope_scaling\.mrope_section is missing"),
         ({"model_type": "llama", "hidden_size": 64}, "neither head_dim nor num_attention_heads: give"),
         ({**LLAMA, "model_type": "x", "rope_scaling": None}, "has no rope_theta, in which models differ"),
         ({**LLAMA, "rope_scaling": {"type": "longrope", "short_factor": [1, "a"], "long_factor": [1]}
-          | {"original_max_position_embeddings": 9}}, r"rope_scaling\.short_factor\[1\] must be a number, got 'a'"),
+          | {"original_max_position_embeddings": 9}}, "short_factor must be a list of float, got .1, 'a'."),
     ],
 )  # fmt: skip
 def test_what_is_refused(config: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         read(config)
+
+
+SCALED = {"type": "linear", "factor": 2.0}
+YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        ({"rope_scaling": {"type": ["linear"]}}, r"rope_scaling\.type is \['linear'\]: expected one of"),
+        ({"rope_scaling": {"type": {"a": 1}}}, r"rope_scaling\.type must be a value, got \{'a': 1\}"),
+        ({"rope_scaling": {**SCALED, "factor": {"a": 1}}}, r"rope_scaling\.factor must be a value"),
+        ({"rope_parameters": {"full_attention": [1], "sliding_attention": {}}}, "full_attention must be an object"),
+        ({"model_type": ["llama"]}, r"model_type must be a name, got \['llama'\]"),
+        ({"rope_scaling": {**SCALED, "factor": True}}, r"rope_scaling\.factor must be float, got True"),
+        ({"rope_scaling": {**SCALED, "factor": [2, 3]}}, r"rope_scaling\.factor must be float, got \[2, 3\]"),
+        ({"rope_scaling": {**YARN, "truncate": "maybe"}}, r"truncate must be true or false, got 'maybe'"),
+        ({"rope_scaling": {**YARN, "beta_fast": False}}, r"rope_scaling\.beta_fast must be float, got False"),
+        ({"rope_scaling": {**YARN, "original_max_position_embeddings": 64.5}}, "must be int, got 64.5"),
+        ({"rope_theta": float("nan")}, "rope_theta must be a number above 0, got nan"),
+        ({"rope_theta": 10**400}, "rope_theta must be a number above 0, got 10000"),
+        ({"head_dim": 16.5}, "head_dim must be a whole number, got 16.5"),
+        ({"head_dim": 10**12}, "head_dim must be a whole number, got 1000000000000"),
+        ({"num_attention_heads": 0}, "num_attention_heads must be a number above 0, got 0"),
+        ({"num_attention_heads": 5}, r"hidden_size \(64\) must be a multiple of num_attention_heads \(5\)"),
+        ({"rotary_dim": "x"}, "rotary_dim must be a number above 0, got 'x'"),
+        ({"partial_rotary_factor": float("inf")}, "partial_rotary_factor must be a number above 0, got inf"),
+        ({"max_position_embeddings": -1}, "max_position_embeddings must be a number above 0, got -1"),
+        ({"rope_scaling": {"type": "mrope", "mrope_section": "16,24,24"}}, "mrope_section must be a list of whole"),
+        ({"rope_scaling": {"type": "mrope", "mrope_section": [16.5, 23.5]}}, r"mrope_section\[0\] must be a whole"),
+        ({"rope_scaling": {"type": "mrope", "mrope_section": [True, 2]}}, r"mrope_section\[0\] must be a number"),
+    ],
+)
+def test_values_of_another_type_are_one_line_that_names_the_key(extra: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        read({**LLAMA, **extra})
+
+
+def test_keys_that_are_not_used_are_told() -> None:
+    config = {**LLAMA, "rope_scaling": {**YARN, "beta_fst": 8.0, "attention_factor": None}}
+    assert read_config(config).origin["not used"] == "rope_scaling.beta_fst"
+    assert "not used" not in read_config({**LLAMA, "rope_scaling": YARN}).origin
+    assert read({**LLAMA, "rope_scaling": {**YARN, "mscale": 0, "mscale_all_dim": 0}}).get("mscale") is None
 
 
 def test_what_is_given_is_stronger() -> None:
@@ -170,7 +213,7 @@ def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> No
         (["--rotary-op", "microsoft"], "--rotary-op microsoft is for what rotates q and k: nothing here does"),
         (["--require", "ort-cpu", "-f", "torchscript"], "--require ort-cpu reads onnx, which -f torchscript does not"),
         (["--runtime", "torchscript-cpu", "-f", "onnx"], "--runtime torchscript-cpu reads torchscript, which -f onnx"),
-        (["rope", "-p", "short_factor=1,a"], "short_factor must be float,..., got '1,a'"),
+        (["rope", "-p", "short_factor=1,a"], "short_factor must be a list of float, got '1,a'"),
     ],
 )
 def test_bad_usage_is_one_line(cli: Cli, tmp_path: Path, args: list[str], text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from transformers import AutoConfig
@@ -21,9 +22,12 @@ import posenc
 from conftest import DATA
 from posenc.frequencies import ROPE_TYPES, Rope
 from posenc.huggingface import load_config, read_config
-from posenc_export.exporting import Order, export
+from posenc_export.bundle import Bundle
+from posenc_export.checks import Context
+from posenc_export.exporting import Order, export, write
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.subject import ModelConfig, from_config
+from posenc_export.subject import ModelConfig, from_config, resolve
+from posenc_export.validate import Options, on_runtime
 
 EPS = 2.0**-23
 MAX_LEN = 96
@@ -81,6 +85,11 @@ CONFIGS: list[Any] = [
     ("proportional", scaled(32, 1e4, "proportional", factor=8.0)),
     ("proportional", scaled(16, 1e5, "proportional", factor=2.0, partial_rotary_factor=0.5)),
 ]
+
+
+NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 4096}
+LONG = {"rope_type": "longrope", "factor": 2.0, "original_max_position_embeddings": 4096}
+LONG |= {"short_factor": (1.0,) * 8, "long_factor": (1.0, 1.1, 1.3, 1.5, 2.0, 2.0, 3.0, 4.0)}
 
 
 def theirs(config: dict[str, Any], positions: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -298,7 +307,14 @@ def test_dynamic_ntk_has_no_memory_and_longrope_switches() -> None:
         ("rope", {"rope_type": "linear", "factor": 0.0}, "factor must be above 0, got 0.0"),
         ("rope", {"rope_type": "linear", "factor": -2.0}, "factor must be above 0, got -2.0"),
         ("rope", {"factor": 2.0}, "rope_type=default takes no factor: it takes nothing more"),
-        ("rope", {"rope_type": "lin"}, "unknown rope_type 'lin': did you mean 'linear'"),
+        ("rope", {"rope_type": "lin"}, "rope_type must be default or linear .*, got 'lin'"),
+        ("rope", {"head_dim": "64"}, "head_dim must be int, got '64'"),
+        ("rope", {"rope_type": "linear", "factor": True}, "factor must be float, got True"),
+        ("rope", {"output": "rows"}, "output must be rotate or cos_sin, got 'rows'"),
+        ("mrope", {"head_dim": 16, "sections": (2, 3, 3), "section_layout": "interleaved"}, "at most a third"),
+        ("mrope", {"sections": 8}, "sections must be a list of int, got 8"),
+        ("xpos", {"center": 40000}, "center must be at most 34560, from where position 0 still fits fp32, got 40000"),
+        ("xpos", {"gamma": 1e300}, "gamma is too large for anything to fade"),
         (
             "rope",
             {"head_dim": 2, "rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 9},
@@ -353,6 +369,12 @@ def test_positions_and_heads_of_the_wrong_shape() -> None:
         module(x[..., :8], x, torch.arange(3)[None])
     with pytest.raises(IndexError, match=r"positions must be in 0\.\.16777215"):
         module(x, x, torch.tensor([[0, 1, 2**24]]))
+    for form in ("explicit", "offset", "implicit"):
+        told = {"explicit": torch.zeros(1, 1, dtype=torch.int64), "offset": torch.zeros(1, dtype=torch.int64)}
+        decode = posenc.build("rope", posenc.Form("dynamic", positions=form), head_dim=16).module
+        for called in (decode, torch.jit.script(decode)):
+            with pytest.raises(Exception, match="q has 1 tokens, k or positions 3: expected as many"):
+                called(x[:, :, :1], x, *([told[form]] if form in told else []))
     baked = posenc.build("rope", posenc.Form(max_len=3, positions="implicit"), head_dim=16).module
     with pytest.raises(ValueError, match="length 4 is beyond the 3 positions"):
         baked(torch.zeros(1, 1, 4, 16), torch.zeros(1, 1, 4, 16))
@@ -371,3 +393,46 @@ def test_frequencies_are_pure() -> None:
     rope = Rope("linear", 8, 1e4, {"factor": 2.0})
     np.testing.assert_array_equal(rope.at(5).inv_freq, rope.at(50000).inv_freq)
     assert rope.at(5).inv_freq.dtype == np.float64
+
+
+DAMAGE: list[Any] = [
+    # scheme, parameters, method, the constant that is changed, and how: none of this shows at the usual lengths
+    ("rope", {}, "exact", "mid_sin", lambda a: np.add.at(a, (300,), 1.0)),
+    ("rope", {}, "exact", "mid_cos", lambda a: np.add.at(a, (100,), 1e-5)),
+    ("rope", {}, "exact", "high_cos", lambda a: np.add.at(a, (200,), 1.0)),
+    ("rope", {}, "exact", "low_sin", lambda a: np.add.at(a, (63,), 1e-5)),
+    ("rope", NTK, "exact", "exponent", lambda a: np.multiply(a, 1.001, out=a)),
+    ("rope", NTK, "exact", "slope", lambda a: np.multiply(a, 1.001, out=a)),
+    ("rope", LONG, "exact", None, lambda a: np.add(a, 1, out=a)),
+    ("rope", LONG, "trig", None, lambda a: np.add(a, 100, out=a)),
+    ("rope", LONG, "trig", "inv_freq", lambda a: np.add.at(a, (slice(8, None),), 1e-4)),
+    ("mrope", {"sections": (4, 2, 2)}, "exact", "mid_sin", lambda a: np.add.at(a, (300,), 1.0)),
+    ("sinusoidal", {}, "exact", "high_sin", lambda a: np.add.at(a, (200,), 1.0)),
+]
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damage_that_only_far_positions_show_is_caught(
+    tmp_path: Path, case: tuple[str, dict[str, Any], Any, str | None, Any]
+) -> None:
+    scheme, params, method, name, damage = case
+    texts = [f"{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in params.items()]
+    texts.append("d_model=16" if scheme == "sinusoidal" else "head_dim=16")
+    form = posenc.Form("dynamic", method, "explicit", 64)
+    write(resolve(scheme, form, tuple(texts), (), 0), Order(("onnx",), validate=False), tmp_path)
+    path = tmp_path / "model.onnx"
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor).copy()
+        if name in tensor.name if name else values.dtype == np.int64 and values.shape == () and values == 4096:
+            damage(values)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+            break
+    else:
+        raise AssertionError([(t.name, list(t.dims)) for t in model.graph.initializer])
+    bundle = Bundle.open(tmp_path)
+    context = Context(bundle.manifest, bundle.manifest.artifacts[0], path)
+    ort = RUNTIMES["ort-cpu"]
+    assert {v.status for v in on_runtime(bundle, context, ort, Options()) if v.check == "agrees"} == {"pass"}
+    onnx.save(model, path)
+    assert {v.status for v in on_runtime(bundle, context, ort, Options()) if v.check == "agrees"} == {"fail"}

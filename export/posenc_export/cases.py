@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from posenc_export.arrays import FLOATS, Array, numpy_dtype
 
 LARGE = 2**17
 """Above this many elements an array is kept on some rows only; the others of an input are zeros."""
+LONGEST_END = 2**14
+"""Lengths of calls that an encoding wants tried are, where they take as many tokens."""
 FEWEST_ROWS, RUNS = 64, 8
 """Rows are kept in runs from the first row to the last: spread singly, each would bring a page of zeros into memory."""
 SIZES: Mapping[str, tuple[int, ...]] = {"batch": (1, 3), "dim": (6, 7, 16, 33), "head": (2, 4), "head_kv": (1, 2)}
@@ -23,12 +25,16 @@ WISHES = {"batch": 3, "dim": 10, "head": 5, "head_kv": 2}
 
 @dataclass(frozen=True)
 class Case:
-    """One trial: sizes of the dynamic axes, the first position, and whether the graph must refuse it."""
+    """One trial: sizes of the dynamic axes, the first position, and whether the graph must refuse it.
+
+    told: every position, where they do not follow one another; golden data keep them, the manifest does not.
+    """
 
     name: str
     sizes: Mapping[str, int]
     first: int = 0
     refused: bool = False
+    told: tuple[int, ...] = ()
 
     def shape(self, port: Port) -> tuple[int, ...]:
         """The shape of a port in this case."""
@@ -37,11 +43,13 @@ class Case:
     @property
     def last(self) -> int:
         """The largest position in this case, as far as ports tell it."""
+        if self.told:
+            return max(self.told)
         return max(0, self.first) + max([n for axis, n in self.sizes.items() if is_length(axis)], default=1) - 1
 
     def to_json(self) -> dict[str, Any]:
         """Return what the manifest keeps."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key != "told"}
 
 
 def is_length(axis: str) -> bool:
@@ -72,9 +80,16 @@ def plan(encoding: Encoding, trace: Mapping[str, int], longest: int) -> list[Cas
         return [Case("whole", {})]
     names = {port.name for port in encoding.inputs}
     lengths = [axis for axis in trace if is_length(axis)]
-    cases = [_case(i, n, 0, trace) for i, n in enumerate(_lengths(trace, lengths, longest))]
-    if names & {"start", "positions"}:
-        cases += [_case(i, n, first, trace) for i, (n, first) in enumerate(_offsets(encoding, longest))]
+    told = bool(names & {"start", "positions"})
+    ends = [n for n in encoding.ends if encoding.limit is None or n <= encoding.limit]
+    wanted = _lengths(trace, lengths, longest, () if told else tuple(ends))
+    cases = [_case(i, n, 0, trace) for i, n in enumerate(wanted)]
+    if told:
+        starts = {(5, n - 5) for n in ends if n > 5} | set(_offsets(encoding, longest))
+        cases += [_case(i, n, first, trace) for i, (n, first) in enumerate(sorted(starts))]
+    if encoding.scattered and "positions" in names:
+        case = _case(0, len(encoding.scattered), 0, trace)
+        cases.append(replace(case, name=f"{case.name}-scattered", told=encoding.scattered))
     return cases + _refused(encoding, names, trace)
 
 
@@ -88,12 +103,12 @@ def _case(turn: int, length: int, first: int, trace: Mapping[str, int], *, refus
     return Case(tag + (f"-at{first}" if first else "") + ("-refused" if refused else ""), sizes, first, refused)
 
 
-def _lengths(trace: Mapping[str, int], axes: list[str], longest: int) -> list[int]:
+def _lengths(trace: Mapping[str, int], axes: list[str], longest: int, ends: tuple[int, ...]) -> list[int]:
     if not axes:
         return [1, 2]
     traced = trace[axes[0]]
     wanted = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, longest}
-    return sorted(n for n in wanted if 1 <= n <= longest)
+    return sorted({n for n in wanted if 1 <= n <= longest} | {n for n in ends if 1 <= n <= LONGEST_END})
 
 
 def _offsets(encoding: Encoding, longest: int) -> list[tuple[int, int]]:
@@ -131,6 +146,8 @@ def _feed(port: Port, case: Case, rng: np.random.Generator) -> Array:
         return np.full(shape, case.first, dtype)
     if port.name == "positions":
         # Sequence b of a batch is padded by b on the left, as in batched generation; the first sequence never is.
+        if case.told:
+            return np.broadcast_to(np.asarray(case.told, dtype), shape).copy()
         rows = int(np.prod(shape[:-1]))
         padding = np.arange(rows).reshape(*shape[:-1], 1) if case.first >= 0 else 0
         told = case.first + np.arange(shape[-1]) - padding

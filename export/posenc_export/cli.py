@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from posenc_export.subject import ModelConfig, Subject
     from posenc_export.validate import Options, Progress, Verdict
 
+LONGEST_TABLE = 2**22
+"""Rows of a table beyond which nobody means it without saying so."""
 VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
@@ -127,6 +129,8 @@ def _form(given: dict[str, Any], name: str, config: ModelConfig | None) -> Form:
     longest = given["max_len"] or 2048
     if given["max_len"] is None and config is not None and mode == "baked":
         longest = config.max_position_embeddings or longest
+        if longest > LONGEST_TABLE:
+            raise click.UsageError(f"the config's max_position_embeddings is {longest}: give --max-len for a table")
     return Form(mode, given["method"] or "exact", given["positions"], longest, given["dtype"])
 
 
@@ -141,6 +145,8 @@ def _order(given: dict[str, Any]) -> Callable[[Progress], Order]:
             raise click.UsageError(
                 f"{option} {idle[0]} reads {RUNTIMES[idle[0]].format}, which -f {' -f '.join(formats)} does not write"
             )
+    if given["rotary_op"] != "decomposed" and given["dtype"] == "fp64":
+        raise click.UsageError(f"--rotary-op {given['rotary_op']} has no fp64: expected fp32, fp16 or bf16")
     if given["rotary_op"] != "decomposed" and "onnx" not in formats:
         raise click.UsageError(f"--rotary-op {given['rotary_op']} is an operator of ONNX: give -f onnx with it")
     opset = _opset(given)

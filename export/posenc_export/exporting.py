@@ -131,7 +131,11 @@ def _request(subject: Subject, order: Order) -> tuple[Request, Mapping[str, int]
     encoding = subject.encoding
     for name in order.formats:
         _refuse_unsupported(subject, name)
-    longest = min(subject.form.max_len, encoding.limit or subject.form.max_len)
+    longest = subject.form.max_len
+    if encoding.limit is not None and longest > encoding.limit:
+        raise BadInput(
+            f"max_len must be at most the {encoding.limit} positions that {subject.name} reaches, got {longest}"
+        )
     reach = (encoding.limit or max(longest, 64)) if subject.declared else longest
     trace = trace_sizes(encoding, dims_of(encoding), reach)
     if trace and reach < SHORTEST:

@@ -6,7 +6,8 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from posenc.scheme import SCHEMES, Scheme
-from posenc_export.parameters import ABSENT, REQUIRED, Parameter, parameters_of, unpacked_type
+from posenc.signatures import unpacked_type
+from posenc_export.parameters import ABSENT, REQUIRED, Parameter, parameters_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from posenc.signatures import alternatives, type_name, unpacked
 
 REQUIRED = inspect.Parameter.empty
 ABSENT: Any = type("ABSENT", (), {"__doc__": "The default of a parameter that is not passed on unless it is given."})
@@ -24,7 +25,7 @@ class Parameter:
     @property
     def type_name(self) -> str:
         """The type as people write it: int, "auto", a|b."""
-        return _type_name(self.type)
+        return type_name(self.type)
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
@@ -42,21 +43,6 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
         if p.kind in kinds and hints.get(name) is not _form()
     }
     return found | {name: Parameter(name, kind, ABSENT) for name, kind in unpacked(function).items()}
-
-
-def unpacked(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the parameters that `**given: Unpack[SomeTypedDict]` stands for: {name: annotation}."""
-    typed_dict = unpacked_type(function)
-    return get_type_hints(typed_dict) if typed_dict is not None else {}
-
-
-def unpacked_type(function: Callable[..., Any]) -> Any:
-    """Return the TypedDict of a function's `**given: Unpack[SomeTypedDict]`, or None."""
-    for name, p in inspect.signature(function).parameters.items():
-        if p.kind is inspect.Parameter.VAR_KEYWORD:
-            hint = get_type_hints(function).get(name)
-            return get_args(hint)[0] if get_origin(hint) is Unpack else None
-    return None
 
 
 def _form() -> Any:
@@ -84,18 +70,12 @@ def parse_parameters(texts: tuple[str, ...], known: Mapping[str, Parameter], own
 
 def convert(text: str, parameter: Parameter) -> Any:
     """Turn a text into a value of the parameter's type; raise ValueError where it is none."""
-    for kind in _alternatives(parameter.type):
+    for kind in alternatives(parameter.type):
         try:
             return _as(text, kind)
         except ValueError:
             continue
     raise ValueError(f"{parameter.name} must be {parameter.type_name}, got {text!r}")
-
-
-def _alternatives(kind: Any) -> list[Any]:
-    if get_origin(kind) in (Union, types.UnionType):
-        return [one for part in get_args(kind) for one in _alternatives(part)]
-    return [kind]
 
 
 def _as(text: str, kind: Any) -> Any:
@@ -133,19 +113,3 @@ def _guess(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "false": False, "none": None}.get(text.lower(), text)
-
-
-def _type_name(kind: Any) -> str:
-    names = []
-    for one in _alternatives(kind):
-        if get_origin(one) is Literal:
-            names += [str(c) for c in get_args(one)]
-        elif one is type(None):
-            names.append("none")
-        elif one is Any:
-            names.append("any")
-        elif get_origin(one) is tuple:
-            names.append(f"{_type_name(get_args(one)[0])},...")
-        else:
-            names.append({"bool": "true, false"}.get(one.__name__, one.__name__))
-    return " or ".join(names)

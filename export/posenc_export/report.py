@@ -88,7 +88,8 @@ def read_from(manifest: Manifest) -> str:
     """Return one line that says which parameters were read, and from where; long lists by their lengths."""
     values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in manifest.params.items()}
     told = (f"{k} {values[k]} ({where})" for k, where in manifest.origin.items() if k in values)
-    return f"read from {manifest.origin['config']}: {', '.join(told)}"
+    unused = f"; not used: {manifest.origin['not used']}" if "not used" in manifest.origin else ""
+    return f"read from {manifest.origin['config']}: {', '.join(told)}{unused}"
 
 
 def report_json(manifest: Manifest, verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def mrope(
         raise ValueError(f"rope_type={rope_type} depends on a call's length, and mrope has several: use rope, or yarn")
     axis_of_pair = axes_of_pairs(sections, section_layout, heads.rotary_dim // 2)
     found = rope.at(form.max_len)
-    method = "table" if form.mode == "baked" else form.method
-    limit = {"table": form.max_len, "exact": angles.LIMIT, "trig": None}[method]
+    method = form.lowering
+    limit = angles.limit_of(form)
     how: dict[str, Any] = {
         "dtype": getattr(torch, form.angle_dtype),
         "max_len": form.max_len,
@@ -86,6 +86,7 @@ def mrope(
         parity=partial(rotary_parity, method, form, output),
         positions=form.positions,
         limit=limit,
+        **angles.trials_of(form),
     )
 
 
@@ -101,11 +102,11 @@ def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) ->
         if len(sections) < 3:
             raise ValueError(f"sections must be at least three, for time, height and width, got {told}")
         return np.repeat(np.arange(len(sections)) % 3, sections)
-    if len(sections) != 3 or 3 * max(sections[1:]) > pairs + 2 - np.argmax(sections[1:]):
-        raise ValueError(f"interleaved sections must be three, with height and width at most a third, got {told}")
     axes = np.zeros(pairs, np.int64)
-    for axis in (1, 2):
-        axes[axis : 3 * sections[axis] : 3] = axis
+    for axis, section in enumerate(sections[1:3], start=1):
+        axes[axis : 3 * section : 3] = axis
+    if len(sections) != 3 or tuple(np.bincount(axes, minlength=3)) != tuple(sections):
+        raise ValueError(f"interleaved sections must be three, with height and width at most a third, got {told}")
     return axes
 
 

@@ -1,5 +1,6 @@
 """Rotary position embedding (RoPE, arXiv:2104.09864), with every scaling of its frequencies in use."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -43,10 +44,11 @@ def rope(
     heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
     turning = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
     factor = turning.at(form.max_len).attention_factor
-    method = "table" if form.mode == "baked" else form.method
+    method = form.lowering
     turns = turns_of(turning, form, method)
     unbounded = isinstance(turns, DynamicNTK)
-    limit = {"table": form.max_len, "exact": None if unbounded else angles.LIMIT, "trig": None}[method]
+    limit = None if unbounded else angles.limit_of(form)
+    trials = angles.trials_of(replace(form, method="trig") if unbounded else form)
     if output == "rotate":
         module, inputs, outputs = rotating(turns, form, heads, limit=limit)
     else:
@@ -60,6 +62,8 @@ def rope(
         parity=partial(rotary_parity, "computed" if unbounded else method, form, output),
         positions=form.positions,
         limit=limit,
+        ends=(*trials.get("ends", ()), *turning.edges),
+        scattered=trials.get("scattered", ()),
     )
 
 

@@ -46,8 +46,8 @@ def rope_2d(
     if head_dim % 4:
         raise ValueError(f"head_dim must be a multiple of 4, half for rows and half for columns, got {head_dim}")
     inv_freq = Rope("default", head_dim // 2, rope_theta, {}).at(1).inv_freq
-    method = "table" if form.mode == "baked" else form.method
-    limit = {"table": form.max_len, "exact": angles.LIMIT, "trig": None}[method]
+    method = form.lowering
+    limit = angles.limit_of(form)
     dtype = getattr(torch, form.angle_dtype)
     either = angles.lowering(method, inv_freq, dtype=dtype, max_len=form.max_len)  # rows and columns share a table
     turns = Axial([either, either], [head_dim // 2] * 2)
@@ -73,6 +73,7 @@ def rope_2d(
         parity=partial(rotary_parity, method, form, output),
         positions=form.positions,
         limit=limit,
+        **angles.trials_of(form),
     )
 
 

@@ -34,11 +34,11 @@ def sinusoidal(
     strict_even: refuse an odd d_model.
     """
     _check(d_model, base, strict_even)
-    method = "table" if form.mode == "baked" else form.method
+    method = form.lowering
     if d_model == "auto" and method != "trig":
         raise ValueError("d_model=auto has no table to store: it takes --dynamic --method trig")
     width = None if d_model == "auto" else d_model
-    limit = {"table": form.max_len, "exact": angles.LIMIT, "trig": None}[method]
+    limit = angles.limit_of(form)
     source = _source(form, method, width, base, layout == "interleaved")
     module, inputs, outputs = additive(source, form, output, width, limit)
     rounded = rounding(form, output == "add")
@@ -51,6 +51,7 @@ def sinusoidal(
         parity=partial(angles.angle_parity, method, form.angle_dtype, rounded),
         positions=form.positions,
         limit=limit,
+        **angles.trials_of(form),
     )
 
 

@@ -57,14 +57,18 @@ def xpos(
         raise ValueError(f"center must be at least 0, or length, got {center}")
     zeta = (np.arange(0, head_dim, 2) / head_dim + gamma) / (1 + gamma)
     middle = None if center == "length" else center
+    if not zeta[0] < 1:
+        raise ValueError(f"gamma is too large for anything to fade: got {gamma}")
     reach = reach_of(form, float(zeta[0]), scale_base)
+    if middle is not None and middle > reach:
+        raise ValueError(f"center must be at most {reach}, from where position 0 still fits {form.dtype}, got {center}")
     capacity = min(angles.LIMIT, 2 * reach if middle is None else middle + reach)
     if form.max_len > capacity:
         raise ValueError(
             f"max_len must be at most {capacity}, got {form.max_len}: from there on the scale of a key does not fit "
             f"{form.dtype}; raise scale_base or center"
         )
-    method = "table" if form.mode == "baked" else form.method
+    method = form.lowering
     limit = {"table": form.max_len, "exact": capacity, "trig": None}[method]
     turns = _turns(form, zeta, rope_theta, (scale_base, middle, reach))
     module, inputs, outputs = rotating(turns, form, heads, limit=limit)
@@ -78,6 +82,7 @@ def xpos(
         parity=lambda last: _scaled(rotary_parity(method, form, "rotate", last), form, powers),
         positions=form.positions,
         limit=limit,
+        ends=(capacity,),
     )
 
 
@@ -91,7 +96,7 @@ def reach_of(form: Form, slowest: float, scale_base: float) -> int:
 def _turns(form: Form, zeta: NDArray[np.float64], rope_theta: float, scale: tuple[float, int | None, int]) -> nn.Module:
     scale_base, center, reach = scale
     dtype = getattr(torch, form.angle_dtype)
-    method = "table" if form.mode == "baked" else form.method
+    method = form.lowering
     inv_freq = Rope("default", 2 * len(zeta), rope_theta, {}).at(1).inv_freq
     lowering = angles.lowering(method, inv_freq, dtype=dtype, max_len=form.max_len)
     decay: nn.Module
