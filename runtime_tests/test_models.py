@@ -68,3 +68,18 @@ def test_the_encoder_exports(cli: Cli) -> None:
     )
     assert result.exit_code == 0, result.output
     assert Path("TextEncoder-dynamic/model.onnx").is_file()
+
+
+def test_a_causal_language_model_keeps_its_logits(tmp_path: Path) -> None:
+    from transformers import LlamaForCausalLM
+
+    from posenc_models.causal_lm import CausalLM
+
+    ours = CausalLM(vocabulary=50, layers=1)
+    assert list(ours.replaced.values()) == ["LlamaRotaryEmbedding (default)"]
+    ours.model.save_pretrained(tmp_path)
+    ids, positions = torch.randint(0, 50, (2, 9)), torch.arange(9)[None].expand(2, -1)
+    theirs = LlamaForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    expected = theirs(input_ids=ids, use_cache=False).logits
+    for module in (ours, CausalLM(model=str(tmp_path))):
+        torch.testing.assert_close(module(ids, positions), expected, atol=1e-5, rtol=0)
