@@ -264,11 +264,14 @@ def write_torchscript(encoding: Encoding, request: Request, path: Path) -> None:
 
 
 def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
-    """Freeze a script where that keeps the bits, and where PyTorch's keeping its constants for good costs little."""
+    """Freeze a script where that keeps the bits, and where PyTorch's keeping its constants for good costs little.
+
+    What has parameters multiplies matrices by them, with bits that depend on where in memory they lie: it is left.
+    """
     import torch
 
-    size = sum(t.nbytes for t in (*scripted.parameters(), *scripted.buffers()))
-    if size > FREEZE_BELOW:
+    size = sum(t.nbytes for t in scripted.buffers())
+    if size > FREEZE_BELOW or any(True for _ in scripted.parameters()):
         return scripted
     frozen = torch.jit.freeze(scripted)
     return frozen if _same(frozen(*trace), scripted(*trace)) else scripted
