@@ -1,5 +1,6 @@
 """What the tests share: the data folder, small exports, the command line as a function."""
 
+import gc
 import json
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,12 @@ ROOT = Path(__file__).parents[1]
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
 
 Cli = Callable[..., Result]
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported, transformers above all, out of each later collection of garbage: seconds every time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
