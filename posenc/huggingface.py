@@ -1,7 +1,7 @@
 """A model's config.json, as Hugging Face writes it, to a rotary scheme and its parameters. It needs no transformers.
 
 Old and new names are read: rope_scaling or rope_parameters, type or rope_type, and what single models call their own.
-Where a key is absent, what transformers does then is done, and said in `origin`.
+Where a key is absent, what transformers does then is done; what was taken from elsewhere is said in `origin`.
 """
 
 from __future__ import annotations

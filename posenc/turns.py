@@ -161,6 +161,13 @@ class Axial(nn.Module):
         return torch.cat(cosines, -1), torch.cat(sines, -1)
 
 
+def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
+    """Return positions counted from a center, or from half the call's length: ceil((largest position + 1) / 2)."""
+    if by_length:
+        return positions - torch.div(positions.max() + 2, 2, rounding_mode="floor")
+    return positions - center
+
+
 class Decay(nn.Module):
     """The scale of xPos, zeta^((position - center) / scale_base) for each pair, as a product of two digits' rows.
 
@@ -190,10 +197,7 @@ class Decay(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return the scales of queries: (...) -> (..., pairs); those of keys are their inverses."""
-        index = positions + (self.reach - self.center)
-        if self.by_length:
-            # ceil(length / 2), the length being the largest position plus one
-            index = index - torch.div(positions.max() + 2, 2, rounding_mode="floor")
+        index = centred(positions, self.center, self.by_length) + self.reach
         index = index.masked_fill((positions < 0) | (positions >= self.limit) | (index < 0), 2 * self.reach)
         high = take(self.high, torch.div(index, self.block, rounding_mode="floor"), self.limit)
         return high * take(self.low, index.remainder(self.block), self.limit)
@@ -216,9 +220,7 @@ class PowerDecay(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return the scales of queries: (...) -> (..., pairs); those of keys are their inverses."""
-        power = positions - self.center
-        if self.by_length:
-            power = power - torch.div(positions.max() + 2, 2, rounding_mode="floor")
+        power = centred(positions, self.center, self.by_length)
         return self.zeta.pow(power.to(self.zeta.dtype).unsqueeze(-1) / self.scale_base)
 
 

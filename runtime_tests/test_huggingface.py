@@ -210,6 +210,10 @@ def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> No
         (["--from-hf", "llama", "--layer-type", "full"], "all layers of this config are alike"),
         (["rope", "--rotary-op", "onnx", "--opset", "20"], "--rotary-op onnx needs opset 23, got --opset 20"),
         (["rope", "--rotary-op", "onnx", "-f", "torchscript"], "--rotary-op onnx is an operator of ONNX"),
+        (
+            ["rope", "--rotary-op", "onnx", "--dtype", "fp64"],
+            "--rotary-op onnx has no fp64: expected fp32, fp16 or bf16",
+        ),
         (["--rotary-op", "microsoft"], "--rotary-op microsoft is for what rotates q and k: nothing here does"),
         (["--require", "ort-cpu", "-f", "torchscript"], "--require ort-cpu reads onnx, which -f torchscript does not"),
         (["--runtime", "torchscript-cpu", "-f", "onnx"], "--runtime torchscript-cpu reads torchscript, which -f onnx"),

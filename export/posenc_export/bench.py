@@ -121,7 +121,10 @@ def _plain(manifest: Manifest, rivals: list[Contender], tell: Tell) -> Iterator[
 
 
 def usual(manifest: Manifest) -> tuple[str, ...] | None:
-    """Return the parameters of the usual module that computes what a bundle does; None where there is none."""
+    """Return the parameters of the usual module that does the work of a bundle; None where there is none.
+
+    Frequencies of a rope type that scales them cost what unscaled ones do: those are timed.
+    """
     names, params = [p.name for p in manifest.inputs], manifest.params
     if manifest.scheme == "sinusoidal" and names == ["x"] and params["output"] == "add":
         width = manifest.inputs[0].axes[-1]

@@ -145,8 +145,6 @@ def _order(given: dict[str, Any]) -> Callable[[Progress], Order]:
             raise click.UsageError(
                 f"{option} {idle[0]} reads {RUNTIMES[idle[0]].format}, which -f {' -f '.join(formats)} does not write"
             )
-    if given["rotary_op"] != "decomposed" and given["dtype"] == "fp64":
-        raise click.UsageError(f"--rotary-op {given['rotary_op']} has no fp64: expected fp32, fp16 or bf16")
     if given["rotary_op"] != "decomposed" and "onnx" not in formats:
         raise click.UsageError(f"--rotary-op {given['rotary_op']} is an operator of ONNX: give -f onnx with it")
     opset = _opset(given)

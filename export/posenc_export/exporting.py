@@ -131,6 +131,8 @@ def _request(subject: Subject, order: Order) -> tuple[Request, Mapping[str, int]
     encoding = subject.encoding
     for name in order.formats:
         _refuse_unsupported(subject, name)
+    if order.rotary_op != "decomposed" and subject.form.dtype == "fp64":
+        raise BadInput(f"--rotary-op {order.rotary_op} has no fp64: expected fp32, fp16 or bf16")
     longest = subject.form.max_len
     if encoding.limit is not None and longest > encoding.limit:
         raise BadInput(

@@ -29,8 +29,7 @@ def fused_parity(dtype: str) -> Tolerance:
 
     That changes two roundings of values up to the largest of a head, and at most the last digit of a narrower dtype.
     """
-    wide = "float64" if dtype == "float64" else "float32"
-    return Tolerance(vector=2 * eps(wide), ulps=0.0 if dtype == wide else 1.0)
+    return Tolerance(vector=2 * eps("float32"), ulps=0.0 if dtype == "float32" else 1.0)
 
 
 class FusedRotate(nn.Module):

@@ -69,7 +69,7 @@ def xpos(
             f"{form.dtype}; raise scale_base or center"
         )
     method = form.lowering
-    limit = {"table": form.max_len, "exact": capacity, "trig": None}[method]
+    limit = capacity if method == "exact" else angles.limit_of(form)
     turns = _turns(form, zeta, rope_theta, (scale_base, middle, reach))
     module, inputs, outputs = rotating(turns, form, heads, limit=limit)
     powers = reach / scale_base * -math.log(zeta[0]) if method == "trig" else 0.0
