@@ -215,7 +215,7 @@ def test_what_a_scheme_calls_unsupported_is_refused(tmp_path: Path) -> None:
 
 
 def test_external_data_past_the_size_of_a_protobuf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.formats.EXTERNAL_DATA_ABOVE", 1000)
+    monkeypatch.setattr("posenc_export.formats.onnx_graph.EXTERNAL_DATA_ABOVE", 1000)
     outcome = run("sinusoidal", Form(max_len=64), {"d_model": 16}, tmp_path, formats=("onnx",))
     assert not outcome.failed, outcome.verdicts
     assert [(a.format, a.file) for a in outcome.manifest.artifacts] == [

@@ -40,7 +40,8 @@ from posenc.integrations.stand_ins import Kept, PatchTurns
 from posenc.integrations.transformers import replace_rotary
 from posenc.scheme import Encoding, Port, Tolerance, eps
 from posenc_export.exporting import OWN_EPS, OWN_ERRORS, Order, export
-from posenc_export.formats import Request, write_onnx
+from posenc_export.formats import Request
+from posenc_export.formats.onnx_graph import write_onnx
 from posenc_export.subject import resolve
 
 transformers.logging.set_verbosity(50)

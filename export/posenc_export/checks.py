@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from posenc.registry import Registry
 from posenc_export.cases import is_length
-from posenc_export.formats import MAX_IR_VERSION, quiet, read_onnx
+from posenc_export.formats import quiet
+from posenc_export.formats.onnx_graph import MAX_IR_VERSION, read_onnx
 
 if TYPE_CHECKING:
     import onnx

@@ -32,7 +32,8 @@ from posenc_export.bundle import (
 from posenc_export.cases import Case, Recorded, feeds_for, long_axis, plan, sample, sampled, trace_sizes
 from posenc_export.checks import Source, changes, fingerprint
 from posenc_export.compare import measure
-from posenc_export.formats import DEFAULT_OPSET, FORMATS, MAX_IR_VERSION, Request, stamp_onnx
+from posenc_export.formats import DEFAULT_OPSET, FORMATS, Request
+from posenc_export.formats.onnx_graph import MAX_IR_VERSION, stamp_onnx
 from posenc_export.fused import RotaryOp, fused_parity
 from posenc_export.problems import BadInput, first_line
 from posenc_export.report import write_report

@@ -1,0 +1,80 @@
+"""TorchScript, by torch.jit.script."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posenc_export.formats import Request, format_, quiet
+from posenc_export.problems import ExportFailed
+
+if TYPE_CHECKING:
+    import torch
+
+    from posenc.scheme import Encoding
+
+FREEZE_BELOW = 2**26
+"""Bytes of constants above which a script is not frozen: PyTorch never frees those of a frozen one."""
+
+
+def _script_content(path: Path) -> Mapping[str, bytes]:
+    """Digest the archive's entries, without the numbers TorchScript gives to types it meets again in one process."""
+    import hashlib
+
+    with zipfile.ZipFile(path) as archive:
+        names = [n for n in archive.namelist() if not n.endswith((".debug_pkl", "serialization_id"))]
+        return {
+            _unmangled(n.encode()).decode(): hashlib.sha256(_unmangled(archive.read(n))).digest()
+            if n.endswith((".py", ".pkl"))
+            else hashlib.sha256(archive.read(n)).digest()
+            for n in names
+        }
+
+
+def _unmangled(content: bytes) -> bytes:
+    return re.sub(rb"(\.|/)?___torch_mangle_\d+", b"", content)
+
+
+@format_("torchscript", file="model.pt", content=_script_content)
+def write_torchscript(encoding: Encoding, request: Request, path: Path) -> None:
+    """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
+    import torch
+
+    with quiet(), torch.no_grad():
+        try:
+            scripted = torch.jit.script(encoding.module.eval())
+        except Exception as error:
+            raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
+        torch.jit.save(_frozen(scripted, request.trace), str(path))
+
+
+def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
+    """Freeze a script where that keeps the bits, and where PyTorch's keeping its constants for good costs little.
+
+    What has parameters multiplies matrices by them, with bits that depend on where in memory they lie: it is left.
+    """
+    import torch
+
+    size = sum(t.nbytes for t in scripted.buffers())
+    if size > FREEZE_BELOW or any(True for _ in scripted.parameters()):
+        return scripted
+    frozen = torch.jit.freeze(scripted)
+    return frozen if _same(frozen(*trace), scripted(*trace)) else scripted
+
+
+def _same(one: Any, other: Any) -> bool:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
+    return all(torch.equal(a, b) and a.dtype == b.dtype for a, b in pairs)
+
+
+def _explain_script(error: Exception) -> str:
+    """Return what the compiler says and the line it says it of."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    place = next((line.strip() for line in lines if "File " in line and "line " in line), "")
+    return f"{lines[0].strip() if lines else type(error).__name__} {place}; leave it out with -f onnx"

@@ -1,0 +1,129 @@
+"""ONNX Runtime in Python, on the CPU and on CUDA."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posenc.scheme import Port
+from posenc_export.arrays import Array, to_numpy, to_stored
+from posenc_export.runtimes import Missing, Runner, runtime
+
+
+@functools.cache
+def _preload() -> None:
+    """Find CUDA and cuDNN where pip or torch put them."""
+    import importlib.util
+
+    import onnxruntime
+
+    if importlib.util.find_spec("torch") is not None:
+        import torch  # noqa: F401
+    if hasattr(onnxruntime, "preload_dlls"):
+        import contextlib
+        import io
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            onnxruntime.preload_dlls()
+
+
+def _ort_cuda_missing() -> None:
+    """Raise Missing, naming the library, where ONNX Runtime cannot use CUDA."""
+    import onnxruntime
+
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        raise Missing("this onnxruntime is a CPU build: install onnxruntime-gpu")
+    _preload()
+    provider = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    if platform.system() == "Linux" and provider.is_file():
+        ctypes.CDLL(str(provider.with_name("libonnxruntime_providers_shared.so")), mode=ctypes.RTLD_GLOBAL)
+        try:
+            ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise Missing("no NVIDIA driver: libcuda.so.1 is not found") from error
+        library = _unresolved(provider)
+        if library:
+            raise Missing(f"{library} is not found: pip install 'posenc-export[cuda]', or put it on LD_LIBRARY_PATH")
+
+
+def _unresolved(library: Path) -> str | None:
+    """Return the name of the first shared library that `library` needs and cannot find."""
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        name, found, _ = str(error).partition(": cannot open shared object file")
+        # The provider refers to symbols of the host program: only a missing file matters here.
+        return name.strip() if found else None
+    return None
+
+
+@runtime("ort-cpu", format_="onnx", device="cpu")
+def load_ort_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """ONNX Runtime, CPU execution provider."""
+    return _ort(path, inputs, outputs, "CPUExecutionProvider", {})
+
+
+@runtime("ort-cuda", format_="onnx", device="cuda", check=_ort_cuda_missing)
+def load_ort_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """ONNX Runtime, CUDA execution provider, with proof of where each node ran."""
+    runner = _ort(path, inputs, outputs, "CUDAExecutionProvider", {"use_tf32": "0"})
+    if "CUDAExecutionProvider" not in runner.providers:
+        raise Missing(f"ONNX Runtime fell back to {', '.join(runner.providers)}: CUDA could not be initialised")
+    return runner
+
+
+def _ort(
+    path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...], provider: str, config: Mapping[str, str]
+) -> Runner:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # a refusal is raised as an exception: the log line says it again
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(config))])
+    names = [value.name for value in session.get_outputs()]
+    bfloat16 = any(value.type == "tensor(bfloat16)" for value in (*session.get_inputs(), *session.get_outputs()))
+    quiet = onnxruntime.RunOptions()
+    quiet.log_severity_level = 4
+
+    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        if not bfloat16:
+            return dict(zip(names, session.run(None, dict(feeds), quiet), strict=True))
+        values = {name: _ort_value(array) for name, array in feeds.items()}
+        produced = session.run_with_ort_values(None, values, quiet)
+        return {name: _ort_array(value) for name, value in zip(names, produced, strict=True)}
+
+    return Runner(call, inputs, outputs, tuple(session.get_providers()), _placement(session))
+
+
+def _ort_value(array: Array) -> Any:
+    """Return an array as ONNX Runtime takes it; numpy alone cannot hand over bfloat16."""
+    import onnxruntime
+
+    if array.dtype.name == "bfloat16":
+        import onnx
+
+        kind = onnx.TensorProto.BFLOAT16
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(to_stored(array), kind)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _ort_array(value: Any) -> Array:
+    if value.data_type() != "tensor(bfloat16)":
+        array: Array = value.numpy()
+        return array
+    import torch
+
+    return to_numpy(torch.utils.dlpack.from_dlpack(value._get_c_value().to_dlpack()))
+
+
+def _placement(session: Any) -> tuple[tuple[str, str, str], ...]:
+    """Return (provider, node name, op type) of every node of a session."""
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return ()
+    parts = session.get_provider_graph_assignment_info()
+    return tuple((part.ep_name, node.name, node.op_type) for part in parts for node in part.get_nodes())
