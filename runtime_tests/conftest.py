@@ -1,9 +1,11 @@
 """What the tests share: the data folder, small exports, the command line as a function."""
 
+import functools
 import gc
 import json
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from posenc_export.cli import main
+from posenc_export.runtimes import RUNTIMES, Missing
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[1]
@@ -24,6 +27,36 @@ def pytest_collection_finish() -> None:
     """Take what was imported, transformers above all, out of each later collection of garbage: seconds every time."""
     gc.collect()
     gc.freeze()
+
+
+def required() -> set[str]:
+    """What POSENC_TEST_REQUIRE names, with commas between, shall be here: a test of it fails, and is not skipped."""
+    return set(filter(None, os.environ.get("POSENC_TEST_REQUIRE", "").split(",")))
+
+
+@functools.cache
+def why_missing(name: str) -> str:
+    """Return why a runtime cannot run here, or nothing; build its runner first where it has one."""
+    RUNTIMES[name].prepare(lambda _: None)
+    try:
+        RUNTIMES[name].check()
+    except Missing as missing:
+        return str(missing)
+    return ""
+
+
+def running(formats: Iterable[str]) -> set[str]:
+    """The runtimes that run here and read any of the formats."""
+    return {r.name for r in RUNTIMES.values() if r.format in formats and not why_missing(r.name)}
+
+
+def need(name: str) -> None:
+    """Skip a test, or fail it where it is required, without a runtime."""
+    reason = why_missing(name)
+    if reason and name in required():
+        pytest.fail(f"{name} is required: {reason}")
+    if reason:
+        pytest.skip(f"{name}: {reason}")
 
 
 @pytest.fixture(scope="session")

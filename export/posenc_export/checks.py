@@ -49,11 +49,11 @@ class Context:
 
 @dataclass(frozen=True)
 class Check:
-    """A named property of an artifact."""
+    """A named property of an artifact; `of` names the formats, or the runtimes, that have it; none, all."""
 
     name: str
     looks: Looks
-    formats: tuple[str, ...]
+    of: tuple[str, ...]
     find: Callable[[Context], list[str]]
     summary: str
 
@@ -63,17 +63,17 @@ CHECKS: Registry[Check] = Registry("check")
 Find = Callable[[Context], list[str]]
 
 
-def check(name: str, *, looks: Looks, formats: tuple[str, ...] = ()) -> Callable[[Find], Find]:
-    """Register the decorated function as a check of the given formats, or of all."""
+def check(name: str, *, looks: Looks, of: tuple[str, ...] = ()) -> Callable[[Find], Find]:
+    """Register the decorated function as a check of the given formats or runtimes, or of all."""
 
     def register(find: Find) -> Find:
-        CHECKS.add(name, Check(name, looks, formats, find, (find.__doc__ or "").partition("\n")[0]))
+        CHECKS.add(name, Check(name, looks, of, find, (find.__doc__ or "").partition("\n")[0]))
         return find
 
     return register
 
 
-@check("static-axis", looks="artifact", formats=("onnx",))
+@check("static-axis", looks="artifact", of=("onnx",))
 def static_axis(context: Context) -> list[str]:
     """Every axis asked to be dynamic is symbolic in the graph, under its name, and no constant has a traced length."""
     graph = read_onnx(context.path).graph
@@ -99,7 +99,7 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> str | int:
     return dim.dim_param or dim.dim_value
 
 
-@check("structure", looks="artifact", formats=("onnx",))
+@check("structure", looks="artifact", of=("onnx",))
 def structure(context: Context) -> list[str]:
     """Names, dtypes, opset and IR version are those of the manifest, and onnx.checker accepts the graph in full."""
     import onnx
@@ -134,7 +134,7 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
     return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name)
 
 
-@check("lost-input", looks="artifact", formats=("onnx", "torchscript"))
+@check("lost-input", looks="artifact", of=("onnx", "torchscript"))
 def lost_input(context: Context) -> list[str]:
     """Every input is used by the graph."""
     used = _used_by_onnx(context) if context.path.suffix == ".onnx" else _used_by_script(context)
@@ -173,24 +173,21 @@ def determinism(context: Context) -> list[str]:
     return [] if context.source.same_twice else ["two exports in a row differ"]
 
 
-@check("provider", looks="runner", formats=("onnx",))
+@check("provider", looks="runner", of=("ort-cpu", "ort-cuda"))
 def provider(context: Context) -> list[str]:
     """The session runs on the provider that was asked for, not on a silent fallback."""
     assert context.runner is not None
     assert context.runtime is not None
-    wanted = {"ort-cpu": "CPUExecutionProvider", "ort-cuda": "CUDAExecutionProvider"}.get(context.runtime.name)
+    wanted = f"{context.runtime.device.upper()}ExecutionProvider"
     got = context.runner.providers
-    return [f"asked for {wanted}, got {', '.join(got)}"] if wanted and (not got or got[0] != wanted) else []
+    return [f"asked for {wanted}, got {', '.join(got)}"] if not got or got[0] != wanted else []
 
 
-@check("placement", looks="runner", formats=("onnx",))
+@check("placement", looks="runner", of=("ort-cuda",))
 def placement(context: Context) -> list[str]:
     """No node that computes rows runs on the CPU of a CUDA session; sizes and block numbers may."""
-    runner, runtime = context.runner, context.runtime
+    runner = context.runner
     assert runner is not None
-    assert runtime is not None
-    if runtime.device != "cuda":
-        return []
     if not runner.nodes:
         return ["ONNX Runtime does not tell where nodes run: it must be 1.23 or newer"]
     small = small_values(context.path)

@@ -73,8 +73,8 @@ def export(**given: Any) -> None:
     order = _order(given)
     if given["output"] is not None:
         check_target(given["output"])
-    require_available(given["require"])
     with progress(given) as tell:
+        prepare(given["runtimes"], given["require"], tell)
         tell("loading torch")
         outcome = run(make, order(tell), given["output"])
     told = console(given)
@@ -167,11 +167,13 @@ def _options(given: dict[str, Any], tell: Progress) -> Options:
     return Options(runtimes, given["require"], given["atol"], given["rtol"], tell)
 
 
-def require_available(names: tuple[str, ...]) -> None:
-    """Raise Unavailable, before any work, where a required runtime cannot run here."""
+def prepare(runtimes: tuple[str, ...], require: tuple[str, ...], tell: Progress) -> None:
+    """Make ready what was named; raise Unavailable, before any other work, where a required runtime cannot run."""
     from posenc_export.runtimes import Missing
 
-    for name in names:
+    for name in dict.fromkeys((*runtimes, *require)):
+        RUNTIMES[name].prepare(tell)
+    for name in require:
         try:
             RUNTIMES[name].check()
         except Missing as missing:
@@ -196,8 +198,8 @@ def validate(bundle: Path, **given: Any) -> None:
     from posenc_export.validate import validate as run
 
     opened = Bundle.open(bundle)
-    require_available(given["require"])
     with progress(given) as tell:
+        prepare(given["runtimes"], given["require"], tell)
         verdicts = run(opened, _options(given, tell))
     if given["as_json"]:
         _print_json(opened.manifest, verdicts, folder=str(bundle))
@@ -278,6 +280,7 @@ def bench(**given: Any) -> None:
         make = asked({**given, "scheme": name, "max_len": longest})
         source = make, {"opset": _opset(given), "rotary_op": given["rotary_op"]}
     with progress({"quiet": False, **given}) as tell:
+        prepare(given["runtimes"], (), tell)
         results = run(source, what, tell)
     if given["as_json"]:
         click.echo(json.dumps(results, indent=1))

@@ -77,8 +77,8 @@ def validate(bundle: Bundle, options: Options, sources: dict[str, Source] | None
             continue
         context = Context(bundle.manifest, artifact, bundle.path(artifact), (sources or {}).get(artifact.format))
         options.progress(f"checking {artifact.file}")
-        verdicts += run_checks(artifact.format, artifact.format, "source", context) if context.source else []
-        verdicts += run_checks(artifact.format, artifact.format, "artifact", context)
+        verdicts += run_checks(artifact.format, "source", context) if context.source else []
+        verdicts += run_checks(artifact.format, "artifact", context)
         for runtime in chosen(artifact.format, options.runtimes):
             options.progress(f"running {artifact.file} on {runtime.name}")
             verdicts += on_runtime(bundle, context, runtime, options)
@@ -104,11 +104,11 @@ def integrity(bundle: Bundle, artifact: Artifact) -> Verdict:
     return Verdict(artifact.format, "integrity", "pass")
 
 
-def run_checks(format_: str, subject: str, looks: Looks, context: Context) -> list[Verdict]:
-    """Run the checks that look at one thing."""
+def run_checks(subject: str, looks: Looks, context: Context) -> list[Verdict]:
+    """Run the checks that look at one thing of a format or a runtime."""
     verdicts = []
     for check in CHECKS.values():
-        if check.looks != looks or (check.formats and format_ not in check.formats):
+        if check.looks != looks or (check.of and subject not in check.of):
             continue
         try:
             found = check.find(context)
@@ -128,7 +128,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Opti
     except RunFailed as failed:
         return [Verdict(runtime.name, "agrees", "fail", str(failed))]
     context = replace(context, runtime=runtime, runner=runner)
-    verdicts = run_checks(runtime.format, runtime.name, "runner", context)
+    verdicts = run_checks(runtime.name, "runner", context)
     trials: list[Trial] = []
     refusals: list[Verdict] = []
     for spec, recorded in bundle.recorded():

@@ -12,6 +12,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from posenc.registry import Registry
 from posenc.scheme import Port
@@ -50,7 +51,12 @@ class Runner:
 
 @dataclass(frozen=True)
 class Runtime:
-    """A way to run one format on one device; `lenient` says why it may answer where others refuse."""
+    """A way to run one format on one device.
+
+    check: raises Missing where it cannot run here; quick.
+    prepare: makes what can be made here of what it needs, telling how far it is; what is in the way, `check` says.
+    lenient: why it may answer where others refuse.
+    """
 
     name: str
     format: str
@@ -58,6 +64,7 @@ class Runtime:
     load: Callable[[Path, tuple[Port, ...], tuple[Port, ...]], Runner]
     summary: str
     check: Callable[[], None] = field(default=lambda: None)
+    prepare: Callable[[Callable[[str], None]], None] = field(default=lambda _: None)
     lenient: str = ""
 
     def open(self, path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
@@ -81,14 +88,12 @@ RUNTIMES: Registry[Runtime] = Registry("runtime", _import_runtimes)
 Loader = Callable[[Path, tuple[Port, ...], tuple[Port, ...]], Runner]
 
 
-def runtime(
-    name: str, *, format_: str, device: str, check: Callable[[], None] = lambda: None, lenient: str = ""
-) -> Callable[[Loader], Loader]:
-    """Register the decorated loader as a runtime; `check` raises Missing where it cannot run here."""
+def runtime(name: str, *, format_: str, device: str, **more: Any) -> Callable[[Loader], Loader]:
+    """Register the decorated loader as a runtime; `more` are fields of Runtime."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
-        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, lenient))
+        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, **more))
         return load
 
     return register

@@ -31,7 +31,7 @@ def _preload() -> None:
             onnxruntime.preload_dlls()
 
 
-def _ort_cuda_missing() -> None:
+def ort_cuda_missing() -> None:
     """Raise Missing, naming the library, where ONNX Runtime cannot use CUDA."""
     import onnxruntime
 
@@ -67,7 +67,7 @@ def load_ort_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
     return _ort(path, inputs, outputs, "CPUExecutionProvider", {})
 
 
-@runtime("ort-cuda", format_="onnx", device="cuda", check=_ort_cuda_missing)
+@runtime("ort-cuda", format_="onnx", device="cuda", check=ort_cuda_missing)
 def load_ort_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
     """ONNX Runtime, CUDA execution provider, with proof of where each node ran."""
     runner = _ort(path, inputs, outputs, "CUDAExecutionProvider", {"use_tf32": "0"})

@@ -10,7 +10,8 @@ from posenc_export.arrays import Array, to_torch
 from posenc_export.runtimes import Missing, Runner, runtime
 
 
-def _torch_cuda_missing() -> None:
+def torch_cuda_missing() -> None:
+    """Raise Missing where PyTorch cannot use CUDA."""
     import torch
 
     if not torch.backends.cuda.is_built():
@@ -25,7 +26,7 @@ def load_torchscript_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Po
     return _torchscript(path, inputs, outputs, "cpu")
 
 
-@runtime("torchscript-cuda", format_="torchscript", device="cuda", check=_torch_cuda_missing)
+@runtime("torchscript-cuda", format_="torchscript", device="cuda", check=torch_cuda_missing)
 def load_torchscript_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
     """TorchScript in PyTorch, on CUDA."""
     return _torchscript(path, inputs, outputs, "cuda")

@@ -1,0 +1,109 @@
+// A loaded graph: views of tensors in, views of tensors out. One of session_onnx.cpp (ONNX Runtime) and
+// session_torch.cpp (libtorch) implements it; session.cpp holds what both share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace posenc {
+
+/// What went wrong, in one line.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+enum class DType { float32, float16, bfloat16, float64, int64, int32, boolean };
+enum class Device { cpu, cuda };
+/// Where the tensors of a call lie: in the memory of the host, or in that of the graph's own device.
+enum class Memory { host, device };
+
+/// Bytes of one element.
+std::size_t size_of(DType dtype);
+/// The name that a manifest gives a dtype; Error for a name that is none.
+std::string_view name_of(DType dtype);
+DType dtype_of(std::string_view name);
+
+/// One axis of a port: dynamic where it has a name, else of a fixed size.
+struct Axis {
+  std::string name;
+  std::int64_t size = 0;
+};
+
+/// One input or output of a graph.
+struct Port {
+  std::string name;
+  DType dtype;
+  std::vector<Axis> axes;
+};
+
+/// Contiguous memory of somebody else, row by row.
+struct View {
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  void* data;
+};
+
+/// A tensor that owns its memory.
+struct Array {
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> data;
+};
+
+/// The number of elements of a shape.
+std::size_t count(std::span<const std::int64_t> shape);
+/// The first line of a text; for TorchScript's errors, the last, which says what happened.
+std::string one_line(std::string_view text);
+/// "x: float32[batch, seq, 512]"
+std::string describe(const Port& port);
+/// Throw Error where tensors are not what ports say: too few, another dtype or rank, a size that is not fixed so, or an
+/// axis with two sizes. Sizes of dynamic axes that are met are kept in `sizes`, so that outputs can be checked with
+/// inputs.
+class Checker {
+ public:
+  void check(std::span<const Port> ports, std::span<const View> views, std::string_view kind);
+
+ private:
+  struct Seen {
+    std::string_view axis;
+    std::int64_t size;
+    std::string_view port;
+  };
+  void check(const Port& port, const View& view, std::string_view kind);
+  std::vector<Seen> seen_;
+};
+
+/// A graph, ready to run. `run` may be called from several threads at once. All of it throws Error.
+class Session {
+ public:
+  Session(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs, Device device);
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  /// Run into memory of the caller's: inputs are only read, outputs have the shapes that the call will give.
+  void run(std::span<const View> inputs, std::span<const View> outputs, Memory memory = Memory::host) const;
+  /// Run, and return outputs of whatever shapes the graph gives.
+  std::vector<Array> run(std::span<const View> inputs) const;
+
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+  /// Versions of the library that runs the graph, and of the headers this was compiled with.
+  static std::string versions();
+
+ private:
+  struct Impl;
+  std::vector<Port> inputs_;
+  std::vector<Port> outputs_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace posenc

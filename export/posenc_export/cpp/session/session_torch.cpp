@@ -1,0 +1,159 @@
+// Session by libtorch: TorchScript files (.pt) and AOTInductor packages (.pt2).
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/script.h>
+#include <torch/version.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "session.hpp"
+
+namespace posenc {
+namespace {
+
+/// Call what libtorch may refuse; its errors become ours.
+template <class Call>
+auto guarded(Call&& call) {
+  try {
+    return call();
+  } catch (const c10::Error& error) {
+    throw Error(one_line(error.what_without_backtrace()));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(one_line(error.what()));
+  }
+}
+
+at::ScalarType scalar(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return at::kFloat;
+    case DType::float16: return at::kHalf;
+    case DType::bfloat16: return at::kBFloat16;
+    case DType::float64: return at::kDouble;
+    case DType::int64: return at::kLong;
+    case DType::int32: return at::kInt;
+    case DType::boolean: return at::kBool;
+  }
+  throw Error("unknown dtype");
+}
+
+DType dtype_of(at::ScalarType type) {
+  for (const auto dtype : {DType::float32, DType::float16, DType::bfloat16, DType::float64, DType::int64, DType::int32,
+                           DType::boolean}) {
+    if (scalar(dtype) == type) return dtype;
+  }
+  throw Error(std::string("the graph has an output of type ") + at::toString(type) + ", which is not supported");
+}
+
+/// Collect the tensors of an output, which may be one, or a tuple, list or dict of them, in order.
+void flatten(const at::IValue& value, std::vector<at::Tensor>& found) {
+  if (value.isTensor()) {
+    found.push_back(value.toTensor());
+  } else if (value.isTuple()) {
+    for (const auto& element : value.toTupleRef().elements()) flatten(element, found);
+  } else if (value.isList()) {
+    for (const at::IValue& element : value.toListRef()) flatten(element, found);
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) flatten(entry.value(), found);
+  } else {
+    throw Error("outputs must be tensors, got " + value.tagKind());
+  }
+}
+
+at::Tensor over(const View& view, at::Device device) {
+  return at::from_blob(view.data, view.shape, at::TensorOptions().dtype(scalar(view.dtype)).device(device));
+}
+
+}  // namespace
+
+struct Session::Impl {
+  Impl(const std::filesystem::path& file, Device where) : device(where == Device::cuda ? at::kCUDA : at::kCPU) {
+    if (where == Device::cuda && !at::hasCUDA()) {
+      throw Error("this libtorch (" TORCH_VERSION ") has no CUDA: use one with it");
+    }
+    if (file.extension() == ".pt2") {
+      package.emplace(file.string());
+    } else {
+      script = torch::jit::load(file.string(), device);
+      script.eval();
+    }
+  }
+
+  std::vector<at::Tensor> call(std::vector<at::Tensor> tensors) {
+    if (package) return package->run(tensors);
+    std::vector<at::Tensor> found;
+    auto shared = script;  // a handle: calls of one module may run at once
+    flatten(shared.forward({tensors.begin(), tensors.end()}), found);
+    return found;
+  }
+
+  at::Device device;
+  torch::jit::Module script;
+  std::optional<torch::inductor::AOTIModelPackageLoader> package;
+};
+
+Session::Session(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs, Device device)
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  if (!std::filesystem::is_regular_file(file)) throw Error(file.string() + " is not a file");
+  guarded([&] { impl_ = std::make_unique<Impl>(file, device); });
+}
+
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+namespace {
+
+/// Run with inputs that lie in a kind of memory: as many tensors as there are outputs, on whatever device.
+template <class Impl>
+std::vector<at::Tensor> called(Impl& impl, std::span<const View> inputs, std::size_t outputs, Memory memory) {
+  const c10::InferenceMode inference;
+  std::vector<at::Tensor> tensors;
+  for (const auto& view : inputs) {
+    tensors.push_back(over(view, memory == Memory::device ? impl.device : at::Device(at::kCPU)).to(impl.device));
+  }
+  auto found = impl.call(std::move(tensors));
+  if (found.size() != outputs) {
+    throw Error("the graph gave " + std::to_string(found.size()) + " outputs, expected " + std::to_string(outputs));
+  }
+  return found;
+}
+
+}  // namespace
+
+void Session::run(std::span<const View> inputs, std::span<const View> outputs, Memory memory) const {
+  Checker checker;
+  checker.check(inputs_, inputs, "input");
+  checker.check(outputs_, outputs, "output");
+  guarded([&] {
+    const auto found = called(*impl_, inputs, outputs.size(), memory);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const View produced{dtype_of(found[i].scalar_type()), found[i].sizes().vec(), nullptr};
+      if (produced.dtype != outputs[i].dtype || produced.shape != outputs[i].shape) {
+        throw Error("the graph gave another dtype or shape than " + describe(outputs_[i]) + " in this call");
+      }
+      over(outputs[i], memory == Memory::device ? impl_->device : at::Device(at::kCPU)).copy_(found[i]);
+    }
+    return 0;
+  });
+}
+
+std::vector<Array> Session::run(std::span<const View> inputs) const {
+  Checker().check(inputs_, inputs, "input");
+  return guarded([&] {
+    std::vector<Array> arrays;
+    for (const auto& tensor : called(*impl_, inputs, outputs_.size(), Memory::host)) {
+      const auto here = tensor.to(at::kCPU).contiguous();
+      Array array{dtype_of(here.scalar_type()), here.sizes().vec(), std::vector<std::byte>(here.nbytes())};
+      if (here.nbytes() > 0) std::memcpy(array.data.data(), here.const_data_ptr(), here.nbytes());
+      arrays.push_back(std::move(array));
+    }
+    return arrays;
+  });
+}
+
+std::string Session::versions() { return "libtorch " TORCH_VERSION; }
+
+}  // namespace posenc

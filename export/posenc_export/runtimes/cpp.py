@@ -1,0 +1,132 @@
+"""C++: ONNX Runtime's C++ API and libtorch, each in a process of its own, fed by .npy files."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import subprocess
+import sysconfig
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from posenc.scheme import Port
+from posenc_export.arrays import Array, from_stored, to_stored
+from posenc_export.native import Program
+from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
+from posenc_export.runtimes.onnx_runtime import ort_cuda_missing
+from posenc_export.runtimes.pytorch import torch_cuda_missing
+
+ORT = Program("ort_runner", "onnx", "onnxruntime")
+TORCH = Program("torch_runner", "torch", "torch")
+
+
+class Process:
+    """A runner that holds a bundle's graph: a call writes inputs as .npy files and reads outputs so."""
+
+    def __init__(self, program: Program, bundle: Path, format_: str, device: str) -> None:
+        """Start it; raise RunFailed, in its own words, where it cannot load the graph."""
+        self.scratch = tempfile.TemporaryDirectory(prefix="posenc-cpp-")
+        self.stderr = (Path(self.scratch.name) / "stderr").open("w+", encoding="utf-8")
+        command = [str(program.executable), str(bundle.resolve()), "--format", format_, "--device", device]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.stderr,
+            text=True,
+            env=environment(device),
+        )
+        self._stop = weakref.finalize(self, _stop, self.process)
+        if self._answer() != "ready":
+            raise RunFailed(f"{program.name} did not start")
+
+    def __call__(self, feeds: Mapping[str, Array], outputs: tuple[Port, ...]) -> dict[str, Array]:
+        """Run the graph once; raise RunFailed with what the runner says."""
+        folder = Path(self.scratch.name)
+        for name, array in feeds.items():
+            np.save(folder / f"{name}.npy", to_stored(array))
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is gone: the answer says how
+            self.process.stdin.write(f"{folder}\t{folder}\n")
+            self.process.stdin.flush()
+        answer = self._answer()
+        if answer != "ok":
+            raise RunFailed(answer.removeprefix("error: "))
+        return {p.name: from_stored(np.load(folder / f"{p.name}.npy"), p.dtype) for p in outputs}
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        line: str = self.process.stdout.readline()
+        if line:
+            return line.rstrip("\n")
+        status = self.process.wait()
+        self.stderr.seek(0)
+        told = self.stderr.read().strip().splitlines()
+        if status < 0:
+            raise RunFailed(f"the C++ runner crashed: signal {-status}; {told[-1] if told else 'it said nothing'}")
+        raise RunFailed(told[-1].removeprefix("error: ") if told else f"the C++ runner ended: status {status}")
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """End a runner: it stops where its input does."""
+    with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
+        process.communicate(timeout=5)
+    process.kill()
+
+
+def environment(device: str) -> dict[str, str] | None:
+    """Return the environment of a runner: on CUDA with the libraries that pip brought, which Python finds itself."""
+    if device != "cuda":
+        return None
+    site = sysconfig.get_path("purelib")
+    found = [*sorted(glob.glob(f"{site}/nvidia/*/lib")), f"{site}/torch/lib", os.environ.get("LD_LIBRARY_PATH", "")]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, found))}
+
+
+def _check(program: Program, device_missing: Callable[[], None] = lambda: None) -> None:
+    """Raise Missing where Python could not use the device either, or the runner is not built."""
+    device_missing()
+    problem = program.problem()
+    if problem:
+        raise Missing(problem)
+
+
+def _run(program: Program, path: Path, outputs: tuple[Port, ...], **how: str) -> Callable[..., dict[str, Array]]:
+    process = Process(program, path.parent, **how)
+    return lambda feeds: process(feeds, outputs)
+
+
+@runtime("ort-cpp", format_="onnx", device="cpu", check=partial(_check, ORT), prepare=ORT.build)
+def load_ort_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """ONNX Runtime's C++ API, on the CPU."""
+    return Runner(_run(ORT, path, outputs, format_="onnx", device="cpu"), inputs, outputs)
+
+
+@runtime("ort-cpp-cuda", format_="onnx", device="cuda", check=partial(_check, ORT, ort_cuda_missing), prepare=ORT.build)
+def load_ort_cpp_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """ONNX Runtime's C++ API, on CUDA."""
+    return Runner(_run(ORT, path, outputs, format_="onnx", device="cuda"), inputs, outputs)
+
+
+@runtime("libtorch-cpp", format_="torchscript", device="cpu", check=partial(_check, TORCH), prepare=TORCH.build)
+def load_libtorch_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """TorchScript in libtorch from C++, on the CPU."""
+    return Runner(_run(TORCH, path, outputs, format_="torchscript", device="cpu"), inputs, outputs)
+
+
+@runtime(
+    "libtorch-cpp-cuda",
+    format_="torchscript",
+    device="cuda",
+    check=partial(_check, TORCH, torch_cuda_missing),
+    prepare=TORCH.build,
+)
+def load_libtorch_cpp_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """TorchScript in libtorch from C++, on CUDA."""
+    return Runner(_run(TORCH, path, outputs, format_="torchscript", device="cuda"), inputs, outputs)

@@ -1,0 +1,16 @@
+// Tensors in .npy files, by xtensor.
+#pragma once
+
+#include <filesystem>
+
+#include "session.hpp"
+
+namespace posenc {
+
+/// Read NAME.npy of a folder as a port has it; Error where the file is missing, damaged, or of another dtype. bfloat16,
+/// which NumPy has not, lies there as its bits in uint16.
+Array read_npy(const std::filesystem::path& folder, const Port& port);
+/// Write an array as NAME.npy into a folder.
+void write_npy(const std::filesystem::path& folder, const std::string& name, const Array& array);
+
+}  // namespace posenc
