@@ -53,7 +53,7 @@ class Program:
         for file in sorted(f for folder in (SESSION, sources()) for f in folder.iterdir() if f.suffix in SOURCES):
             digest.update(file.read_bytes())
         found = importlib.util.find_spec(self.package)
-        facts = [sys.executable, str(found and found.origin), _version(self.package)]
+        facts = [sys.prefix, str(found and found.origin), _version(self.package)]
         facts += [f"{name}={os.environ.get(name, '')}" for name in LOOKED_AT]
         digest.update("\n".join(facts).encode())
         return digest.hexdigest()[:16]
