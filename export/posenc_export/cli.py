@@ -54,6 +54,7 @@ def main() -> None:
 @CHECKED
 @options(
     click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
+    click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
     click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of random weights and inputs."),
 )
 @SPOKEN
@@ -147,9 +148,17 @@ def _order(given: dict[str, Any]) -> Callable[[Progress], Order]:
             )
     if given["rotary_op"] != "decomposed" and "onnx" not in formats:
         raise click.UsageError(f"--rotary-op {given['rotary_op']} is an operator of ONNX: give -f onnx with it")
+    if given["cpp"] and not {"onnx", "torchscript"} & set(formats):
+        raise click.UsageError("--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it")
     opset = _opset(given)
     return lambda tell: Order(
-        formats, opset, given["rotary_op"], given["seed"], not given["no_validate"], _options(given, tell)
+        formats=formats,
+        opset=opset,
+        rotary_op=given["rotary_op"],
+        seed=given["seed"],
+        validate=not given["no_validate"],
+        cpp=given["cpp"],
+        options=_options(given, tell),
     )
 
 

@@ -32,6 +32,7 @@ from posenc_export.bundle import (
 from posenc_export.cases import Case, Recorded, feeds_for, long_axis, plan, sample, sampled, trace_sizes
 from posenc_export.checks import Source, changes, fingerprint
 from posenc_export.compare import measure
+from posenc_export.embed import check_embeddable, write_cpp
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, Request
 from posenc_export.formats.onnx_graph import MAX_IR_VERSION, stamp_onnx
 from posenc_export.fused import RotaryOp, fused_parity
@@ -50,13 +51,14 @@ PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "
 
 @dataclass(frozen=True)
 class Order:
-    """What to write: formats, opset, whether to validate and how, and the seed of every random number."""
+    """What to write: formats, opset, seed of random numbers; whether to validate and how; whether for C++ too."""
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
     opset: int = DEFAULT_OPSET
     rotary_op: RotaryOp = "decomposed"
     seed: int = 0
     validate: bool = True
+    cpp: bool = False
     options: Options = field(default_factory=Options)
 
 
@@ -89,6 +91,8 @@ def export(make: Callable[[], Subject], order: Order, target: Path | None = None
         del subject  # from here on the bundle speaks for itself
         gc.collect()
         bundle = Bundle.open(scratch)
+        if order.cpp:
+            write_cpp(bundle)
         verdicts = validate(bundle, order.options, sources) if order.validate else []
         outcome = Outcome(target, manifest, tuple(verdicts))
         if outcome.failed:
@@ -134,6 +138,8 @@ def _request(subject: Subject, order: Order) -> tuple[Request, Mapping[str, int]
         _refuse_unsupported(subject, name)
     if order.rotary_op != "decomposed" and subject.form.dtype == "fp64":
         raise BadInput(f"--rotary-op {order.rotary_op} has no fp64: expected fp32, fp16 or bf16")
+    if order.cpp:
+        check_embeddable(encoding.outputs, encoding.inputs)
     longest = subject.form.max_len
     if encoding.limit is not None and longest > encoding.limit:
         raise BadInput(

@@ -150,7 +150,7 @@ def try_case(runtime: Runtime, runner: Runner, spec: TrialSpec, recorded: Record
     names = compare_names(set(produced), set(recorded.eager))
     if not names.passed:
         return [Trial(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
-    parity, error = options.tolerance(_parity(spec, runtime)), options.tolerance(spec.error)
+    parity, error = options.tolerance(device_parity(spec, runtime.device)), options.tolerance(spec.error)
     trials = []
     for port in runner.outputs:
         expected, rows = recorded.eager[port.name], recorded.rows.get(port.name)
@@ -162,9 +162,9 @@ def try_case(runtime: Runtime, runner: Runner, spec: TrialSpec, recorded: Record
     return trials
 
 
-def _parity(spec: TrialSpec, runtime: Runtime) -> Tolerance:
+def device_parity(spec: TrialSpec, device: str) -> Tolerance:
     """Bits are promised on the CPU; elsewhere both sides may be off from the truth, each by as much as is allowed."""
-    if runtime.device == "cpu" or not spec.parity.bits:
+    if device == "cpu" or not spec.parity.bits:
         return spec.parity
     allowed = spec.error
     return Tolerance(2 * allowed.atol, 2 * allowed.rtol, 2 * allowed.ulps, 2 * allowed.vector)

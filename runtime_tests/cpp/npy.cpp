@@ -13,37 +13,19 @@
 #include <cstring>
 #include <fstream>
 
-namespace posenc {
-
-/// A half as its bits: C++20 has no type for it.
-struct Half {
-  std::uint16_t bits;
-};
-
-}  // namespace posenc
-
+// NumPy's letter for a half; it has none for bfloat16, whose bits go as uint16.
 template <>
 char xt::detail::map_type<posenc::Half>() {
   return 'f';
 }
 
+template <>
+char xt::detail::map_type<posenc::BFloat16>() {
+  return 'u';
+}
+
 namespace posenc {
 namespace {
-
-/// Call with a value of the C++ type that holds a dtype.
-template <class Call>
-auto visit(DType dtype, Call&& call) {
-  switch (dtype) {
-    case DType::float32: return call(float{});
-    case DType::float16: return call(Half{});
-    case DType::bfloat16: return call(std::uint16_t{});
-    case DType::float64: return call(double{});
-    case DType::int64: return call(std::int64_t{});
-    case DType::int32: return call(std::int32_t{});
-    case DType::boolean: return call(bool{});
-  }
-  throw Error("unknown dtype");
-}
 
 template <class T>
 Array read(std::istream& stream, DType dtype) {

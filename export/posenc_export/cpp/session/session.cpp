@@ -57,6 +57,13 @@ std::size_t count(std::span<const std::int64_t> shape) {
   return static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
 }
 
+void expect_size(std::string_view name, std::size_t given, std::span<const std::int64_t> shape) {
+  const bool negative = std::any_of(shape.begin(), shape.end(), [](std::int64_t size) { return size < 0; });
+  if (!negative && given == count(shape)) return;
+  throw Error("'" + std::string(name) + "' has " + std::to_string(given) + " elements, expected those of shape " +
+              joined(shape));
+}
+
 std::string one_line(std::string_view text) {
   const bool script = text.find("TorchScript interpreter") != std::string_view::npos;
   std::string found;

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace posenc {
@@ -60,6 +62,62 @@ struct Array {
 
 /// The number of elements of a shape.
 std::size_t count(std::span<const std::int64_t> shape);
+/// A half or a bfloat16 as its bits: C++20 has no type for either.
+struct Half {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+template <class T>
+constexpr DType dtype_v = DType::float32;
+template <>
+inline constexpr DType dtype_v<Half> = DType::float16;
+template <>
+inline constexpr DType dtype_v<BFloat16> = DType::bfloat16;
+template <>
+inline constexpr DType dtype_v<double> = DType::float64;
+template <>
+inline constexpr DType dtype_v<std::int64_t> = DType::int64;
+template <>
+inline constexpr DType dtype_v<std::int32_t> = DType::int32;
+template <>
+inline constexpr DType dtype_v<bool> = DType::boolean;
+
+/// Call with a value of the C++ type that holds a dtype.
+template <class Call>
+auto visit(DType dtype, Call&& call) {
+  switch (dtype) {
+    case DType::float32: return call(float{});
+    case DType::float16: return call(Half{});
+    case DType::bfloat16: return call(BFloat16{});
+    case DType::float64: return call(double{});
+    case DType::int64: return call(std::int64_t{});
+    case DType::int32: return call(std::int32_t{});
+    case DType::boolean: return call(bool{});
+  }
+  throw Error("unknown dtype");
+}
+
+/// The elements that lie in bytes.
+template <class T, class Bytes>
+std::span<T> elements(Bytes& bytes) {
+  using Raw = std::conditional_t<std::is_const_v<T>, const void*, void*>;
+  return {static_cast<T*>(static_cast<Raw>(bytes.data())), bytes.size() / sizeof(T)};
+}
+
+/// Throw Error where a span has not as many elements as its shape.
+void expect_size(std::string_view name, std::size_t given, std::span<const std::int64_t> shape);
+
+/// View a span as a tensor of a shape; Error where it has not as many elements. Inputs are only read.
+template <class T>
+View view(std::string_view name, std::span<T> data, std::vector<std::int64_t> shape) {
+  using Element = std::remove_const_t<T>;
+  expect_size(name, data.size(), shape);
+  return {dtype_v<Element>, std::move(shape), const_cast<Element*>(data.data())};
+}
+
 /// The first line of a text; for TorchScript's errors, the last, which says what happened.
 std::string one_line(std::string_view text);
 /// "x: float32[batch, seq, 512]"

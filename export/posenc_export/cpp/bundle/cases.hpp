@@ -1,0 +1,33 @@
+// The golden cases of the bundle. golden.cpp, which posenc-export writes, holds them.
+#pragma once
+
+#include "compare.hpp"
+#include "posenc_model.hpp"
+
+namespace posenc {
+
+/// A tensor of a case; of a large one only rows along `axis` are kept, of others (-1) everything.
+struct Tensor {
+  std::string name;
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  int axis = -1;
+};
+
+/// A call: what goes in, what must come out and how exactly; or what must be refused.
+struct Case {
+  std::string name;
+  Model::Axes axes;
+  bool refused;
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> outputs;
+  Tolerance onnx;
+  Tolerance torch;
+  Tolerance cuda;
+};
+
+std::vector<Case> cases();
+/// Call the model with tensors in the order of a case.
+void call(const Model& model, const Model::Axes& axes, std::vector<Array>& inputs, std::vector<Array>& outputs);
+
+}  // namespace posenc

@@ -1,0 +1,92 @@
+// How far outputs are off, and how far they may be: the same rule as that of posenc-export.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "session.hpp"
+
+namespace posenc {
+
+/// An output may be off by atol + rtol * |expected| + ulps * (one ulp of expected) + vector * (the largest |expected|
+/// along the last axis); with `bits`, by no bit.
+struct Tolerance {
+  double atol = 0;
+  double rtol = 0;
+  double ulps = 0;
+  double vector = 0;
+  bool bits = false;
+};
+
+inline double value_of(float number) { return number; }
+inline double value_of(double number) { return number; }
+inline double value_of(bool number) { return number; }
+inline double value_of(std::int32_t number) { return number; }
+inline double value_of(std::int64_t number) { return static_cast<double>(number); }
+inline double value_of(BFloat16 number) { return std::bit_cast<float>(static_cast<std::uint32_t>(number.bits) << 16); }
+inline double value_of(Half number) {
+  const int exponent = (number.bits >> 10) & 31;
+  const int fraction = number.bits & 1023;
+  const double sign = (number.bits >> 15) != 0 ? -1.0 : 1.0;
+  if (exponent == 31) return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+/// Bits of the fraction, and the smallest exponent, of a floating-point dtype.
+struct Grain {
+  int fraction;
+  int smallest;
+};
+template <class T>
+constexpr Grain grain_v = {0, 0};
+template <>
+inline constexpr Grain grain_v<Half> = {10, -14};
+template <>
+inline constexpr Grain grain_v<BFloat16> = {7, -126};
+template <>
+inline constexpr Grain grain_v<float> = {23, -126};
+template <>
+inline constexpr Grain grain_v<double> = {52, -1022};
+
+template <class T>
+double ulp(double magnitude) {
+  if (grain_v<T>.fraction == 0) return 0;
+  const int exponent = std::isfinite(magnitude) && magnitude > 0 ? std::ilogb(magnitude) : grain_v<T>.smallest;
+  return std::ldexp(1.0, std::max(exponent, grain_v<T>.smallest) - grain_v<T>.fraction);
+}
+
+/// Return what is wrong with an output, or nothing; `width` is the size of the last axis. NaN is always wrong.
+template <class T>
+std::string difference(std::span<const T> actual, std::span<const T> expected, std::size_t width, Tolerance allowed) {
+  if (actual.size() != expected.size()) return "has another size";
+  for (std::size_t row = 0; row < actual.size(); row += width) {
+    double peak = 0;
+    for (std::size_t i = row; i < row + width; ++i) peak = std::max(peak, std::abs(value_of(expected[i])));
+    for (std::size_t i = row; i < row + width; ++i) {
+      const bool same = std::memcmp(&actual[i], &expected[i], sizeof(T)) == 0;
+      const double got = value_of(actual[i]);
+      const double wanted = value_of(expected[i]);
+      const double most = allowed.atol + allowed.rtol * std::abs(wanted) + allowed.vector * peak +
+                          allowed.ulps * ulp<T>(std::abs(wanted));
+      // Written so that NaN fails, and equal infinities do not.
+      if (allowed.bits ? same : got == wanted || std::abs(got - wanted) <= most) continue;
+      std::ostringstream told;
+      told << "is " << got << " at element " << i << ", expected " << wanted;
+      if (allowed.bits) {
+        told << " to the last bit";
+      } else {
+        told << " within " << most;
+      }
+      return told.str();
+    }
+  }
+  return {};
+}
+
+}  // namespace posenc

@@ -1,0 +1,173 @@
+// Replays the golden cases of the bundle through posenc::Model and compares what comes out with what PyTorch gave.
+//
+//   replay MODEL cpu|cuda GOLDEN               every case, once
+//   replay MODEL cpu|cuda GOLDEN THREADS RUNS  one case, so many times in all, in threads that share one model
+#include <atomic>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "cases.hpp"
+
+namespace {
+
+using posenc::Error;
+namespace fs = std::filesystem;
+
+std::vector<std::byte> read(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::vector<std::byte> bytes(fs::file_size(file));
+  if (!stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {
+    throw Error("cannot read " + file.string());
+  }
+  return bytes;
+}
+
+/// Large tensors are kept at some indices of one axis: copy those rows from, or to, the tensor they are of.
+struct Rows {
+  std::vector<std::int64_t> at;
+  std::size_t outer = 1, length = 1, inner = 1;  // sizes before, of, and after the axis; `inner` in bytes
+
+  template <class Copy>
+  void each(Copy&& copy) const {
+    for (std::size_t o = 0, kept = 0; o < outer; ++o) {
+      for (const auto row : at) copy(kept++ * inner, (o * length + static_cast<std::size_t>(row)) * inner);
+    }
+  }
+};
+
+Rows rows_of(const fs::path& file, const posenc::Array& array, std::size_t axis) {
+  const auto bytes = read(file);
+  Rows rows{std::vector<std::int64_t>(bytes.size() / sizeof(std::int64_t)), 1, 1, size_of(array.dtype)};
+  std::memcpy(rows.at.data(), bytes.data(), bytes.size());
+  for (std::size_t i = 0; i < array.shape.size(); ++i) {
+    (i < axis ? rows.outer : i == axis ? rows.length : rows.inner) *= static_cast<std::size_t>(array.shape[i]);
+  }
+  return rows;
+}
+
+posenc::Array zeros(const posenc::Tensor& tensor) {
+  return {tensor.dtype, tensor.shape, std::vector<std::byte>(posenc::count(tensor.shape) * size_of(tensor.dtype))};
+}
+
+posenc::Array input(const fs::path& golden, const posenc::Case& one, const posenc::Tensor& tensor) {
+  auto array = zeros(tensor);
+  const auto name = one.name + "." + tensor.name;
+  if (!fs::exists(golden / (name + ".bin"))) return array;  // nothing depends on its values
+  const auto kept = read(golden / (name + ".bin"));
+  if (tensor.axis < 0) {
+    array.data = kept;
+  } else {
+    const auto rows = rows_of(golden / (name + ".rows.bin"), array, static_cast<std::size_t>(tensor.axis));
+    rows.each([&](std::size_t from, std::size_t to) { std::memcpy(&array.data[to], &kept[from], rows.inner); });
+  }
+  if (array.data.size() != posenc::count(tensor.shape) * size_of(tensor.dtype)) throw Error(name + " has another size");
+  return array;
+}
+
+std::vector<std::byte> kept_of(const fs::path& golden, const std::string& name, const posenc::Array& array, int axis) {
+  if (axis < 0) return array.data;
+  const auto rows = rows_of(golden / (name + ".rows.bin"), array, static_cast<std::size_t>(axis));
+  std::vector<std::byte> kept(rows.outer * rows.at.size() * rows.inner);
+  rows.each([&](std::size_t to, std::size_t from) { std::memcpy(&kept[to], &array.data[from], rows.inner); });
+  return kept;
+}
+
+struct Call {
+  std::vector<posenc::Array> inputs;
+  std::vector<posenc::Array> outputs;
+};
+
+Call prepared(const fs::path& golden, const posenc::Case& one) {
+  Call call;
+  for (const auto& tensor : one.inputs) call.inputs.push_back(input(golden, one, tensor));
+  for (const auto& tensor : one.outputs) call.outputs.push_back(zeros(tensor));
+  return call;
+}
+
+/// Return what is wrong with the outputs of a case, or nothing.
+std::string judged(const fs::path& golden, const posenc::Case& one, const Call& call, bool cuda) {
+#ifdef POSENC_BACKEND_ONNX
+  const auto& tolerance = cuda ? one.cuda : one.onnx;
+#else
+  const auto& tolerance = cuda ? one.cuda : one.torch;
+#endif
+  for (std::size_t i = 0; i < one.outputs.size(); ++i) {
+    const auto& tensor = one.outputs[i];
+    const auto name = one.name + "." + tensor.name;
+    const auto expected = read(golden / (name + ".bin"));
+    const auto actual = kept_of(golden, name, call.outputs[i], tensor.axis);
+    const auto width = tensor.shape.empty() ? 1 : static_cast<std::size_t>(tensor.shape.back());
+    const auto wrong = posenc::visit(tensor.dtype, [&]<class T>(T) {
+      return posenc::difference<T>(posenc::elements<const T>(actual), posenc::elements<const T>(expected),
+                                   std::max<std::size_t>(width, 1), tolerance);
+    });
+    if (!wrong.empty()) return tensor.name + " " + wrong;
+  }
+  return {};
+}
+
+/// Return what is wrong with a case, or nothing; one that must be refused shall throw.
+std::string replayed(const posenc::Model& model, const fs::path& golden, const posenc::Case& one, bool cuda) {
+  auto call = prepared(golden, one);
+  try {
+    posenc::call(model, one.axes, call.inputs, call.outputs);
+  } catch (const Error& error) {
+    return one.refused ? std::string() : error.what();
+  }
+  // On CUDA a look-up cannot report a position out of range.
+  if (one.refused) return cuda ? std::string() : "gave an answer, expected an error";
+  return judged(golden, one, call, cuda);
+}
+
+int replay_all(const posenc::Model& model, const fs::path& golden, bool cuda) {
+  int failed = 0;
+  for (const auto& one : posenc::cases()) {
+    const auto wrong = replayed(model, golden, one, cuda);
+    std::cout << (wrong.empty() ? "pass  " : "FAIL  ") << one.name << "  " << wrong << '\n';
+    failed += wrong.empty() ? 0 : 1;
+  }
+  std::cout << posenc::cases().size() << " cases, " << failed << " failed\n";
+  return failed == 0 ? 0 : 1;
+}
+
+int replay_in_threads(const posenc::Model& model, const fs::path& golden, bool cuda, int threads, int runs) {
+  const auto all = posenc::cases();
+  const auto usable = std::find_if(all.begin(), all.end(), [](const posenc::Case& one) { return !one.refused; });
+  if (usable == all.end()) throw Error("there is no case to run");
+  std::atomic<int> left = runs;
+  std::atomic<int> failed = 0;
+  const auto work = [&] {
+    try {
+      auto call = prepared(golden, *usable);
+      while (left-- > 0) {
+        for (auto& output : call.outputs) std::fill(output.data.begin(), output.data.end(), std::byte{255});
+        posenc::call(model, usable->axes, call.inputs, call.outputs);
+        if (!judged(golden, *usable, call, cuda).empty()) ++failed;
+      }
+    } catch (const std::exception& error) {
+      std::cerr << error.what() << '\n';
+      ++failed;
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int i = 0; i < threads; ++i) pool.emplace_back(work);
+  for (auto& thread : pool) thread.join();
+  std::cout << runs << " runs in " << threads << " threads, " << failed << " failed\n";
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    if (count != 4 && count != 6) throw Error("expected MODEL cpu|cuda GOLDEN [THREADS RUNS]");
+    const bool cuda = std::string(words[2]) == "cuda";
+    const posenc::Model model(words[1], cuda ? posenc::Device::cuda : posenc::Device::cpu);
+    if (count == 4) return replay_all(model, words[3], cuda);
+    return replay_in_threads(model, words[3], cuda, std::stoi(words[4]), std::stoi(words[5]));
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << '\n';
+    return 1;
+  }
+}
