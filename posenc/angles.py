@@ -104,6 +104,9 @@ class AngleAddition(nn.Module):
     as long as nothing contracts them to fused multiply-adds. A span costs one such step over the whole output: the rows
     at its block starts, few, times the table of the lowest digit. A position has the same bits however it is told.
 
+    splits: cut a span to its length by Split, or else by Slice: a program of torch.export that splits, and enforces
+    what it assumed while tracing, would refuse lengths at which the rest is empty.
+
     Source: the identity is why the paper chose sinusoids, section 3.5 of arXiv:1706.03762.
     """
 
@@ -120,6 +123,7 @@ class AngleAddition(nn.Module):
     limit: Final[int] = LIMIT
     width: Final[int]
     interleaved: Final[bool]
+    splits: bool
 
     def __init__(
         self,
@@ -133,6 +137,7 @@ class AngleAddition(nn.Module):
         super().__init__()
         self.width = width
         self.interleaved = interleaved
+        self.splits = True
         for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all.
             sin, cos = waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0)
@@ -165,6 +170,8 @@ class AngleAddition(nn.Module):
         ahead = arrange(sin, cos, self.interleaved, self.width).unsqueeze(1)  # (blocks, 1, width)
         turned = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)
         rows = (ahead * self.row_cos + turned * self.row_sin).flatten(0, 1)  # (blocks * 64, width)
+        if not self.splits:
+            return rows[:length].unsqueeze(0)
         # ONNX Runtime's Split copies faster than its Slice, and refuses a length beyond the rows.
         kept: Tensor = rows.split([length, rows.shape[0] - length])[0]
         return kept.unsqueeze(0)

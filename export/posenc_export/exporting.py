@@ -159,7 +159,7 @@ def _write_formats(subject: Subject, request: Request, order: Order, folder: Pat
     folder.mkdir(exist_ok=True)
     contents = {}
     for name in order.formats:
-        order.options.progress(f"exporting {name}")
+        order.options.progress(f"exporting {name}" + (f": {FORMATS[name].note}" if FORMATS[name].note else ""))
         FORMATS[name].write(subject.encoding, request, folder / FORMATS[name].file)
         contents[name] = FORMATS[name].content(folder / FORMATS[name].file)
     return contents

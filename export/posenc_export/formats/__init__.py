@@ -47,6 +47,7 @@ class Format:
     write: Callable[[Encoding, Request, Path], None]
     content: Callable[[Path], Mapping[str, bytes]]
     summary: str
+    note: str = ""
 
 
 def _import_formats() -> None:
@@ -59,11 +60,13 @@ FORMATS: Registry[Format] = Registry("format", _import_formats)
 Writer = Callable[["Encoding", Request, Path], None]
 
 
-def format_(name: str, *, file: str, content: Callable[[Path], Mapping[str, bytes]]) -> Callable[[Writer], Writer]:
-    """Register the decorated writer as a format."""
+def format_(
+    name: str, *, file: str, content: Callable[[Path], Mapping[str, bytes]], note: str = ""
+) -> Callable[[Writer], Writer]:
+    """Register the decorated writer as a format; `note` says, while it is at work, why that takes long."""
 
     def register(write: Writer) -> Writer:
-        FORMATS.add(name, Format(name, file, write, content, (write.__doc__ or "").partition("\n")[0]))
+        FORMATS.add(name, Format(name, file, write, content, (write.__doc__ or "").partition("\n")[0], note))
         return write
 
     return register

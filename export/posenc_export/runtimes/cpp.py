@@ -130,3 +130,9 @@ def load_libtorch_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port,
 def load_libtorch_cpp_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
     """TorchScript in libtorch from C++, on CUDA."""
     return Runner(_run(TORCH, path, outputs, format_="torchscript", device="cuda"), inputs, outputs)
+
+
+@runtime("aoti-cpp", format_="aoti", device="cpu", check=partial(_check, TORCH), prepare=TORCH.build)
+def load_aoti_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """An AOTInductor package in libtorch from C++, on the CPU."""
+    return Runner(_run(TORCH, path, outputs, format_="aoti", device="cpu"), inputs, outputs)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from posenc.scheme import Port
 from posenc_export.arrays import Array, to_torch
@@ -32,14 +35,68 @@ def load_torchscript_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[P
     return _torchscript(path, inputs, outputs, "cuda")
 
 
+@runtime("pt2-cpu", format_="pt2", device="cpu")
+def load_pt2_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """A program of torch.export in PyTorch, on the CPU."""
+    import torch
+
+    return _runner(torch.export.load(path).module(), inputs, outputs, "cpu")
+
+
+@runtime("pt2-cuda", format_="pt2", device="cuda", check=torch_cuda_missing)
+def load_pt2_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """A program of torch.export in PyTorch, on CUDA."""
+    import torch
+    from torch.export.passes import move_to_device_pass
+
+    return _runner(move_to_device_pass(torch.export.load(path), "cuda").module(), inputs, outputs, "cuda")
+
+
+@runtime("aoti-cpu", format_="aoti", device="cpu")
+def load_aoti_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    """An AOTInductor package in PyTorch, on the CPU."""
+    import torch
+
+    from posenc_export.formats import quiet
+
+    with quiet():
+        package = torch._inductor.aoti_load_package(str(path))
+
+    def call(*args: Any) -> Any:
+        with _silent():  # a package prints what it then raises
+            return package(*args)
+
+    return _runner(call, inputs, outputs, "cpu")
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Send what C++ code prints on stderr nowhere."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def _torchscript(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...], device: str) -> Runner:
     import torch
 
     from posenc_export.formats import quiet
-    from posenc_export.subject import flatten
 
     with quiet():
         module = torch.jit.load(str(path), map_location=device)
+    return _runner(module, inputs, outputs, device)
+
+
+def _runner(module: Callable[..., Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...], device: str) -> Runner:
+    """Return a runner of what takes and returns tensors of a device."""
+    import torch
+
+    from posenc_export.subject import flatten
 
     def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
         args = [to_torch(feeds[port.name]).to(device) for port in inputs]

@@ -1,0 +1,139 @@
+"""The successors of TorchScript: programs of torch.export (.pt2), and AOTInductor packages compiled from them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posenc_export.formats import Request, format_, quiet
+from posenc_export.problems import ExportFailed, first_line
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx, nn
+
+    from posenc.scheme import Encoding
+
+PT2, AOTI = "model.pt2", "model_aoti.pt2"
+
+
+def _entries(path: Path) -> Mapping[str, bytes]:
+    """Digest the archive's entries, but for a random number, and sources that say with which command they were compiled."""
+    import hashlib
+
+    with zipfile.ZipFile(path) as archive:
+        names = [n for n in archive.namelist() if not n.endswith(("serialization_id", ".cpp"))]
+        return {name: hashlib.sha256(archive.read(name)).digest() for name in names}
+
+
+@contextmanager
+def sliced(module: nn.Module) -> Iterator[None]:
+    """Have spans cut by Slice for as long as the context lasts: see AngleAddition."""
+    from posenc.angles import AngleAddition
+
+    parts = [part for part in module.modules() if isinstance(part, AngleAddition)]
+    for part in parts:
+        part.splits = False
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.splits = True
+
+
+@format_("pt2", file=PT2, content=_entries)
+def write_pt2(encoding: Encoding, request: Request, path: Path) -> None:
+    """A program of torch.export, for PyTorch."""
+    import torch
+
+    from posenc_export.capture import capture
+
+    with sliced(encoding.module):
+        program = capture(encoding, request)
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # paths of this machine
+    with quiet():
+        torch.export.save(program, path)
+
+
+@format_("aoti", file=AOTI, content=_entries, note="compiles C++, for a minute or so")
+def write_aoti(encoding: Encoding, request: Request, path: Path) -> None:
+    """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
+    import torch
+
+    from posenc_export.capture import capture
+
+    with sliced(encoding.module):
+        program = capture(encoding, request)
+    guard(program)
+    with quiet():
+        try:
+            torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+        except Exception as error:
+            raise ExportFailed(f"AOTInductor could not compile the module: {first_line(error)}") from error
+
+
+def guard(program: torch.export.ExportedProgram) -> None:
+    """Have a program refuse, before anything else, lengths beyond its range and indices beyond its tables, in place.
+
+    A package checks neither by itself: it reads past the end of x, and ends the process from inside a parallel loop.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    graph = program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.target is aten.embedding.default:
+            _guard_index(graph, node)
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1:]
+    for placeholder in (node for node in graph.nodes if node.op == "placeholder"):
+        value = placeholder.meta.get("val")
+        for axis, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            bounds = None if isinstance(size, int) else program.range_constraints.get(size.node.expr)
+            if bounds is not None and bounds.upper < 2**31:
+                _guard_length(graph, last[0], (placeholder, axis), int(bounds.upper))
+    graph.lint()
+    program.graph_module.recompile()
+
+
+def _guard_index(graph: fx.Graph, look_up: fx.Node) -> None:
+    """Assert that the indices of a look-up are rows of its table, and keep them there whatever happens."""
+    import torch
+
+    aten = torch.ops.aten
+    table, index = look_up.args[0], look_up.args[1]
+    assert isinstance(table, torch.fx.Node)
+    rows = table.meta["val"].shape[0]
+    with graph.inserting_before(look_up):
+        above, below = _add(graph, aten.ge.Scalar, index, 0), _add(graph, aten.lt.Scalar, index, rows)
+        inside = _add(graph, aten.all.default, _add(graph, aten.logical_and.default, above, below))
+        _add(graph, aten._assert_async.msg, inside, f"a position is out of range: a table has {rows} rows")
+        look_up.update_arg(1, _add(graph, aten.clamp.default, index, 0, rows - 1))
+
+
+def _guard_length(graph: fx.Graph, after: fx.Node, of: tuple[fx.Node, int], upper: int) -> None:
+    """Assert that an axis of an input is no longer than the program's range."""
+    import torch
+
+    aten = torch.ops.aten
+    with graph.inserting_before(after.next):
+        size = graph.call_function(aten.sym_size.int, of)
+        size.meta["val"] = of[0].meta["val"].shape[of[1]]
+        fits = _add(graph, aten.le.Scalar, _add(graph, aten.scalar_tensor.default, size), upper)
+        _add(graph, aten._assert_async.msg, fits, f"a length is out of range: expected at most {upper}")
+
+
+def _add(graph: fx.Graph, op: Any, *args: Any) -> fx.Node:
+    """Add a call to a graph, with the fake value that compilation goes by."""
+    import torch
+
+    node = graph.call_function(op, args)
+    fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args]
+    mode = torch._guards.detect_fake_mode([n.meta.get("val") for n in graph.nodes])
+    assert mode is not None
+    with mode:
+        node.meta["val"] = op(*fakes)
+    return node
