@@ -40,13 +40,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: `write(encoding, request, path)` makes it, `content(path)` is what must be the same twice."""
+    """A kind of file: `write(encoding, request, path)` makes it, `content(path)` is what must be the same twice.
+
+    stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or nothing.
+    """
 
     name: str
     file: str
     write: Callable[[Encoding, Request, Path], None]
     content: Callable[[Path], Mapping[str, bytes]]
     summary: str
+    stamp: Callable[[Path, Mapping[str, str]], None]
+    refuses: Callable[[Encoding], str]
 
 
 def _import_formats() -> None:
@@ -59,11 +64,19 @@ FORMATS: Registry[Format] = Registry("format", _import_formats)
 Writer = Callable[["Encoding", Request, Path], None]
 
 
-def format_(name: str, *, file: str, content: Callable[[Path], Mapping[str, bytes]]) -> Callable[[Writer], Writer]:
+def format_(
+    name: str,
+    *,
+    file: str,
+    content: Callable[[Path], Mapping[str, bytes]],
+    stamp: Callable[[Path, Mapping[str, str]], None] = lambda path, metadata: None,
+    refuses: Callable[[Encoding], str] = lambda encoding: "",
+) -> Callable[[Writer], Writer]:
     """Register the decorated writer as a format."""
 
     def register(write: Writer) -> Writer:
-        FORMATS.add(name, Format(name, file, write, content, (write.__doc__ or "").partition("\n")[0]))
+        summary = (write.__doc__ or "").partition("\n")[0]
+        FORMATS.add(name, Format(name, file, write, content, summary, stamp, refuses))
         return write
 
     return register
