@@ -92,7 +92,10 @@ def run(source: Source, asked: Asked, tell: Tell) -> dict[str, Any]:
 def _exported(make: Callable[[], Subject], order: Mapping[str, Any], tell: Tell) -> Iterator[Path]:
     tell("exporting")
     with TemporaryDirectory(prefix="posenc-bench-") as folder:
-        write(make(), Order(**{"formats": tuple(FORMATS), **order}), Path(folder))
+        subject = make()
+        formats = tuple(name for name in FORMATS if not FORMATS[name].refuses(subject.encoding))
+        write(subject, Order(**{"formats": formats, **order}), Path(folder))
+        del subject
         yield Path(folder)
 
 

@@ -65,7 +65,7 @@ def _lowerings(turns: nn.Module) -> tuple[list[Any], Tensor | None]:
         return list(turns.lowerings), turns.order if turns.ordered else None
     if isinstance(turns, (Switched, DynamicNTK)):
         raise ValueError(BY_LENGTH)
-    raise ValueError(f"it turns queries and keys alike: {type(turns).__name__} does not")
+    raise ValueError(f"queries and keys must turn alike: those of {type(turns).__name__} do not")
 
 
 def _digits(lowerings: list[Any], order: Tensor | None, row_width: int, interleaved: bool) -> Store:

@@ -21,7 +21,8 @@ from posenc_export.cpp import REALS, filled
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 
 COMPILERS = ("c++", "g++", "clang++")
-FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared")
+FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+"""Hidden, what a library holds is its own: one that is loaded later would be given the tables of the first."""
 Call = Callable[[Mapping[str, Array]], dict[str, Array]]
 Function = Callable[..., None]
 
