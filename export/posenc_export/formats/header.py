@@ -94,7 +94,7 @@ def _rotating(turns: nn.Module, rotate: Any) -> tuple[Store, Functions]:
     constants = {"head_dim": rotate.head_dim, "rotary_dim": rotate.rotary_dim, "interleaved": rotate.interleaved}
     example = (
         "for (std::size_t t = 0; t < seq; ++t) {  // q: (heads, seq, head_dim), turned in place\n"
-        "  float* head = q + t * posenc::head_dim;\n"
+        "  posenc::real* head = q + t * posenc::head_dim;\n"
         f"  bool fine = posenc::rotate({_place(store)}, head, head, heads, seq * posenc::head_dim);\n"
         "}"
     )
@@ -121,11 +121,11 @@ def _count(store: Store) -> int:
 def _turns(store: Store, width: int, constants: Mapping[str, int | bool], example: str, *, rotate: bool) -> Functions:
     """Return the functions of a rotary encoding, at one position a token or at an array of several."""
     axes = _count(store)
-    one = {"place": "std::int64_t", "pointer": "&position", "holds": "detail::holds(position, 1)"}
+    one = {"place": "std::int64_t", "pointer": "&position", "refused": "!detail::holds(position, 1)"}
     several = {
         "place": f"const std::array<std::int64_t, {axes}>&",
         "pointer": "position.data()",
-        "holds": " && ".join(f"detail::holds(position[{axis}], 1)" for axis in range(axes)),
+        "refused": " || ".join(f"!detail::holds(position[{axis}], 1)" for axis in range(axes)),
     }
     how = one if axes == 1 else several
     more = [filled("turns_rows.hpp")] if axes == 1 else []
