@@ -49,7 +49,7 @@ def turned(turns: nn.Module) -> Store:
 
     lowerings, order = _lowerings(turns)
     if all(isinstance(one, AngleAddition) for one in lowerings):
-        return _digits(lowerings, order, sum(int(one.width) for one in lowerings), False)  # type: ignore[arg-type]
+        return _digits(lowerings, order, sum(int(one.width) for one in lowerings), False)
     if all(isinstance(one, Table) for one in lowerings):
         return _tables(lowerings, order)
     raise ValueError(COMPUTED)

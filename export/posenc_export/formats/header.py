@@ -50,8 +50,7 @@ def stamp_header(path: Path, metadata: Mapping[str, str]) -> None:
 
 
 def _comment(fact: str) -> list[str]:
-    indents = {"initial_indent": "//   ", "subsequent_indent": "//     "}
-    return textwrap.wrap(fact, 116, break_on_hyphens=False, **indents)
+    return textwrap.wrap(fact, 116, initial_indent="//   ", subsequent_indent="//     ", break_on_hyphens=False)
 
 
 @format_("header", file="model.hpp", content=whole_file, stamp=stamp_header, refuses=refuses)
@@ -129,10 +128,9 @@ def _turns(store: Store, width: int, constants: Mapping[str, int | bool], exampl
     }
     how = one if axes == 1 else several
     more = [filled("turns_rows.hpp")] if axes == 1 else []
-    more += [filled("rotate.hpp", **how)] if rotate else []
-    inner = filled("rotate_detail.hpp") if rotate else ""
+    more += [filled("turn.hpp"), filled("rotate.hpp", **how)] if rotate else []
     constants = {"width": width, "pairs": store.row_width // 2, "axes": axes, **constants}
-    return Functions(filled("turns.hpp", inner=inner, more="".join(more), **how), constants, example)
+    return Functions(filled("turns.hpp", more="".join(more), **how), constants, example)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
