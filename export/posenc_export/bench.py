@@ -50,6 +50,12 @@ class Asked:
     rounds: int = 7
     runtimes: tuple[str, ...] = ()
 
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """What the runtimes read; where none is named, whatever is quickly written."""
+        read = {RUNTIMES[name].format for name in self.runtimes}
+        return tuple(f.name for f in FORMATS.values() if (f.name in read if read else not f.note))
+
     def sizes(self, ports: tuple[Port, ...], length: int) -> dict[str, int]:
         """Return the sizes of the axes of ports in a call of a length."""
         fixed = {"batch": self.batch, "dim": 512, "head": self.heads, "head_kv": self.heads}
@@ -72,7 +78,11 @@ Source = Path | tuple[Callable[[], Subject], Mapping[str, Any]]
 def run(source: Source, asked: Asked, tell: Tell) -> dict[str, Any]:
     """Time a bundle, or a subject, at every length; return medians and ratios as JSON values."""
     with ExitStack() as stack:
-        folder = source if isinstance(source, Path) else stack.enter_context(_exported(*source, tell))
+        folder = (
+            source
+            if isinstance(source, Path)
+            else stack.enter_context(_exported(source[0], {"formats": asked.formats, **source[1]}, tell))
+        )
         manifest = Bundle.open(folder).manifest
         rivals = _contenders(folder, "", asked.runtimes)
         if not rivals:
@@ -92,7 +102,10 @@ def run(source: Source, asked: Asked, tell: Tell) -> dict[str, Any]:
 def _exported(make: Callable[[], Subject], order: Mapping[str, Any], tell: Tell) -> Iterator[Path]:
     tell("exporting")
     with TemporaryDirectory(prefix="posenc-bench-") as folder:
-        write(make(), Order(**{"formats": tuple(FORMATS), **order}), Path(folder))
+        subject = make()
+        formats = tuple(name for name in order["formats"] if not FORMATS[name].refuses(subject.encoding))
+        write(subject, Order(**{**order, "formats": formats}), Path(folder))
+        del subject
         yield Path(folder)
 
 

@@ -12,11 +12,11 @@ from posenc.scheme import Port, Tolerance
 from posenc_export.arrays import Array
 from posenc_export.bundle import GOLDEN, Bundle, Manifest, TrialSpec
 from posenc_export.cases import Case, axes_of, is_length, long_axis
+from posenc_export.cpp import FOLDER
 from posenc_export.problems import BadInput
 from posenc_export.validate import device_parity
 
-TEMPLATES = Path(__file__).parent / "cpp"
-FOLDER = "cpp"
+NAME = "cpp"
 BACKENDS = ("onnx", "torchscript")
 """Formats that the class can run."""
 TYPES = {
@@ -49,10 +49,10 @@ def check_embeddable(manifest_outputs: tuple[Port, ...], inputs: tuple[Port, ...
 
 def write_cpp(bundle: Bundle) -> None:
     """Write the folder `cpp` into a bundle, from its manifest and its golden data."""
-    folder, manifest = bundle.folder / FOLDER, bundle.manifest
+    folder, manifest = bundle.folder / NAME, bundle.manifest
     check_embeddable(manifest.outputs, manifest.inputs)
-    shutil.copytree(TEMPLATES / "bundle", folder)
-    shutil.copytree(TEMPLATES / "session", folder / "session")
+    shutil.copytree(FOLDER / "bundle", folder)
+    shutil.copytree(FOLDER / "session", folder / "session")
     (folder / "posenc_model.hpp").write_text(model_header(manifest), encoding="utf-8")
     (folder / "example.cpp").write_text(example(manifest), encoding="utf-8")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:

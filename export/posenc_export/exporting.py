@@ -34,7 +34,7 @@ from posenc_export.checks import Source, changes, fingerprint
 from posenc_export.compare import measure
 from posenc_export.embed import check_embeddable, write_cpp
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, Request
-from posenc_export.formats.onnx_graph import MAX_IR_VERSION, stamp_onnx
+from posenc_export.formats.onnx_graph import MAX_IR_VERSION
 from posenc_export.fused import RotaryOp, fused_parity
 from posenc_export.problems import BadInput, first_line
 from posenc_export.report import write_report
@@ -123,8 +123,9 @@ def write(subject: Subject, order: Order, folder: Path) -> tuple[Manifest, dict[
         third = second if second == first else _write_formats(subject, request, order, scratch)
         shutil.rmtree(scratch)
         sources = {n: Source(second[n] == third[n], first[n] == second[n], changed) for n in order.formats}
-    if "onnx" in order.formats:
-        stamp_onnx(folder / FORMATS["onnx"].file, metadata(subject, worst_error(recorded)))
+    facts = metadata(subject, worst_error(recorded))
+    for name in order.formats:
+        FORMATS[name].stamp(folder / FORMATS[name].file, facts)
     write_golden(folder, recorded)
     manifest = _manifest(subject, order, tuple(trials), trace, folder)
     write_json(folder / MANIFEST, manifest.to_json())
@@ -173,8 +174,9 @@ def dims_of(encoding: Encoding) -> set[int]:
 
 def _refuse_unsupported(subject: Subject, format_: str) -> None:
     reasons = SCHEMES[subject.name].unsupported if subject.declared else {}
-    if format_ in reasons:
-        raise BadInput(f"{subject.name} cannot be exported to {format_}: {reasons[format_]}")
+    reason = reasons.get(format_) or FORMATS[format_].refuses(subject.encoding)
+    if reason:
+        raise BadInput(f"{subject.name} cannot be exported to {format_}: {reason}")
 
 
 def record(subject: Subject, cases: list[Case], seed: int) -> tuple[list[TrialSpec], list[Recorded]]:
@@ -289,7 +291,7 @@ def _manifest(
 
 
 def metadata(subject: Subject, error: float | None) -> dict[str, str]:
-    """Return what an ONNX file says of itself in metadata_props."""
+    """Return what a file says of itself, where its format has a place for that."""
     told = "unknown" if error is None else f"{error:.3g}"
     facts = {"scheme": subject.name, "params": json.dumps(dict(subject.params)), "mode": subject.form.mode}
     return {f"posenc.{key}": value for key, value in {**facts, "worst_error": told}.items()}

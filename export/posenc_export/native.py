@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from posenc_export.cpp import FOLDER
 from posenc_export.problems import BadInput, first_line
 
 Tell = Callable[[str], None]
 PACKAGE = Path(__file__).parent
-SESSION = PACKAGE / "cpp" / "session"
+SESSION = FOLDER / "session"
 SOURCES = (".cpp", ".hpp", ".cmake", ".txt")
 LOOKED_AT = ("CXX", "CXXFLAGS", "LDFLAGS", "CMAKE_PREFIX_PATH", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT")
 """Variables of the environment that change what is built."""

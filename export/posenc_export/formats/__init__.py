@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc.registry import Registry
 
@@ -40,13 +40,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: `write(encoding, request, path)` makes it, `content(path)` is what must be the same twice."""
+    """A kind of file: `write(encoding, request, path)` makes it, `content(path)` is what must be the same twice.
+
+    stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or nothing.
+    note: why writing it takes long, if it does.
+    """
 
     name: str
     file: str
     write: Callable[[Encoding, Request, Path], None]
     content: Callable[[Path], Mapping[str, bytes]]
     summary: str
+    stamp: Callable[[Path, Mapping[str, str]], None] = lambda path, metadata: None
+    refuses: Callable[[Encoding], str] = lambda encoding: ""
     note: str = ""
 
 
@@ -61,12 +67,12 @@ Writer = Callable[["Encoding", Request, Path], None]
 
 
 def format_(
-    name: str, *, file: str, content: Callable[[Path], Mapping[str, bytes]], note: str = ""
+    name: str, *, file: str, content: Callable[[Path], Mapping[str, bytes]], **more: Any
 ) -> Callable[[Writer], Writer]:
-    """Register the decorated writer as a format; `note` says, while it is at work, why that takes long."""
+    """Register the decorated writer as a format; `more` are fields of Format."""
 
     def register(write: Writer) -> Writer:
-        FORMATS.add(name, Format(name, file, write, content, (write.__doc__ or "").partition("\n")[0], note))
+        FORMATS.add(name, Format(name, file, write, content, (write.__doc__ or "").partition("\n")[0], **more))
         return write
 
     return register

@@ -21,7 +21,7 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
 
 def _entries(path: Path) -> Mapping[str, bytes]:
-    """Digest the archive's entries, but for a random number, and sources that say with which command they were compiled."""
+    """Digest the archive's entries, but for a random number, and sources with the commands that compiled them."""
     import hashlib
 
     with zipfile.ZipFile(path) as archive:

@@ -20,7 +20,18 @@ EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
 
 
-@format_("onnx", file="model.onnx", content=whole_file)
+def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
+    """Add metadata_props to an ONNX file without reading it: appended protobuf fields are merged by every parser."""
+    import onnx
+
+    extra = onnx.ModelProto()
+    for key, value in metadata.items():
+        extra.metadata_props.add(key=key, value=value)
+    with path.open("ab") as file:
+        file.write(extra.SerializeToString())
+
+
+@format_("onnx", file="model.onnx", content=whole_file, stamp=stamp_onnx)
 def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     import torch
@@ -96,17 +107,6 @@ def _clear_notes(model: Any) -> None:
 
 def _weights(model: Any) -> int:
     return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
-
-
-def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
-    """Add metadata_props to an ONNX file without reading it: appended protobuf fields are merged by every parser."""
-    import onnx
-
-    extra = onnx.ModelProto()
-    for key, value in metadata.items():
-        extra.metadata_props.add(key=key, value=value)
-    with path.open("ab") as file:
-        file.write(extra.SerializeToString())
 
 
 def read_onnx(path: Path) -> onnx.ModelProto:

@@ -1,0 +1,19 @@
+// Every function of a rotary header with one position a token, for test_header.py.
+#include "model.hpp"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+using posenc::real;
+
+EXPORT bool use_rows(std::int64_t start, std::size_t count, real* cos, real* sin) {
+  return posenc::rows(start, count, cos, sin);
+}
+EXPORT bool use_row(std::int64_t position, real* cos, real* sin) { return posenc::row(position, cos, sin); }
+EXPORT bool use_rotate(std::int64_t position, const real* x, real* out) { return posenc::rotate(position, x, out); }
+EXPORT bool use_heads(std::int64_t position, const real* x, real* out, std::size_t heads, std::size_t stride) {
+  return posenc::rotate(position, x, out, heads, stride);
+}
+EXPORT bool use_turn(const real* cos, const real* sin, const real* x, real* out) {
+  posenc::turn(cos, sin, x, out);
+  return true;
+}

@@ -1,0 +1,138 @@
+"""The C++ header: its bits through the harness and what it refuses, what it takes to break it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Cli
+from posenc.scheme import Form
+from posenc_export.bundle import MANIFEST, Bundle, sha256
+from posenc_export.formats import FORMATS
+from posenc_export.problems import BadInput
+from posenc_export.subject import resolve
+from posenc_export.validate import Options, validate, worst
+from test_header_compiled import LAST, written
+from test_parity import LONGROPE, MAX_LEN, SMALL, combinations, run
+
+# ---- through the harness ---------------------------------------------------------------------------------------------
+
+
+def supported() -> Iterator[Any]:
+    for one in combinations():
+        scheme, form, params = one.values
+        if form.method == "exact" and form.dtype in ("fp32", "fp64") and scheme != "xpos":
+            switched = params.get("rope_type") in ("longrope", "dynamic")
+            if form.mode == "baked" or not switched:
+                yield one
+
+
+@pytest.mark.parametrize(("scheme", "form", "params"), list(supported()))
+def test_the_header_has_the_eager_bits(tmp_path: Path, scheme: str, form: Form, params: dict[str, Any]) -> None:
+    outcome = run(scheme, form, params, tmp_path, formats=("header",), validate=False)
+    verdicts = validate(Bundle.open(outcome.folder), Options())
+    assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []
+    (agreed,) = (v for v in verdicts if v.check == "agrees" and v.status == "pass")
+    assert agreed.subject == "header-cpp"
+    difference = worst(agreed.trials, "eager")
+    assert difference is not None
+    assert difference.max_abs == 0
+    if any(t.case.refused for t in outcome.manifest.trials):
+        assert [v.status for v in verdicts if v.check == "refusal"] == ["pass"]
+
+
+def test_the_header_and_onnx_runtime_agree_to_the_last_position(tmp_path: Path) -> None:
+    for scheme in ("sinusoidal", "rope"):
+        form = Form("dynamic", "exact", "explicit", MAX_LEN)
+        outcome = run(scheme, form, SMALL[scheme], tmp_path / scheme, formats=("header", "onnx"))
+        assert not outcome.failed, outcome.verdicts
+        assert {"header-cpp", "ort-cpu"} <= {v.subject for v in outcome.verdicts if v.check == "agrees"}
+        assert max(t.case.last for t in outcome.manifest.trials if not t.case.refused) == LAST
+
+
+@pytest.mark.parametrize("edit", ["low_cos", "mid_sin", "high_cos"])
+def test_a_damaged_table_is_found(tmp_path: Path, edit: str) -> None:
+    form = Form("dynamic", "exact", "explicit", MAX_LEN)
+    outcome = run("sinusoidal", form, {"d_model": 4}, tmp_path, formats=("header",))
+    path = outcome.folder / "model.hpp"
+    before, head, table = path.read_text().partition(f"{edit}[")
+    rows = table.split("},\n")
+    rows[33] = rows[33].replace("{0x1.", "{0x1.0", 1).replace("{-0x1.", "{-0x1.0", 1)
+    path.write_text(before + head + "},\n".join(rows))
+    manifest = json.loads((outcome.folder / MANIFEST).read_text())
+    manifest["artifacts"][0] |= {"bytes": path.stat().st_size, "sha256": sha256(path)}
+    (outcome.folder / MANIFEST).write_text(json.dumps(manifest))
+    verdicts = {v.check: v for v in validate(Bundle.open(outcome.folder), Options())}
+    assert verdicts["integrity"].status == "pass"
+    assert verdicts["agrees"].status == "fail"
+
+
+def test_a_header_of_other_ports_does_not_load(tmp_path: Path) -> None:
+    bundles = [
+        run("sinusoidal", Form(max_len=MAX_LEN), {"d_model": width}, tmp_path / str(width), formats=("header",)).folder
+        for width in (4, 6)
+    ]
+    shutil.copy(bundles[0] / "model.hpp", bundles[1])
+    from posenc_export.runtimes import RUNTIMES, RunFailed
+
+    manifest = Bundle.open(bundles[1]).manifest
+    with pytest.raises(RunFailed, match=r"model\.hpp does not compile: .*not a header of these ports"):
+        RUNTIMES["header-cpp"].open(bundles[1] / "model.hpp", manifest.inputs, manifest.outputs)
+
+
+def test_without_a_compiler_nothing_is_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler -O1")
+    args = ["export", "-p", "d_model=8", "--max-len", "40", "-f", "header"]
+    assert "no C++ compiler: no-such-compiler not found; set CXX" in " ".join(cli(*args).output.split())
+    required = cli(*args, "--require", "header-cpp", "-o", "other")
+    assert (required.exit_code, required.output.count("\n")) == (3, 1), required.output
+
+
+# ---- the file itself -------------------------------------------------------------------------------------------------
+
+
+def test_two_exports_are_the_same_bytes_and_say_what_they_are(tmp_path: Path) -> None:
+    texts = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, "rope", Form("dynamic", "exact", None, 64), {"head_dim": 8})
+        texts.append((tmp_path / name / "model.hpp").read_bytes())
+    assert texts[0] == texts[1]
+    top = texts[0].decode().partition("#ifndef")[0]
+    assert all(line.startswith("//") for line in top.splitlines())
+    for fact in ("scheme: rope", '"head_dim": 8', "worst_error: ", "Positions are 0..16777215", "posenc::rotate(t, "):
+        assert fact in top, fact
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (["--dynamic", "--method", "trig"], "leave --method trig out"),
+        (["--dtype", "fp16"], "C++17 has no float16: give --dtype fp32 or fp64"),
+        (["rope", "--dtype", "bf16"], "C++17 has no bfloat16"),
+        (["xpos"], "queries and keys must turn alike: those of Scaled do not"),
+        (["-p", "d_model=512", "--max-len", "8193"], "its table has 4,194,816 numbers, more than 4,194,304: give "),
+        (["rope", "--max-len", "32769"], "its table has 4,194,432 numbers"),
+        (["broken:Good", "-i", "x: float32[batch, seq, 8]"], "Good is none of theirs"),
+        (
+            ["rope", "--dynamic", "-p", "rope_type=dynamic", "-p", "factor=2", "-p", "max_position_embeddings=32"],
+            "give --baked, for those of one length",
+        ),
+    ],
+)
+def test_what_cannot_be_a_header_is_one_line(cli: Cli, args: list[str], reason: str) -> None:
+    result = cli("export", *args, "-f", "header")
+    assert result.exit_code == 2, result.output
+    assert "cannot be exported to header: " in result.output
+    assert reason in result.output
+    assert result.output.count("\n") == 1
+    assert list(Path().iterdir()) == []
+
+
+def test_frequencies_that_switch_are_refused_unless_baked(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="give --baked"):
+        written(tmp_path, "rope", Form("dynamic", "exact", None, 64), {"head_dim": 16, **LONGROPE})
+    assert not FORMATS["header"].refuses(resolve("rope", Form(), (), (), 0).encoding)
