@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from filelock import FileLock
 
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES, Missing
@@ -57,6 +58,27 @@ def need(name: str) -> None:
         pytest.fail(f"{name} is required: {reason}")
     if reason:
         pytest.skip(f"{name}: {reason}")
+
+
+Once = Callable[[str, Callable[[Path], None]], Path]
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Return `once(name, make)`: a folder that `make(folder)` fills, once for all processes that run tests."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        folder = base / name
+        with FileLock(f"{folder}.lock"):
+            if not (folder / "made").is_file():
+                folder.mkdir(exist_ok=True)
+                make(folder)
+                (folder / "made").touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Cli, running
+from conftest import Cli, running, why_missing
 
 SMALL = ["-p", "d_model=8", "--max-len", "40"]
 
@@ -49,9 +49,7 @@ def test_wrong_usage_is_one_clear_line(cli: Cli, args: list[str], status: int, t
 
 
 def test_a_required_runtime_that_is_missing_is_status_3(cli: Cli, small_bundle: Path) -> None:
-    from test_parity import available
-
-    if available("ort-cuda"):
+    if not why_missing("ort-cuda"):
         assert cli("export", *SMALL, "--require", "ort-cuda", "-q").exit_code == 0
         return
     for args in (["export", *SMALL], ["validate", str(small_bundle)]):

@@ -7,9 +7,9 @@ if(NOT hints)
     COMMAND ${POSENC_PYTHON} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     OUTPUT_VARIABLE hints OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
-find_path(LibTorch_INCLUDE_DIR torch/script.h HINTS ${hints} PATH_SUFFIXES include)
+find_path(LibTorch_INCLUDE_DIR torch/script.h PATHS ${hints} PATH_SUFFIXES include NO_DEFAULT_PATH)
 foreach(name torch torch_cpu c10 torch_cuda c10_cuda)
-  find_library(LibTorch_${name} ${name} HINTS ${hints} PATH_SUFFIXES lib)
+  find_library(LibTorch_${name} ${name} PATHS ${hints} PATH_SUFFIXES lib NO_DEFAULT_PATH)
 endforeach()
 
 if(LibTorch_FIND_REQUIRED AND NOT (LibTorch_INCLUDE_DIR AND LibTorch_torch AND LibTorch_torch_cpu AND LibTorch_c10))

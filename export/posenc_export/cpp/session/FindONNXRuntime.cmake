@@ -4,8 +4,11 @@
 #   3. headers from there, and the library inside the Python package onnxruntime of POSENC_PYTHON.
 # Headers newer than the library are refused: the API they ask for would not be there.
 set(hints ${ONNXRUNTIME_ROOT} $ENV{ONNXRUNTIME_ROOT})
-find_path(ONNXRuntime_INCLUDE_DIR onnxruntime_cxx_api.h HINTS ${hints} PATH_SUFFIXES include onnxruntime include/onnxruntime)
-find_library(ONNXRuntime_LIBRARY onnxruntime HINTS ${hints} PATH_SUFFIXES lib lib64)
+set(folders include onnxruntime include/onnxruntime)
+find_path(ONNXRuntime_INCLUDE_DIR onnxruntime_cxx_api.h PATHS ${hints} PATH_SUFFIXES ${folders} NO_DEFAULT_PATH)
+find_path(ONNXRuntime_INCLUDE_DIR onnxruntime_cxx_api.h PATH_SUFFIXES ${folders})
+find_library(ONNXRuntime_LIBRARY onnxruntime PATHS ${hints} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
+find_library(ONNXRuntime_LIBRARY onnxruntime)
 
 if(ONNXRuntime_INCLUDE_DIR AND NOT ONNXRuntime_LIBRARY)
   set(POSENC_PYTHON python3 CACHE STRING "The Python whose packages are looked into")

@@ -13,11 +13,13 @@ namespace {
 /// Give the C++ API its functions, once; a library older than its headers has none for it, and would crash.
 void start() {
   static const bool started = [] {
-    const auto* base = OrtGetApiBase();
-    const auto* api = base->GetApi(ORT_API_VERSION);
+    const std::string version = OrtGetApiBase()->GetVersionString();  // 1.31.1: the API's version is the second number
+    const auto* api = std::atoi(version.c_str() + version.find('.') + 1) < ORT_API_VERSION
+                          ? nullptr
+                          : OrtGetApiBase()->GetApi(ORT_API_VERSION);
     if (api == nullptr) {
-      throw Error("ONNX Runtime " + std::string(base->GetVersionString()) + " is older than the headers of 1." +
-                  std::to_string(ORT_API_VERSION) + " this was compiled with: give it a newer library or older headers");
+      throw Error("ONNX Runtime " + version + " is older than the headers of 1." + std::to_string(ORT_API_VERSION) +
+                  " this was compiled with: give it a newer library or older headers");
     }
     Ort::InitApi(api);
     return true;
