@@ -1,0 +1,208 @@
+"""`--cpp`: the folder builds with the three commands, replays all cases, finds damage, and is safe in threads."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from conftest import Cli, Once, need
+from posenc.scheme import Port
+from posenc_export.bundle import Bundle
+from posenc_export.cli import main
+from posenc_export.embed import check_embeddable, example, model_header
+from posenc_export.native import build
+from posenc_export.problems import BadInput
+
+BACKENDS = {"onnx": ("ort-cpp", "model.onnx"), "torch": ("libtorch-cpp", "model.pt")}
+VARIETY = {
+    "offset": "sinusoidal --dynamic --positions offset -p d_model=8",
+    "half": "rope --dynamic --dtype fp16 -p head_dim=16",
+    "bfloat": "learned --positions explicit --dtype bf16 -p d_model=8",
+    "double": "rope_2d --dtype fp64 -p head_dim=16",
+    "whole": "sinusoidal -p output=table -p d_model=8",
+    "text": "posenc_models.embedding:learned -p d_model=8 -p context_length=70 -i 'ids: int64[batch, seq] < 16'",
+}
+"""Bundles of each dtype and way to be told positions, one of no input, one of integers alone."""
+KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half"]}
+"""What is replayed by a backend: what differs between kinds is what is shared by backends."""
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(variety CXX)
+add_compile_options(-fsanitize=thread -Wall -Wextra -Werror)
+add_link_options(-fsanitize=thread)
+find_package(Threads REQUIRED)
+string(TOUPPER ${POSENC_BACKEND} backend)
+add_subdirectory(${BUNDLES}/offset/cpp/session session)
+foreach(name ${NAMES})
+  add_executable(replay_${name} ${BUNDLES}/${name}/cpp/replay.cpp ${BUNDLES}/${name}/cpp/golden.cpp)
+  target_include_directories(replay_${name} PRIVATE ${BUNDLES}/${name}/cpp)
+  target_compile_definitions(replay_${name} PRIVATE POSENC_BACKEND_${backend})
+  target_link_libraries(replay_${name} PRIVATE posenc_session Threads::Threads)
+endforeach()
+add_executable(misuse ${MISUSE})
+target_include_directories(misuse PRIVATE ${BUNDLES}/offset/cpp)
+target_link_libraries(misuse PRIVATE posenc_session)
+"""
+QUIET = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+
+
+@pytest.fixture
+def bundles(once: Once) -> Path:
+    """A folder of a bundle of each kind, with its C++ folder."""
+
+    def make(folder: Path) -> None:
+        for name, words in VARIETY.items():
+            common = ["--max-len", "70", "--cpp", "--no-validate", "-q", "-o", str(folder / name)]
+            result = CliRunner().invoke(main, ["export", *shlex.split(words), *common], catch_exceptions=False)
+            assert result.exit_code == 0, result.output
+
+    return once("variety", make)
+
+
+@pytest.fixture
+def programs(once: Once, bundles: Path) -> Callable[[str], Path]:
+    """Return a function that gives a folder of programs of all bundles, built with ThreadSanitizer for a backend."""
+
+    def make(backend: str) -> Path:
+        need(BACKENDS[backend][0])
+
+        def fill(folder: Path) -> None:
+            project = folder / "project"
+            project.mkdir()
+            (project / "CMakeLists.txt").write_text(PROJECT)
+            misuse = Path(__file__).parent / "cpp" / "misuse.cpp"
+            settings = {"BUNDLES": str(bundles), "NAMES": ";".join(KINDS[backend]), "MISUSE": str(misuse)}
+            build(project, folder, {"POSENC_BACKEND": backend, **settings})
+
+        return once(f"variety-{backend}", fill)
+
+    return make
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, env=QUIET)
+
+
+@pytest.mark.parametrize(("backend", "name"), [(b, name) for b in BACKENDS for name in KINDS[b]])
+def test_every_kind_of_graph_replays_its_cases(
+    programs: Callable[[str], Path], bundles: Path, backend: str, name: str
+) -> None:
+    folder, model = programs(backend), bundles / name / BACKENDS[backend][1]
+    done = run(folder / f"replay_{name}", model, "cpu", bundles / name / "cpp" / "golden")
+    assert done.returncode == 0, done
+    cases = Bundle.open(bundles / name).manifest.trials
+    assert done.stdout.endswith(f"{len(cases)} cases, 0 failed\n")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_eight_threads_share_one_model(programs: Callable[[str], Path], bundles: Path, backend: str) -> None:
+    model, golden = bundles / "half" / BACKENDS[backend][1], bundles / "half" / "cpp" / "golden"
+    done = run(programs(backend) / "replay_half", model, "cpu", golden, 8, 10_000)
+    assert (done.returncode, done.stdout) == (0, "10000 runs in 8 threads, 0 failed\n"), done
+    assert "ThreadSanitizer" not in done.stderr
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_class_refuses_in_one_line(programs: Callable[[str], Path], bundles: Path, backend: str) -> None:
+    done = run(programs(backend) / "misuse", bundles / "offset" / BACKENDS[backend][1])
+    assert done.returncode == 0, done
+    missing, fine, longer, short, below, far, negative = done.stdout.splitlines()
+    assert "nowhere.onnx" in missing
+    assert fine == "fine"
+    assert longer == "'x' has 48 elements, expected those of shape (2, 4, 8)"
+    assert short == "'y' has 5 elements, expected those of shape (2, 3, 8)"
+    assert below == "'x' has 48 elements, expected those of shape (-2, -3, 8)"
+    for line in (far, negative):
+        assert "out of" in line
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_damage_is_found(programs: Callable[[str], Path], bundles: Path, tmp_path: Path, backend: str) -> None:
+    model, replay = bundles / "offset" / BACKENDS[backend][1], programs(backend) / "replay_offset"
+    golden = Path(shutil.copytree(bundles / "offset" / "cpp" / "golden", tmp_path / "golden"))
+    file = sorted(golden.glob("*.y.bin"))[0]
+    expected = np.fromfile(file, np.float32)
+    for damage in (np.nextafter(expected, np.float32(9)), np.full_like(expected, np.nan), expected[:-1]):
+        damage.tofile(file)
+        done = run(replay, model, "cpu", golden)
+        assert done.returncode == 1
+        assert "1 failed" in done.stdout
+    other = run(replay, bundles / "half" / BACKENDS[backend][1], "cpu", golden)
+    assert other.returncode == 1, "another graph is not taken for this one"
+    assert run(replay, model, "cpu", tmp_path / "nowhere").returncode == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_three_commands(bundles: Path, tmp_path: Path, backend: str) -> None:
+    need(BACKENDS[backend][0])
+    moved = Path(shutil.copytree(bundles / "offset", tmp_path / "moved to a folder with spaces"))
+    option = "" if backend == "onnx" else f"-DPOSENC_BACKEND={backend}"
+    commands = f"cmake -B build {option} && cmake --build build --parallel 2 && ctest --test-dir build"
+    done = subprocess.run(["bash", "-c", commands], cwd=moved / "cpp", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in done.stdout + done.stderr
+    assert "100% tests passed, 0 tests failed out of 3" in done.stdout
+    shown = run(moved / "cpp" / "build" / "example", moved / BACKENDS[backend][1])
+    assert re.fullmatch(r"y:( \S+)+ \.\.\. \(24\)\n", shown.stdout), shown
+
+
+def test_the_python_that_cmake_asks_is_the_one_on_the_path() -> None:
+    assert shutil.which("python3"), "the three commands look for libraries in the packages of python3"
+
+
+def test_what_the_class_is_made_of(bundles: Path) -> None:
+    manifest = Bundle.open(bundles / "offset").manifest
+    text = model_header(manifest)
+    assert "Ort" not in text
+    assert "onnx" not in text.lower()
+    for expected in (
+        "std::span<const float> x",
+        "std::span<const std::int64_t> start",
+        "std::span<float> y",
+        "x: float32[batch, seq, 8]",
+        "start: int64[1] < 16777216",
+    ):
+        assert expected in text
+    assert text == (bundles / "offset" / "cpp" / "posenc_model.hpp").read_text()
+
+
+def test_names_that_cpp_has_itself(bundles: Path) -> None:
+    manifest = Bundle.open(bundles / "offset").manifest
+    new = replace(manifest, inputs=(Port("new", ("class", 3), "bool"),), outputs=(Port("memory", ("class",), "bool"),))
+    text = model_header(new)
+    for expected in ("std::int64_t class_;", "std::span<const bool> new_", "std::span<bool> memory_", "axes.class_"):
+        assert expected in text
+    assert 'Port{"new", DType::boolean, {{"class"}, {"", 3}}}' in text
+    assert "posenc::elements<bool>(new__bytes)" in example(new)
+
+
+def test_what_cannot_be_embedded_is_one_line(cli: Cli) -> None:
+    with pytest.raises(BadInput, match=r"--cpp needs outputs as long as inputs are: y: .* has 'axis0'"):
+        check_embeddable((Port("y", ("axis0",), "float32"),), (Port("x", ("seq",), "float32"),))
+    result = cli("export", "--cpp", "-f", "pt2")
+    assert result.exit_code == 2
+    assert "--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it" in result.output
+
+
+def test_a_bundle_without_the_flag_has_no_such_folder(small_bundle: Path) -> None:
+    assert not (small_bundle / "cpp").exists()
+
+
+def test_golden_data_are_those_of_the_bundle(bundles: Path) -> None:
+    golden: Any = np.load(bundles / "half" / "golden.npz")
+    manifest = json.loads((bundles / "half" / "manifest.json").read_text())
+    for case in manifest["cases"]:
+        key = f"{case['name']}/positions"
+        stored = np.fromfile(bundles / "half" / "cpp" / "golden" / f"{case['name']}.positions.bin", np.int64)
+        assert stored.tobytes() == golden[key].tobytes()
