@@ -1,5 +1,6 @@
 """The wheel holds the three packages and nothing else; the README's commands are run as they stand there."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DATA, ROOT
+from conftest import DATA, ROOT, need
 
 
 def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
@@ -21,6 +22,7 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
     assert {t for t in tops if not t.endswith(".dist-info")} == {"posenc", "posenc_export", "posenc_models"}
     for package in ("posenc", "posenc_export", "posenc_models"):
         assert f"{package}/py.typed" in names
+    assert {"posenc_export/runners/runner.cpp", "posenc_export/cpp/session/session.hpp"} <= set(names)
     assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli.py", "posenc_models/embedding.py"} <= set(names)
     (entry,) = [n for n in names if n.endswith("entry_points.txt")]
     points = zipfile.ZipFile(wheel).read(entry).decode()
@@ -49,19 +51,58 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.xdist_group("readme")
-def test_every_command_of_the_readme(workplace: Path) -> None:
+def run(command: str, folder: Path) -> None:
     bin_ = str(Path(sys.executable).parent)
+    words = ["bash", "-c", f'export PATH="{bin_}:$PATH"; {command}']
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def ran(workplace: Path) -> Path:
     for command in QUICK:
-        done = subprocess.run(
-            ["bash", "-c", f'PATH="{bin_}:$PATH" {command}'],
-            cwd=workplace,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        run(command, workplace)
+    return workplace
+
+
+def test_every_command_of_the_readme(ran: Path) -> None:
+    assert (ran / "sinusoidal-dynamic" / "report.json").is_file()
+
+
+def test_the_commands_that_build_cpp(ran: Path) -> None:
+    need("ort-cpp")
+    (command,) = (c for c in commands() if c.startswith("cd "))
+    run(command, ran)
+
+
+@pytest.mark.parametrize(
+    ("uses", "options"),
+    [
+        ("posenc_model.hpp", "-std=c++20 -I embedded/cpp -I embedded/cpp/session"),
+        ("model.hpp", "-std=c++17 -I table"),
+    ],
+)
+def test_the_cpp_of_the_readme_compiles(ran: Path, uses: str, options: str) -> None:
+    need("header-cpp")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```cpp\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    (block,) = (b for b in blocks if f'"{uses}"' in b)
+    (ran / "readme.cpp").write_text(block)
+    run(f"${{CXX:-c++}} -fsyntax-only -Wall -Wextra -Werror {options} readme.cpp", ran)
+
+
+def test_what_the_wheel_holds_of_cpp_builds_a_runner(tmp_path: Path) -> None:
+    need("ort-cpp")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("posenc_export-*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = (
+        "import posenc_export.native as n; assert 'site' in n.__file__; assert n.sources().name == 'runners'; "
+        "p = n.Program('ort_runner', 'onnx', 'onnxruntime'); p.build(); assert not p.problem(), p.problem()"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env, cwd=tmp_path)
 
 
 def test_the_install_and_test_commands_are_the_ones_that_ci_runs() -> None:

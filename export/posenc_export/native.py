@@ -66,7 +66,7 @@ class Program:
         failed = self.folder / "failed"
         if failed.is_file():
             return failed.read_text(encoding="utf-8")
-        return f"{self.name} is not built yet: naming this with --runtime builds it, in about half a minute"
+        return "not built yet: naming it with --runtime does that"
 
     def build(self, tell: Tell = lambda _: None) -> None:
         """Build it unless it is built; what goes wrong, `problem` then tells. Two processes wait for one another."""

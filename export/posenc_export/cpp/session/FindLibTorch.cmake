@@ -21,7 +21,7 @@ find_package_handle_standard_args(LibTorch REQUIRED_VARS LibTorch_INCLUDE_DIR Li
 if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   find_package(Threads REQUIRED)
   set(includes ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
-  add_library(LibTorch::LibTorch INTERFACE IMPORTED)
+  add_library(LibTorch::LibTorch INTERFACE IMPORTED GLOBAL)
   set(libraries ${LibTorch_torch} ${LibTorch_torch_cpu} ${LibTorch_c10} Threads::Threads)
   if(LibTorch_torch_cuda)
     # Nothing refers to it by name: it registers itself when it is loaded.

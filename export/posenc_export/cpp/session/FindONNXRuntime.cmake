@@ -55,7 +55,7 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(ONNXRuntime REQUIRED_VARS ONNXRuntime_INCLUDE_DIR ONNXRuntime_LIBRARY)
 
 if(ONNXRuntime_FOUND AND NOT TARGET ONNXRuntime::ONNXRuntime)
-  add_library(ONNXRuntime::ONNXRuntime SHARED IMPORTED)
+  add_library(ONNXRuntime::ONNXRuntime SHARED IMPORTED GLOBAL)
   set_target_properties(ONNXRuntime::ONNXRuntime PROPERTIES
     IMPORTED_LOCATION ${ONNXRuntime_LIBRARY}
     INTERFACE_INCLUDE_DIRECTORIES ${ONNXRuntime_INCLUDE_DIR}
