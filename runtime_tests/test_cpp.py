@@ -7,16 +7,20 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from conftest import Cli, Once, need
+from posenc.scheme import Form
 from posenc_export import native
 from posenc_export.bundle import Bundle
 from posenc_export.native import SESSION, BuildFailed, Program, build, explain, sources
 from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.runtimes.cpp import ORT, TORCH
+from test_parity import MORE
+from test_parity import run as export_scheme
 
 PROGRAMS = {"ort_runner": (ORT, "ort-cpp", "model.onnx"), "torch_runner": (TORCH, "libtorch-cpp", "model.pt")}
 SANITIZED = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=1"}
@@ -210,6 +214,35 @@ def test_a_runner_that_dies_says_of_what(bundle: Path) -> None:
     for _ in range(2):
         with pytest.raises(RunFailed, match="the C\\+\\+ runner crashed: signal 11"):
             process(feeds, ())
+
+
+SAME_LIBRARY = [
+    ("sinusoidal", {"d_model": 16}, Form("dynamic", "trig", "implicit", 70), {}),
+    ("sinusoidal", {"d_model": 16}, Form("dynamic", "trig", "offset", 70, "fp16"), {}),
+    ("sinusoidal", {"d_model": "auto"}, Form("dynamic", "trig", "explicit", 70), {}),
+    ("rope", MORE["rope"][3], Form("dynamic", "exact", "explicit", 70), {}),
+    ("rope", {"head_dim": 16}, Form("dynamic", "exact", "explicit", 70), {"rotary_op": "onnx", "opset": 23}),
+    ("rope", {"head_dim": 16}, Form("baked", "exact", "offset", 70, "fp16"), {"rotary_op": "microsoft"}),
+    ("xpos", {"head_dim": 16}, Form("dynamic", "trig", "explicit", 70, "bf16"), {}),
+]
+"""What need not have the eager bits: from Python and from C++ a library gives the same ones all the same."""
+
+
+@pytest.mark.parametrize(("scheme", "params", "form", "order"), SAME_LIBRARY)
+def test_cpp_gives_the_bits_that_python_gives(
+    tmp_path: Path, scheme: str, params: dict[str, Any], form: Form, order: dict[str, Any]
+) -> None:
+    outcome = export_scheme(scheme, form, params, tmp_path, validate=False, **order)
+    manifest = outcome.manifest
+    for python, cpp, file in (("ort-cpu", "ort-cpp", "model.onnx"), ("torchscript-cpu", "libtorch-cpp", "model.pt")):
+        need(cpp)
+        one, other = (RUNTIMES[n].open(outcome.folder / file, manifest.inputs, manifest.outputs) for n in (python, cpp))
+        for spec, recorded in Bundle.open(outcome.folder).recorded():
+            if not spec.case.refused:
+                expected, found = one.run(recorded.feeds), other.run(recorded.feeds)
+                for name, array in expected.items():
+                    assert found[name].dtype == array.dtype
+                    assert found[name].tobytes() == array.tobytes(), (cpp, spec.case.name, name)
 
 
 # ---- finding and building --------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ WARM_UP, TIMED = 0.1, 0.2
 """Seconds of calls before, and while, a round is timed; the median call counts."""
 SETTLE = 0.25
 """Seconds before a round, in which the threads of the contender before it stop spinning."""
-SLOW = ("onnx-reference",)
+SLOW = ("onnx-reference", "ort-cpp", "ort-cpp-cuda", "libtorch-cpp", "libtorch-cpp-cuda", "aoti-cpp")
+"""Runtimes that are timed only where they are named: runners in a process of their own are fed by files."""
 COPY = "copy of the same bytes"
 PLAIN = "plain Sin/Cos, "
 ONE_OP = "one operator, baked cache, "

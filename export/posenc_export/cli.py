@@ -271,7 +271,7 @@ def plot(**given: Any) -> None:
         "runtimes",
         multiple=True,
         type=click.Choice(list(RUNTIMES)),
-        help="[default: all but onnx-reference]",
+        help="[default: all but onnx-reference and those in C++ processes]",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
 )
