@@ -302,8 +302,14 @@ def test_a_program_is_built_once_and_says_what_is_missing(program: Program, monk
     program.build(told.append)
     assert program.problem() == ""
     assert any(line.startswith("building the C++ runner: ") for line in told)
-    monkeypatch.setattr(native, "build", None)  # a second time nothing is built
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "build", None)  # a second time nothing is built
+        program.build()
+    program.executable.unlink()  # what no longer starts is built anew
+    program.executable.write_text("#!/bin/sh\nexit 3")
+    program.executable.chmod(0o755)
     program.build()
+    assert program.told().stdout == "version 1\n"
     monkeypatch.setenv("ONNXRUNTIME_ROOT", "/elsewhere")  # another library is another program
     assert "not built yet" in program.problem()
 

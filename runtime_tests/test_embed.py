@@ -19,7 +19,7 @@ from conftest import Cli, Once, need
 from posenc.scheme import Port
 from posenc_export.bundle import Bundle
 from posenc_export.cli import main
-from posenc_export.embed import check_embeddable, example, model_header
+from posenc_export.embed import check_embeddable, example, golden_source, model_header
 from posenc_export.native import build
 from posenc_export.problems import BadInput
 
@@ -117,12 +117,13 @@ def test_eight_threads_share_one_model(programs: Callable[[str], Path], bundles:
 def test_the_class_refuses_in_one_line(programs: Callable[[str], Path], bundles: Path, backend: str) -> None:
     done = run(programs(backend) / "misuse", bundles / "offset" / BACKENDS[backend][1])
     assert done.returncode == 0, done
-    missing, fine, longer, short, below, far, negative = done.stdout.splitlines()
+    missing, fine, longer, short, below, huge, far, negative = done.stdout.splitlines()
     assert "nowhere.onnx" in missing
     assert fine == "fine"
     assert longer == "'x' has 48 elements, expected those of shape (2, 4, 8)"
     assert short == "'y' has 5 elements, expected those of shape (2, 3, 8)"
-    assert below == "'x' has 48 elements, expected those of shape (-2, -3, 8)"
+    assert below == "there is no tensor of shape (-2, -3, 8): a size is negative, or they are too many"
+    assert huge == "there is no tensor of shape (2147483648, 1073741824, 8): a size is negative, or they are too many"
     for line in (far, negative):
         assert "out of" in line
 
@@ -177,19 +178,36 @@ def test_what_the_class_is_made_of(bundles: Path) -> None:
     assert text == (bundles / "offset" / "cpp" / "posenc_model.hpp").read_text()
 
 
-def test_names_that_cpp_has_itself(bundles: Path) -> None:
+ODD = ["class_", "new", "inputs_", "outputs", "view", "View", "session_", "wchar_t"]
+ODD += ["thread_local", "constexpr", "unix", "axes", "memory", "std", "i", "posenc"]
+
+
+def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:
+    need("header-cpp")
     manifest = Bundle.open(bundles / "offset").manifest
-    new = replace(manifest, inputs=(Port("new", ("class", 3), "bool"),), outputs=(Port("memory", ("class",), "bool"),))
-    text = model_header(new)
-    for expected in ("std::int64_t class_;", "std::span<const bool> new_", "std::span<bool> memory_", "axes.class_"):
-        assert expected in text
-    assert 'Port{"new", DType::boolean, {{"class"}, {"", 3}}}' in text
-    assert "posenc::elements<bool>(new__bytes)" in example(new)
+    dtypes = ["bool", "float16", "float32", "int64"] * 4
+    inputs = tuple(Port(n, ("static_assert", "count", 3), d) for n, d in zip(ODD, dtypes, strict=True))
+    odd = replace(manifest, inputs=(*inputs, Port("positions", ("count",), "float16")), trials=())
+    odd = replace(odd, outputs=(Port("y", ("typeid", "Axes"), "bool"), Port("z", (70_000, 70_000), "int32")))
+    odd = replace(odd, params={"text": "a\nint main(*/\\", "x": "\\"})
+    odd = replace(odd, inputs=(*odd.inputs, Port("typeid_", ("typeid", "Axes"), "int64")))
+    check_embeddable(odd.inputs, odd.outputs)
+    here = Path(shutil.copytree(bundles / "offset" / "cpp", tmp_path / "cpp"))
+    (here / "posenc_model.hpp").write_text(model_header(odd))
+    (here / "example.cpp").write_text(example(odd))
+    (here / "golden.cpp").write_text(golden_source(odd, {}))
+    flags = ["-std=gnu++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", here / "session"]
+    done = run(os.environ.get("CXX", "c++"), *flags, here / "example.cpp", here / "golden.cpp")
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_cannot_be_embedded_is_one_line(cli: Cli) -> None:
     with pytest.raises(BadInput, match=r"--cpp needs outputs as long as inputs are: y: .* has 'axis0'"):
-        check_embeddable((Port("y", ("axis0",), "float32"),), (Port("x", ("seq",), "float32"),))
+        check_embeddable((Port("x", ("seq",), "float32"),), (Port("y", ("axis0",), "float32"),))
+    with pytest.raises(BadInput, match=r"--cpp cannot tell two inputs, outputs or axes apart that it calls 'y'"):
+        check_embeddable((Port("y", ("seq",), "float32"),), (Port("y", ("seq",), "float32"),))
+    with pytest.raises(BadInput, match=r"that it calls 'class_'"):
+        check_embeddable((Port("x", ("class", "class_"), "float32"),), ())
     result = cli("export", "--cpp", "-f", "pt2")
     assert result.exit_code == 2
     assert "--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it" in result.output

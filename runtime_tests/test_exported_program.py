@@ -74,24 +74,50 @@ def test_a_package_agrees_and_refuses(
         assert rows["aoti", "determinism"].status == "pass"
 
 
-def test_a_package_of_a_module_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    # Everything that a package shall refuse is refused by the package itself, whoever loads it.
-    Path("own.py").write_text(
-        "import torch\n"
-        "class Own(torch.nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.rows = torch.nn.Embedding(20, 4)\n"
-        "    def forward(self, ids):\n"
-        "        return self.rows(ids) + self.rows.weight[: ids.shape[1]]\n"
-    )
-    result = cli("export", "own:Own", "-i", "ids: int64[batch, seq] < 20", "--max-len", "20", "-f", "aoti", "-o", "b")
+OWN = """
+import torch
+
+class Own(torch.nn.Module):
+    # An embedding, and look-ups by brackets, index_select and gather, in tables of 20, 25, 30 and 35 rows.
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.nn.Embedding(20, 4)
+        for rows in (25, 30, 35):
+            self.register_buffer(f"t{rows}", torch.randn(rows, 4))
+
+    def forward(self, ids, a, b, c):
+        y = self.rows(ids) + self.rows.weight[: ids.shape[1]] + self.t25[a]
+        return y + self.t30.index_select(0, b) + self.t35.gather(0, c[:, None].expand(-1, 4))
+"""
+
+
+def test_a_package_of_a_module_of_ones_own_refuses_by_itself(cli: Cli) -> None:
+    Path("own.py").write_text(OWN)
+    ports = ["ids: int64[batch, seq] < 20", "a: int64[seq] < 25", "b: int64[seq] < 30", "c: int64[seq] < 35"]
+    words = [word for port in ports for word in ("-i", port)]
+    result = cli("export", "own:Own", *words, "--max-len", "20", "-f", "aoti", "-o", "b")
     assert result.exit_code == 0, result.output
     package = torch._inductor.aoti_load_package("b/model_aoti.pt2")
-    assert package(torch.zeros(2, 20, dtype=torch.int64)).shape == (2, 20, 4)
-    for bad in (torch.full((2, 5), 20), torch.full((2, 5), -1), torch.zeros(3000, 3000, dtype=torch.int64)):
+
+    def call(*values: int, length: int = 20) -> torch.Tensor:
+        told: torch.Tensor = package(*(torch.full((2, length)[i > 0 :], value) for i, value in enumerate(values)))
+        return told
+
+    assert call(19, 24, 29, 34).shape == (2, 20, 4)
+    assert torch.equal(call(19, -1, 29, 34), call(19, 24, 29, 34)), "brackets count from the end"
+    for bad in (
+        (20, 0, 0, 0),
+        (-1, 0, 0, 0),
+        (0, 25, 0, 0),
+        (0, -26, 0, 0),
+        (0, 0, 30, 0),
+        (0, 0, -1, 0),
+        (0, 0, 0, 35),
+    ):
         with pytest.raises(RuntimeError, match="out of range"):
-            package(bad)
+            call(*bad)
+    with pytest.raises(RuntimeError, match="out of range"):
+        call(0, 0, 0, 0, length=21)
 
 
 def test_a_compiler_that_fails_is_status_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,8 +114,12 @@ def test_two_exports_are_the_same_bytes_and_say_what_they_are(tmp_path: Path) ->
         (["--dtype", "fp16"], "C++17 has no float16: give --dtype fp32 or fp64"),
         (["rope", "--dtype", "bf16"], "C++17 has no bfloat16"),
         (["xpos"], "queries and keys must turn alike: those of Scaled do not"),
-        (["-p", "d_model=512", "--max-len", "8193"], "its table has 4,194,816 numbers, more than 4,194,304: give "),
-        (["rope", "--max-len", "32769"], "its table has 4,194,432 numbers"),
+        (
+            ["--dynamic", "-p", "d_model=4096"],
+            "4,456,448 numbers, more than 4,194,304: give fewer features",
+        ),
+        (["-p", "d_model=512", "--max-len", "8193"], "its tables have 4,194,816 numbers, more than 4,194,304: give "),
+        (["rope", "--max-len", "32769"], "its tables have 4,194,432 numbers"),
         (["broken:Good", "-i", "x: float32[batch, seq, 8]"], "Good is none of theirs"),
         (
             ["rope", "--dynamic", "-p", "rope_type=dynamic", "-p", "factor=2", "-p", "max_position_embeddings=32"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,28 +32,37 @@ TYPES = {
     "bool": "bool",
 }
 _KEYWORDS = """
-    alignas alignof and asm auto axes bool break case catch char class concept const continue decltype default delete do
-    double else enum explicit export extern false float for friend goto if inline int long memory mutable namespace new
-    not nullptr operator or private protected public register requires return short signed sizeof static struct switch
-    template this throw true try typedef typename union unsigned using virtual void volatile while xor
+    alignas alignof and and_eq asm atomic_cancel atomic_commit auto bitand bitor bool break case catch char char8_t
+    char16_t char32_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
+    continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend
+    goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+    public reflexpr register reinterpret_cast requires return short signed sizeof static static_assert static_cast
+    struct switch synchronized template this thread_local throw true try typedef typeid typename union unsigned
+    using virtual void volatile wchar_t while xor xor_eq
 """
-TAKEN = frozenset(_KEYWORDS.split())
-"""Names that C++ or the class itself uses."""
+_OURS = "Axes Memory Model View axes i inputs_ linux memory outputs_ posenc session_ std unix view"
+TAKEN = frozenset((*_KEYWORDS.split(), *_OURS.split()))
+"""Names that C++, compilers or the class itself use."""
 
 
-def check_embeddable(manifest_outputs: tuple[Port, ...], inputs: tuple[Port, ...]) -> None:
-    """Raise BadInput where the class could not tell how large an output will be."""
+def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
+    """Raise BadInput where the class could not tell how large an output will be, or two names would be one."""
     known = axes_of(inputs)
-    for port in manifest_outputs:
+    for port in outputs:
         lost = [axis for axis in port.dynamic.values() if axis not in known]
         if lost:
             raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {lost[0]!r}, which no input has")
+    for names in ([p.name for p in (*inputs, *outputs)], known):
+        written = [_name(name) for name in names]
+        twice = next((name for name in written if written.count(name) > 1), None)
+        if twice is not None:
+            raise BadInput(f"--cpp cannot tell two inputs, outputs or axes apart that it calls {twice!r}: rename one")
 
 
 def write_cpp(bundle: Bundle) -> None:
     """Write the folder `cpp` into a bundle, from its manifest and its golden data."""
     folder, manifest = bundle.folder / NAME, bundle.manifest
-    check_embeddable(manifest.outputs, manifest.inputs)
+    check_embeddable(manifest.inputs, manifest.outputs)
     shutil.copytree(FOLDER / "bundle", folder)
     shutil.copytree(FOLDER / "session", folder / "session")
     (folder / "posenc_model.hpp").write_text(model_header(manifest), encoding="utf-8")
@@ -78,8 +90,10 @@ def model_header(manifest: Manifest) -> str:
     fields = "".join(f"    std::int64_t {_name(axis)};\n" for axis in axes)
     sizes = "\n".join(_size_function(port) for port in ports)
     inputs, outputs = (_views(p) for p in (manifest.inputs, manifest.outputs))
+    counts = len(manifest.inputs), len(manifest.outputs)
     return f"""\
-// Made by posenc-export for {_title(manifest)}.
+// Made by posenc-export for
+// {_title(manifest)}
 //
 // One object holds the graph; `run` may be called from several threads at once. Everything throws posenc::Error, whose
 // text is one line. Build it with CMakeLists.txt beside this; example.cpp shows how to use it.
@@ -110,11 +124,12 @@ class Model {{
 
   /// Run the graph, from and into contiguous memory of the caller's, row by row:
 {_documented(manifest)}
-  /// With Memory::device, spans are of the graph's own device: on CUDA nothing is copied to or from the host.
+  /// With Memory::device, spans are of the graph's own device: on CUDA, of memory of the GPU, which nothing may be
+  /// writing to any more. Returns when the outputs are there.
   void run({_arguments(manifest)}) const {{
-    const std::array<View, {len(manifest.inputs)}> inputs{{{inputs}}};
-    const std::array<View, {len(manifest.outputs)}> outputs{{{outputs}}};
-    session_.run(inputs, outputs, memory);
+    const std::array<posenc::View, {counts[0]}> inputs_{{{inputs}}};
+    const std::array<posenc::View, {counts[1]}> outputs_{{{outputs}}};
+    session_.run(inputs_, outputs_, memory);
   }}
 
  private:
@@ -130,8 +145,9 @@ def _name(name: str) -> str:
 
 
 def _title(manifest: Manifest) -> str:
-    told = ", ".join(f"{k}={v}" for k, v in manifest.params.items() if v is not None)
-    return f"{manifest.scheme} ({told}), {manifest.mode}, up to {manifest.max_len} positions tried"
+    told = ", ".join(f"{k}={json.dumps(v)}" for k, v in manifest.params.items() if v is not None)
+    text = f"{manifest.scheme} ({told}), {manifest.mode}, up to {manifest.max_len} positions tried."
+    return "\n// ".join(textwrap.wrap(text, 116, break_on_hyphens=False))
 
 
 def _size(axis: str | int, of: str = "axes.") -> str:
@@ -139,11 +155,11 @@ def _size(axis: str | int, of: str = "axes.") -> str:
 
 
 def _size_function(port: Port) -> str:
-    product = " * ".join(_size(axis) for axis in port.axes) or "1"
+    shape = ", ".join(_size(axis) for axis in port.axes)
     unused = "" if port.dynamic else "[[maybe_unused]] "
     return (
         f"  static std::size_t {port.name}_size({unused}const Axes& axes) {{\n"
-        f"    return static_cast<std::size_t>({product});\n  }}"
+        f"    return count(std::vector<std::int64_t>{{{shape}}});\n  }}"
     )
 
 
@@ -163,7 +179,7 @@ def _views(ports: tuple[Port, ...]) -> str:
     found = []
     for port in ports:
         shape = ", ".join(_size(axis) for axis in port.axes)
-        found.append(f'\n        view("{port.name}", {_name(port.name)}, {{{shape}}})')
+        found.append(f'\n        posenc::view("{port.name}", {_name(port.name)}, {{{shape}}})')
     return ",".join(found)
 
 
@@ -240,7 +256,7 @@ def _example_vector(port: Port) -> str:
     ones = {"float32": "1", "float64": "1", "float16": "posenc::Half{0x3c00}", "bfloat16": "posenc::BFloat16{0x3f80}"}
     filled = f", {ones[port.dtype]}" if port.dtype in ones else ""
     made = f"    std::vector<{_type(port)}> {name}({size}{filled});"
-    if port.name != "positions":
+    if port.name != "positions" or port.dtype != "int64":
         return made
     count = f"static_cast<std::int64_t>(i % {_example_size(port.axes[-1])})"
     return f"{made}\n    for (std::size_t i = 0; i < {name}.size(); ++i) {name}[i] = {count};"
@@ -274,8 +290,8 @@ std::vector<Case> cases() {{
 }}
 
 void call(const Model& model, const Model::Axes& axes, {unused}std::vector<Array>& inputs,
-          std::vector<Array>& outputs) {{
-  model.run(axes, {", ".join(given)});
+          std::vector<Array>& outputs, Memory memory) {{
+  model.run(axes, {", ".join(given)}, memory);
 }}
 
 }}  // namespace posenc
@@ -287,12 +303,13 @@ def _case(manifest: Manifest, spec: TrialSpec, arrays: dict[str, Array]) -> str:
     axes = ", ".join(str(case.sizes[axis]) for axis in axes_of(manifest.inputs))
     inputs, outputs = (", ".join(_tensors(case, ports, arrays)) for ports in (manifest.inputs, manifest.outputs))
     by_format = {a.format: a.parity for a in manifest.artifacts}
-    tolerances = [_tolerance(spec.parity.loosened(by_format.get(name))) for name in BACKENDS]
-    tolerances.append(_tolerance(device_parity(spec, "cuda")))
+    loosened = [replace(spec, parity=spec.parity.loosened(by_format.get(name))) for name in BACKENDS]
+    tolerances = [_tolerance(device_parity(one, device)) for one in loosened for device in ("cpu", "cuda")]
     refused = str(case.refused).lower()
+    allowed = "{{{{{}, {}}}, {{{}, {}}}}}".format(*tolerances)
     return (
         f'      {{"{case.name}", {{{axes}}}, {refused},\n'
-        f"       {{{inputs}}},\n       {{{outputs}}},\n       {', '.join(tolerances)}}},"
+        f"       {{{inputs}}},\n       {{{outputs}}},\n       {allowed}}},"
     )
 
 

@@ -140,7 +140,7 @@ def _request(subject: Subject, order: Order) -> tuple[Request, Mapping[str, int]
     if order.rotary_op != "decomposed" and subject.form.dtype == "fp64":
         raise BadInput(f"--rotary-op {order.rotary_op} has no fp64: expected fp32, fp16 or bf16")
     if order.cpp:
-        check_embeddable(encoding.outputs, encoding.inputs)
+        check_embeddable(encoding.inputs, encoding.outputs)
     longest = subject.form.max_len
     if encoding.limit is not None and longest > encoding.limit:
         raise BadInput(

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,7 +22,10 @@ Tell = Callable[[str], None]
 PACKAGE = Path(__file__).parent
 SESSION = FOLDER / "session"
 SOURCES = (".cpp", ".hpp", ".cmake", ".txt")
-LOOKED_AT = ("CXX", "CXXFLAGS", "LDFLAGS", "CMAKE_PREFIX_PATH", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT")
+LOOKED_AT = (
+    *("CXX", "CXXFLAGS", "LDFLAGS", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT"),
+    *("CMAKE_PREFIX_PATH", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE"),
+)
 """Variables of the environment that change what is built."""
 
 
@@ -73,24 +77,30 @@ class Program:
         from filelock import FileLock
 
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{self.folder}.lock"):
-                if not (self.folder / "built").is_file():
+                if not (self.folder / "built").is_file() or self.told().returncode:
                     self._build(tell)
         except OSError as error:
             raise BadInput(f"cannot build {self.name} in {self.folder}: {error.strerror or error}") from error
 
     def _build(self, tell: Tell) -> None:
-        (self.folder / "failed").unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)  # what another checkout, or another CMake, left there
+        self.folder.mkdir()
         try:
             build(sources(), self.folder, {"POSENC_BACKEND": self.backend, "POSENC_SESSION": str(SESSION)}, tell)
-            done = subprocess.run([self.executable, "--version"], capture_output=True, text=True, check=False)
+            done = self.told()
             if done.returncode:
                 raise BuildFailed(done.stderr.strip() or f"{self.name} does not start: status {done.returncode}")
         except BuildFailed as failed:
             (self.folder / "failed").write_text(f"cannot build {self.name}: {failed}", encoding="utf-8")
         else:
             (self.folder / "built").write_text(done.stdout, encoding="utf-8")
+
+    def told(self, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Ask the program for its versions, and for what keeps it from CUDA: "CUDA: yes", or the reason."""
+        words = [str(self.executable), "--version"]
+        return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
 
 
 def sources() -> Path:
@@ -117,13 +127,19 @@ def build(project: Path, folder: Path, settings: dict[str, str], tell: Tell = la
 
 
 def _run(command: list[str], tell: Tell) -> tuple[int, str]:
-    """Run a command, telling each line it prints; return its status and all it printed."""
+    """Run a command, telling each line it prints; return its status and all it printed. Stopped, it stops that too."""
     lines = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            tell(line.strip())
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                tell(line.strip())
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
     return process.returncode, "".join(lines)
 
 

@@ -70,6 +70,7 @@ def _lowerings(turns: nn.Module) -> tuple[list[Any], Tensor | None]:
 
 def _digits(lowerings: list[Any], order: Tensor | None, row_width: int, interleaved: bool) -> Store:
     tables = {name: _joined([getattr(one, name) for one in lowerings], order) for name in DIGITS}
+    _check_size(sum(table.numel() for table in tables.values()), "give fewer features")
     first = lowerings[0]
     constants = {"row_interleaved": interleaved, "low_rows": first.block, "mid_rows": first.radix}
     axes = _axes([one.low_sin.shape[1] for one in lowerings], order)
@@ -93,9 +94,9 @@ def _table(rows: Tensor, axes: list[int] | None) -> Store:
     return Store("table", {"table": rows}, axes or [0] * rows.shape[1], rows.shape[1], rows.shape[0])
 
 
-def _check_size(numbers: int) -> None:
+def _check_size(numbers: int, instead: str = "give --dynamic, or less --max-len") -> None:
     if numbers > MOST:
-        raise ValueError(f"its table has {numbers:,} numbers, more than {MOST:,}: give --dynamic, or less --max-len")
+        raise ValueError(f"its tables have {numbers:,} numbers, more than {MOST:,}: {instead}")
 
 
 def _joined(parts: list[Tensor], order: Tensor | None) -> Tensor:

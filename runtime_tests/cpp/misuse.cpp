@@ -28,6 +28,7 @@ int main(int, char** words) {
   tried([&] { model.run({.batch = 2, .seq = 4}, x, start, y); });
   tried([&] { model.run(axes, x, start, std::span(y).first(5)); });
   tried([&] { model.run({.batch = -2, .seq = -3}, x, start, y); });
+  tried([&] { posenc::Model::x_size({.batch = 1LL << 31, .seq = 1LL << 30}); });
   start[0] = 1 << 24;
   tried([&] { model.run(axes, x, start, y); });
   start[0] = -1;

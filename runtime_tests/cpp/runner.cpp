@@ -132,7 +132,8 @@ int main_guarded(const std::vector<std::string>& words) {
     return words.empty() ? 2 : 0;
   }
   if (words[0] == "--version") {
-    std::cout << posenc::Session::versions() << '\n';
+    const auto no_cuda = posenc::Session::no_cuda();
+    std::cout << posenc::Session::versions() << "\nCUDA: " << (no_cuda.empty() ? "yes" : no_cuda) << '\n';
     return 0;
   }
   const auto asked = parsed(words);

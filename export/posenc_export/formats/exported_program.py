@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -83,11 +84,10 @@ def guard(program: torch.export.ExportedProgram) -> None:
     """
     import torch
 
-    aten = torch.ops.aten
     graph = program.graph_module.graph
     for node in list(graph.nodes):
-        if node.target is aten.embedding.default:
-            _guard_index(graph, node)
+        for place, axis, lowest in _look_ups(node):
+            _guard_index(graph, node, place, (axis, lowest))
     last = [node for node in graph.nodes if node.op == "placeholder"][-1:]
     for placeholder in (node for node in graph.nodes if node.op == "placeholder"):
         value = placeholder.meta.get("val")
@@ -99,19 +99,51 @@ def guard(program: torch.export.ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _guard_index(graph: fx.Graph, look_up: fx.Node) -> None:
+def _look_ups(node: fx.Node) -> Iterator[tuple[tuple[int, ...], int, bool]]:
+    """Yield each index of a look-up: its place among the arguments, its axis, whether it may count from the end."""
+    import torch
+
+    aten = torch.ops.aten
+    if node.target is aten.embedding.default:
+        yield (1,), 0, False
+    elif node.target in (aten.index_select.default, aten.gather.default):
+        yield (2,), _integer(node.args[1]), False
+    elif node.target is aten.index.Tensor:
+        for axis, index in enumerate(node.args[1]):  # type: ignore[arg-type]
+            if isinstance(index, torch.fx.Node) and index.meta["val"].dtype in (torch.int64, torch.int32):
+                yield (1, axis), axis, True
+
+
+def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], of: tuple[int, bool]) -> None:
     """Assert that the indices of a look-up are rows of its table, and keep them there whatever happens."""
     import torch
 
     aten = torch.ops.aten
-    table, index = look_up.args[0], look_up.args[1]
+    table, (axis, from_the_end) = look_up.args[0], of
+    index = look_up.args[place[0]] if len(place) == 1 else look_up.args[place[0]][place[1]]  # type: ignore[index]
     assert isinstance(table, torch.fx.Node)
-    rows = table.meta["val"].shape[0]
     with graph.inserting_before(look_up):
-        above, below = _add(graph, aten.ge.Scalar, index, 0), _add(graph, aten.lt.Scalar, index, rows)
+        rows: Any = table.meta["val"].shape[axis]
+        if not isinstance(rows, int):
+            size, rows = rows, graph.call_function(aten.sym_size.int, (table, axis))
+            rows.meta["val"] = size
+        lowest = (-rows if isinstance(rows, int) else _add(graph, operator.neg, rows)) if from_the_end else 0
+        above, below = _add(graph, aten.ge.Scalar, index, lowest), _add(graph, aten.lt.Scalar, index, rows)
         inside = _add(graph, aten.all.default, _add(graph, aten.logical_and.default, above, below))
-        _add(graph, aten._assert_async.msg, inside, f"a position is out of range: a table has {rows} rows")
-        look_up.update_arg(1, _add(graph, aten.clamp.default, index, 0, rows - 1))
+        _add(graph, aten._assert_async.msg, inside, "a position is out of range: a table has not as many rows")
+        if isinstance(rows, int):
+            kept = _add(graph, aten.clamp.default, index, lowest, rows - 1)
+            if len(place) == 1:
+                look_up.update_arg(place[0], kept)
+            else:
+                indices = list(look_up.args[place[0]])  # type: ignore[arg-type]
+                indices[place[1]] = kept
+                look_up.update_arg(place[0], indices)
+
+
+def _integer(value: Any) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def _guard_length(graph: fx.Graph, after: fx.Node, of: tuple[fx.Node, int], upper: int) -> None:

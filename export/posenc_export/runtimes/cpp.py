@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import glob
+import importlib.util
 import os
 import subprocess
-import sysconfig
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
@@ -40,7 +39,9 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             text=True,
-            env=environment(device),
+            cwd=self.scratch.name,
+            env={**environment(device), "TMPDIR": self.scratch.name},  # libtorch unpacks packages there
+            start_new_session=True,  # Ctrl-C is for us: it ends where its input does
         )
         self._stop = weakref.finalize(self, _stop, self.process)
         if self._answer() != "ready":
@@ -53,7 +54,7 @@ class Process:
             np.save(folder / f"{name}.npy", to_stored(array))
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it is gone: the answer says how
-            self.process.stdin.write(f"{folder}\t{folder}\n")
+            self.process.stdin.write(".\t.\n")
             self.process.stdin.flush()
         answer = self._answer()
         if answer != "ok":
@@ -78,23 +79,37 @@ def _stop(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.communicate(timeout=5)
     process.kill()
+    process.wait()
 
 
-def environment(device: str) -> dict[str, str] | None:
+def environment(device: str) -> dict[str, str]:
     """Return the environment of a runner: on CUDA with the libraries that pip brought, which Python finds itself."""
     if device != "cuda":
-        return None
-    site = sysconfig.get_path("purelib")
-    found = [*sorted(glob.glob(f"{site}/nvidia/*/lib")), f"{site}/torch/lib", os.environ.get("LD_LIBRARY_PATH", "")]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, found))}
+        return dict(os.environ)
+    found = [folder for package in ("nvidia", "torch") for folder in _libraries(package)]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join([*found, os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")}
 
 
-def _check(program: Program, device_missing: Callable[[], None] = lambda: None) -> None:
-    """Raise Missing where Python could not use the device either, or the runner is not built."""
-    device_missing()
+def _libraries(package: str) -> list[str]:
+    spec = importlib.util.find_spec(package)
+    places = (spec.submodule_search_locations if spec else None) or []
+    return sorted(str(p) for place in places for pattern in ("lib", "*/lib") for p in Path(place).glob(pattern))
+
+
+def _check(program: Program) -> None:
+    """Raise Missing where a runner is not built."""
     problem = program.problem()
     if problem:
         raise Missing(problem)
+
+
+def _check_cuda(program: Program, device_missing: Callable[[], None]) -> None:
+    """Raise Missing where Python could not use CUDA, or the library that the runner is linked with cannot."""
+    device_missing()
+    _check(program)
+    _, _, found = program.told(environment("cuda")).stdout.partition("CUDA: ")
+    if found.strip() != "yes":
+        raise Missing(f"the library of {program.name} cannot use CUDA: {found.strip()}")
 
 
 def _run(program: Program, path: Path, outputs: tuple[Port, ...], **how: str) -> Callable[..., dict[str, Array]]:
@@ -108,7 +123,9 @@ def load_ort_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
     return Runner(_run(ORT, path, outputs, format_="onnx", device="cpu"), inputs, outputs)
 
 
-@runtime("ort-cpp-cuda", format_="onnx", device="cuda", check=partial(_check, ORT, ort_cuda_missing), prepare=ORT.build)
+@runtime(
+    "ort-cpp-cuda", format_="onnx", device="cuda", check=partial(_check_cuda, ORT, ort_cuda_missing), prepare=ORT.build
+)
 def load_ort_cpp_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
     """ONNX Runtime's C++ API, on CUDA."""
     return Runner(_run(ORT, path, outputs, format_="onnx", device="cuda"), inputs, outputs)
@@ -124,7 +141,7 @@ def load_libtorch_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port,
     "libtorch-cpp-cuda",
     format_="torchscript",
     device="cuda",
-    check=partial(_check, TORCH, torch_cuda_missing),
+    check=partial(_check_cuda, TORCH, torch_cuda_missing),
     prepare=TORCH.build,
 )
 def load_libtorch_cpp_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:

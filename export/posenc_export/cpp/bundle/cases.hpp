@@ -21,13 +21,12 @@ struct Case {
   bool refused;
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
-  Tolerance onnx;
-  Tolerance torch;
-  Tolerance cuda;
+  Tolerance tolerances[2][2];  // by ONNX Runtime and by libtorch, each on the CPU and on CUDA
 };
 
 std::vector<Case> cases();
 /// Call the model with tensors in the order of a case.
-void call(const Model& model, const Model::Axes& axes, std::vector<Array>& inputs, std::vector<Array>& outputs);
+void call(const Model& model, const Model::Axes& axes, std::vector<Array>& inputs, std::vector<Array>& outputs,
+          Memory memory);
 
 }  // namespace posenc

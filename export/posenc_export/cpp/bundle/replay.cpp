@@ -88,9 +88,9 @@ Call prepared(const fs::path& golden, const posenc::Case& one) {
 /// Return what is wrong with the outputs of a case, or nothing.
 std::string judged(const fs::path& golden, const posenc::Case& one, const Call& call, bool cuda) {
 #ifdef POSENC_BACKEND_ONNX
-  const auto& tolerance = cuda ? one.cuda : one.onnx;
+  const auto& tolerance = one.tolerances[0][cuda ? 1 : 0];
 #else
-  const auto& tolerance = cuda ? one.cuda : one.torch;
+  const auto& tolerance = one.tolerances[1][cuda ? 1 : 0];
 #endif
   for (std::size_t i = 0; i < one.outputs.size(); ++i) {
     const auto& tensor = one.outputs[i];
@@ -107,23 +107,31 @@ std::string judged(const fs::path& golden, const posenc::Case& one, const Call& 
   return {};
 }
 
+/// Whether a case tells positions, which a look-up on CUDA cannot report to be out of range.
+bool told(const posenc::Case& one) {
+  return std::any_of(one.inputs.begin(), one.inputs.end(),
+                     [](const auto& tensor) { return tensor.name == "start" || tensor.name == "positions"; });
+}
+
 /// Return what is wrong with a case, or nothing; one that must be refused shall throw.
-std::string replayed(const posenc::Model& model, const fs::path& golden, const posenc::Case& one, bool cuda) {
+std::string replayed(const posenc::Model& model, const fs::path& golden, const posenc::Case& one, bool cuda,
+                     posenc::Memory memory) {
   auto call = prepared(golden, one);
   try {
-    posenc::call(model, one.axes, call.inputs, call.outputs);
+    posenc::call(model, one.axes, call.inputs, call.outputs, memory);
   } catch (const Error& error) {
     return one.refused ? std::string() : error.what();
   }
-  // On CUDA a look-up cannot report a position out of range.
-  if (one.refused) return cuda ? std::string() : "gave an answer, expected an error";
+  if (one.refused) return cuda && told(one) ? std::string() : "gave an answer, expected an error";
   return judged(golden, one, call, cuda);
 }
 
 int replay_all(const posenc::Model& model, const fs::path& golden, bool cuda) {
   int failed = 0;
   for (const auto& one : posenc::cases()) {
-    const auto wrong = replayed(model, golden, one, cuda);
+    auto wrong = replayed(model, golden, one, cuda, posenc::Memory::host);
+    // The memory of the CPU is that of the host: the path for tensors on the device can be tried there.
+    if (!cuda && wrong.empty()) wrong = replayed(model, golden, one, cuda, posenc::Memory::device);
     std::cout << (wrong.empty() ? "pass  " : "FAIL  ") << one.name << "  " << wrong << '\n';
     failed += wrong.empty() ? 0 : 1;
   }
@@ -142,7 +150,7 @@ int replay_in_threads(const posenc::Model& model, const fs::path& golden, bool c
       auto call = prepared(golden, *usable);
       while (left-- > 0) {
         for (auto& output : call.outputs) std::fill(output.data.begin(), output.data.end(), std::byte{255});
-        posenc::call(model, usable->axes, call.inputs, call.outputs);
+        posenc::call(model, usable->axes, call.inputs, call.outputs, posenc::Memory::host);
         if (!judged(golden, *usable, call, cuda).empty()) ++failed;
       }
     } catch (const std::exception& error) {

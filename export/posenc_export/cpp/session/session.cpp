@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <numeric>
+#include <limits>
 #include <utility>
 
 namespace posenc {
@@ -54,12 +53,20 @@ DType dtype_of(std::string_view name) {
 }
 
 std::size_t count(std::span<const std::int64_t> shape) {
-  return static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
+  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max() / 8;  // elements of eight bytes
+  std::size_t found = 1;
+  for (const auto size : shape) {
+    const auto factor = static_cast<std::size_t>(size);
+    if (size < 0 || (factor > 0 && found > most / factor)) {
+      throw Error("there is no tensor of shape " + joined(shape) + ": a size is negative, or they are too many");
+    }
+    found *= factor;
+  }
+  return found;
 }
 
 void expect_size(std::string_view name, std::size_t given, std::span<const std::int64_t> shape) {
-  const bool negative = std::any_of(shape.begin(), shape.end(), [](std::int64_t size) { return size < 0; });
-  if (!negative && given == count(shape)) return;
+  if (given == count(shape)) return;
   throw Error("'" + std::string(name) + "' has " + std::to_string(given) + " elements, expected those of shape " +
               joined(shape));
 }

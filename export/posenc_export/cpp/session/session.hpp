@@ -60,8 +60,6 @@ struct Array {
   std::vector<std::byte> data;
 };
 
-/// The number of elements of a shape.
-std::size_t count(std::span<const std::int64_t> shape);
 /// A half or a bfloat16 as its bits: C++20 has no type for either.
 struct Half {
   std::uint16_t bits;
@@ -71,7 +69,9 @@ struct BFloat16 {
 };
 
 template <class T>
-constexpr DType dtype_v = DType::float32;
+constexpr DType dtype_v = T::has_no_dtype;  // does not compile: no tensor has elements of this type
+template <>
+inline constexpr DType dtype_v<float> = DType::float32;
 template <>
 inline constexpr DType dtype_v<Half> = DType::float16;
 template <>
@@ -107,6 +107,8 @@ std::span<T> elements(Bytes& bytes) {
   return {static_cast<T*>(static_cast<Raw>(bytes.data())), bytes.size() / sizeof(T)};
 }
 
+/// The number of elements of a shape; Error where a size is negative, or they are more than memory has room for.
+std::size_t count(std::span<const std::int64_t> shape);
 /// Throw Error where a span has not as many elements as its shape.
 void expect_size(std::string_view name, std::size_t given, std::span<const std::int64_t> shape);
 
@@ -147,7 +149,8 @@ class Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  /// Run into memory of the caller's: inputs are only read, outputs have the shapes that the call will give.
+  /// Run into memory of the caller's: inputs are only read, outputs have the shapes that the call will give. Returns when
+  /// the outputs are there; with Memory::device on CUDA, what makes the inputs must have been synchronised before.
   void run(std::span<const View> inputs, std::span<const View> outputs, Memory memory = Memory::host) const;
   /// Run, and return outputs of whatever shapes the graph gives.
   std::vector<Array> run(std::span<const View> inputs) const;
@@ -156,6 +159,8 @@ class Session {
   const std::vector<Port>& outputs() const { return outputs_; }
   /// Versions of the library that runs the graph, and of the headers this was compiled with.
   static std::string versions();
+  /// Why this library cannot use CUDA here, or nothing.
+  static std::string no_cuda();
 
  private:
   struct Impl;

@@ -199,6 +199,19 @@ std::vector<Array> Session::run(std::span<const View> inputs) const {
   });
 }
 
+std::string Session::no_cuda() {
+  try {
+    start();
+    environment();
+    return guarded([] {
+      options_for(Device::cuda);
+      return std::string();
+    });
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 std::string Session::versions() {
   start();
   return "ONNX Runtime " + std::string(OrtGetApiBase()->GetVersionString()) + ", headers 1." +

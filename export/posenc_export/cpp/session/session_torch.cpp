@@ -1,5 +1,6 @@
 // Session by libtorch: TorchScript files (.pt) and AOTInductor packages (.pt2).
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/cuda.h>
 #include <torch/script.h>
 #include <torch/version.h>
 
@@ -63,18 +64,29 @@ void flatten(const at::IValue& value, std::vector<at::Tensor>& found) {
 }
 
 at::Tensor over(const View& view, at::Device device) {
-  return at::from_blob(view.data, view.shape, at::TensorOptions().dtype(scalar(view.dtype)).device(device));
+  return at::for_blob(view.data, view.shape)
+      .options(at::TensorOptions().dtype(scalar(view.dtype)).device(device))
+      .target_device(device)
+      .make_tensor();
+}
+
+/// Wait for what was started on CUDA.
+void synchronise(at::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize();
 }
 
 }  // namespace
 
 struct Session::Impl {
   Impl(const std::filesystem::path& file, Device where) : device(where == Device::cuda ? at::kCUDA : at::kCPU) {
-    if (where == Device::cuda && !at::hasCUDA()) {
-      throw Error("this libtorch (" TORCH_VERSION ") has no CUDA: use one with it");
-    }
+    if (where == Device::cuda && !no_cuda().empty()) throw Error(no_cuda());
     if (file.extension() == ".pt2") {
       package.emplace(file.string());
+      const auto metadata = package->get_metadata();
+      const auto made_for = metadata.find("AOTI_DEVICE_KEY");
+      if (where == Device::cuda && (made_for == metadata.end() || made_for->second != "cuda")) {
+        throw Error(file.filename().string() + " was compiled for the CPU: it cannot run on CUDA");
+      }
     } else {
       script = torch::jit::load(file.string(), device);
       script.eval();
@@ -96,7 +108,8 @@ struct Session::Impl {
 
 Session::Session(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs, Device device)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
-  if (!std::filesystem::is_regular_file(file)) throw Error(file.string() + " is not a file");
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) throw Error(file.string() + " is not a file");
   guarded([&] { impl_ = std::make_unique<Impl>(file, device); });
 }
 
@@ -136,6 +149,7 @@ void Session::run(std::span<const View> inputs, std::span<const View> outputs, M
       }
       over(outputs[i], memory == Memory::device ? impl_->device : at::Device(at::kCPU)).copy_(found[i]);
     }
+    synchronise(impl_->device);
     return 0;
   });
 }
@@ -152,6 +166,11 @@ std::vector<Array> Session::run(std::span<const View> inputs) const {
     }
     return arrays;
   });
+}
+
+std::string Session::no_cuda() {
+  if (!at::hasCUDA()) return "this libtorch (" TORCH_VERSION ") has no CUDA: use one with it";
+  return torch::cuda::is_available() ? "" : "libtorch finds no CUDA device: no NVIDIA driver, or no GPU";
 }
 
 std::string Session::versions() { return "libtorch " TORCH_VERSION; }
