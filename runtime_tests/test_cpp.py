@@ -37,7 +37,7 @@ def sanitized(once: Once) -> Sanitized:
     def built(name: str) -> Path:
         program, runtime, _ = PROGRAMS[name]
         need(runtime)
-        settings = {"POSENC_BACKEND": program.backend, "POSENC_SANITIZE": "address,undefined"}
+        settings = {"POSENC_BACKEND": program.backend, "POSENC_SANITIZE": "address,undefined", "POSENC_WERROR": "ON"}
         return once(f"sanitized-{name}", lambda folder: build(sources(), folder, settings)) / name
 
     return built
