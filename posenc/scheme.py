@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.parameters import checked
 from posenc.registry import Registry
-from posenc.signatures import checked
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import posenc
-from posenc import angles
+from posenc.sincos import angle_addition as angles
 
 
 def engine(d_model: int, base: float, dtype: torch.dtype = torch.float32) -> angles.AngleAddition:

@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from posenc_export.bundle import Bundle
-from posenc_export.checks import CHECKS, Context, Source, small_values
+from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed, Runner, check_feeds
+from posenc_export.validation.checks import CHECKS, Context, Source, small_values
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import posenc
 from posenc.scheme import Tolerance
 from posenc_export.arrays import Array, numpy_dtype
-from posenc_export.compare import compare_names, judge, measure, ulp
+from posenc_export.validation.compare import compare_names, judge, measure, ulp
 
 GOOD = posenc.build("sinusoidal", posenc.Form(max_len=32), d_model=8, output="table").truth({}, None)["y"]
 GOOD32 = GOOD.astype(np.float32)[None]

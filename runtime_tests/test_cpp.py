@@ -14,11 +14,11 @@ import pytest
 
 from conftest import Cli, Once, need
 from posenc.scheme import Form
-from posenc_export import native
-from posenc_export.bundle import Bundle
-from posenc_export.native import SESSION, BuildFailed, Program, build, explain, sources
+from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed
+from posenc_export.runtimes import runner_build as native
 from posenc_export.runtimes.cpp import ORT, TORCH
+from posenc_export.runtimes.runner_build import SESSION, BuildFailed, Program, build, explain, sources
 from test_parity import MORE
 from test_parity import run as export_scheme
 

@@ -17,11 +17,11 @@ from click.testing import CliRunner
 
 from conftest import Cli, Once, need
 from posenc.scheme import Port
-from posenc_export.bundle import Bundle
+from posenc_export.bundle.folder import Bundle
 from posenc_export.cli import main
-from posenc_export.embed import check_embeddable, example, golden_source, model_header
-from posenc_export.native import build
-from posenc_export.problems import BadInput
+from posenc_export.cpp.model_class import check_embeddable, example, golden_source, model_header
+from posenc_export.errors import BadInput
+from posenc_export.runtimes.runner_build import build
 
 BACKENDS = {"onnx": ("ort-cpp", "model.onnx"), "torch": ("libtorch-cpp", "model.pt")}
 VARIETY = {

@@ -10,9 +10,9 @@ import torch
 
 from conftest import Cli, need, running
 from posenc.scheme import SCHEMES, Form
-from posenc_export.exporting import Order, export
-from posenc_export.subject import resolve
-from posenc_export.validate import worst
+from posenc_export.exporter import Order, export
+from posenc_export.targets.module import resolve
+from posenc_export.validation.run import worst
 from test_parity import MODES, SMALL, run
 
 
@@ -59,8 +59,8 @@ def test_a_package_agrees_and_refuses(
 ) -> None:
     need("aoti-cpp")
     outcome = run(scheme, form, params, tmp_path, formats=("aoti",), validate=twice)
-    from posenc_export.bundle import Bundle
-    from posenc_export.validate import Options, validate
+    from posenc_export.bundle.folder import Bundle
+    from posenc_export.validation.run import Options, validate
 
     verdicts = outcome.verdicts or validate(Bundle.open(outcome.folder), Options())
     assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []

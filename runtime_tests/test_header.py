@@ -10,11 +10,11 @@ import pytest
 
 from conftest import Cli
 from posenc.scheme import Form
-from posenc_export.bundle import MANIFEST, Bundle, sha256
+from posenc_export.bundle.folder import MANIFEST, Bundle, sha256
+from posenc_export.errors import BadInput
 from posenc_export.formats import FORMATS
-from posenc_export.problems import BadInput
-from posenc_export.subject import resolve
-from posenc_export.validate import Options, validate, worst
+from posenc_export.targets.module import resolve
+from posenc_export.validation.run import Options, validate, worst
 from test_header_compiled import LAST, written
 from test_parity import LONGROPE, MAX_LEN, SMALL, combinations, run
 

@@ -14,8 +14,8 @@ import torch
 
 from posenc.scheme import Form
 from posenc_export.arrays import Array
-from posenc_export.exporting import Order, write
-from posenc_export.subject import Subject, resolve
+from posenc_export.exporter import Order, write
+from posenc_export.targets.module import Subject, resolve
 from test_parity import SMALL
 
 HERE = Path(__file__).parent / "cpp"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from conftest import DATA, Cli
-from posenc.huggingface import load_config, read_config
-from posenc_export.bundle import Bundle
+from posenc.hf.config import load_config, read_config
+from posenc_export.bundle.folder import Bundle
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 

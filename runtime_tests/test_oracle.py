@@ -36,7 +36,7 @@ def test_first_row_of_512_as_printed(seed_tables: Any) -> None:
 
 
 def test_denominators_and_sines_as_printed(seed_tables: Any) -> None:
-    from posenc.angles import inverse_frequencies
+    from posenc.sincos.angle_addition import inverse_frequencies
 
     digits = 5
     told = [float(f"{v:.{digits}g}") for v in 1 / inverse_frequencies(64, 10000.0)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Cli
-from posenc_export.ports import parse_port
+from posenc_export.cli.ports import parse_port
 
 X = "x: float32[batch, seq, 8]"
 

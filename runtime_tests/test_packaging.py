@@ -22,8 +22,8 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
     assert {t for t in tops if not t.endswith(".dist-info")} == {"posenc", "posenc_export", "posenc_models"}
     for package in ("posenc", "posenc_export", "posenc_models"):
         assert f"{package}/py.typed" in names
-    assert {"posenc_export/runners/runner.cpp", "posenc_export/cpp/session/session.hpp"} <= set(names)
-    assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli.py", "posenc_models/embedding.py"} <= set(names)
+    assert {"posenc_export/cpp/runner/runner.cpp", "posenc_export/cpp/session/session.hpp"} <= set(names)
+    assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py", "posenc_models/embedding.py"} <= set(names)
     (entry,) = [n for n in names if n.endswith("entry_points.txt")]
     points = zipfile.ZipFile(wheel).read(entry).decode()
     assert "posenc = posenc_export.cli:main" in points
@@ -98,7 +98,7 @@ def test_what_the_wheel_holds_of_cpp_builds_a_runner(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("posenc_export-*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
-        "import posenc_export.native as n; assert 'site' in n.__file__; assert n.sources().name == 'runners'; "
+        "import posenc_export.runtimes.runner_build as n; assert 'site' in n.__file__; assert n.RUNNER.is_dir(); "
         "p = n.Program('ort_runner', 'onnx', 'onnxruntime'); p.build(); assert not p.problem(), p.problem()"
     )
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache")}

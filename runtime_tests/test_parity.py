@@ -11,14 +11,14 @@ import pytest
 
 from conftest import need, running
 from posenc.scheme import SCHEMES, DType, Form, Method, Positions
-from posenc_export.bundle import Bundle
-from posenc_export.cases import is_length
-from posenc_export.exporting import Order, Outcome, export
+from posenc_export.bundle.folder import Bundle
+from posenc_export.cli.parameters import parameters_of
+from posenc_export.exporter import Order, Outcome, export
 from posenc_export.formats import FORMATS, OPSETS, ROTARY_OPS
-from posenc_export.parameters import parameters_of
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.subject import resolve
-from posenc_export.validate import Options, validate, worst
+from posenc_export.targets.module import resolve
+from posenc_export.validation.plan import is_length
+from posenc_export.validation.run import Options, validate, worst
 
 MAX_LEN = 70
 MODES: list[tuple[Any, Method]] = [("baked", "exact"), ("dynamic", "exact"), ("dynamic", "trig")]
@@ -207,7 +207,7 @@ def test_what_a_scheme_calls_unsupported_is_refused(tmp_path: Path) -> None:
 
 
 def test_external_data_past_the_size_of_a_protobuf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.formats.onnx_graph.EXTERNAL_DATA_ABOVE", 1000)
+    monkeypatch.setattr("posenc_export.formats.onnx.EXTERNAL_DATA_ABOVE", 1000)
     outcome = run("sinusoidal", Form(max_len=64), {"d_model": 16}, tmp_path, formats=("onnx",))
     assert not outcome.failed, outcome.verdicts
     assert [(a.format, a.file) for a in outcome.manifest.artifacts] == [

@@ -20,14 +20,14 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl
 
 import posenc
 from conftest import DATA
-from posenc.frequencies import ROPE_TYPES, Rope
-from posenc.huggingface import load_config, read_config
-from posenc_export.bundle import Bundle
-from posenc_export.checks import Context
-from posenc_export.exporting import Order, export, write
+from posenc.hf.config import load_config, read_config
+from posenc.rope_types import ROPE_TYPES, Rope
+from posenc_export.bundle.folder import Bundle
+from posenc_export.exporter import Order, export, write
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.subject import ModelConfig, from_config, resolve
-from posenc_export.validate import Options, on_runtime, validate
+from posenc_export.targets.module import ModelConfig, from_config, resolve
+from posenc_export.validation.checks import Context
+from posenc_export.validation.run import Options, on_runtime, validate
 
 EPS = 2.0**-23
 MAX_LEN = 96

@@ -23,7 +23,7 @@ def test_a_plot_of_every_kind(cli: Cli, scheme: str, param: str, kind: str) -> N
 def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
     from matplotlib.figure import Figure
 
-    from posenc_export.plot import heatmap
+    from posenc_export.plots import heatmap
 
     figure = Figure()
     heatmap(figure, "sinusoidal", 128, {"d_model": 512})
@@ -36,7 +36,7 @@ def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
 def test_the_error_plot_compares_three_lowerings_on_log_scales() -> None:
     from matplotlib.figure import Figure
 
-    from posenc_export.plot import error
+    from posenc_export.plots import error
 
     figure = Figure()
     error(figure, "sinusoidal", 5000, {"d_model": 32})
@@ -102,12 +102,12 @@ def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
     import numpy as np
 
     from posenc.scheme import Form, build
-    from posenc_export.bench import usual
-    from posenc_export.bundle import Bundle
-    from posenc_export.exporting import Order, write
-    from posenc_export.plain import PlainRotary, write_one_op
+    from posenc_export.benchmarks.baselines import PlainRotary, write_one_op
+    from posenc_export.benchmarks.timing import usual
+    from posenc_export.bundle.folder import Bundle
+    from posenc_export.exporter import Order, write
     from posenc_export.runtimes import RUNTIMES
-    from posenc_export.subject import resolve, run_eager
+    from posenc_export.targets.module import resolve, run_eager
 
     form = Form("dynamic", max_len=40)
     for op, opset in (("onnx", 23), ("microsoft", 20)):

@@ -36,13 +36,13 @@ from transformers.models.gptj import modeling_gptj
 from transformers.models.qwen2_vl import configuration_qwen2_vl, modeling_qwen2_vl
 
 from posenc import Form
-from posenc.integrations.stand_ins import Kept, PatchTurns
-from posenc.integrations.transformers import replace_rotary
+from posenc.hf.modules import Kept, PatchTurns
+from posenc.hf.replace import replace_rotary
 from posenc.scheme import Encoding, Port, Tolerance, eps
-from posenc_export.exporting import OWN_EPS, OWN_ERRORS, Order, export
+from posenc_export.exporter import OWN_EPS, OWN_ERRORS, Order, export
 from posenc_export.formats import Request
-from posenc_export.formats.onnx_graph import write_onnx
-from posenc_export.subject import resolve
+from posenc_export.formats.onnx import write_onnx
+from posenc_export.targets.module import resolve
 
 transformers.logging.set_verbosity(50)
 transformers.logging.disable_progress_bar()
@@ -419,5 +419,5 @@ def test_what_cannot_be_replaced_is_told_in_one_line() -> None:
 
 
 def test_transformers_is_not_imported() -> None:
-    code = "import sys, posenc.integrations.transformers; print('transformers' in sys.modules)"
+    code = "import sys, posenc.hf.replace; print('transformers' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

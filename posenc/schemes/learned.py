@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from posenc.families.additive import additive
 from posenc.lookup import check_width, inside, leading, take
-from posenc.positions import additive
 from posenc.scheme import Encoding, Feeds, Form, Tolerance, rounding, scheme
 from posenc.weights import load_matrix
 
 
 class LearnedTable(nn.Module):
-    """A trainable row per position: a source for `posenc.positions`."""
+    """A trainable row per position: a source for `posenc.families.additive`."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from posenc import angles, oracle
-from posenc.frequencies import Rope, RopeTypeName, Scaling
-from posenc.rotary import Heads, cosines, rotary_error, rotary_parity, rotating
+from posenc import reference as oracle
+from posenc.families.rotary import Heads, cosines, rotary_error, rotary_parity, rotating
+from posenc.families.rotary_angles import Axial
+from posenc.rope_types import Rope, RopeTypeName, Scaling
 from posenc.scheme import Encoding, Feeds, Form, scheme
-from posenc.turns import Axial
+from posenc.sincos import angle_addition as angles
 
 ONE_POSITION = "each token has several positions; of text alone all are equal, which is the scheme rope"
 

@@ -9,11 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from posenc import angles, oracle
-from posenc.frequencies import Rope, RopeTypeName, Scaling
-from posenc.rotary import Heads, cosines, rotary_error, rotary_parity, rotating
+from posenc import reference as oracle
+from posenc.families.rotary import Heads, cosines, rotary_error, rotary_parity, rotating
+from posenc.families.rotary_angles import DynamicNTK, Fixed, Switched
+from posenc.rope_types import Rope, RopeTypeName, Scaling
 from posenc.scheme import Encoding, Feeds, Form, scheme
-from posenc.turns import DynamicNTK, Fixed, Switched
+from posenc.sincos import angle_addition as angles
 
 
 @scheme("rope", paper="arXiv:2104.09864", positions="explicit")

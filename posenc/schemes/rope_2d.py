@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from posenc import angles, oracle
-from posenc.frequencies import Rope
-from posenc.rotary import Heads, RotateGrid, cosines, rotary_error, rotary_parity, rotating
+from posenc import reference as oracle
+from posenc.families.rotary import Heads, RotateGrid, cosines, rotary_error, rotary_parity, rotating
+from posenc.families.rotary_angles import Axial
+from posenc.rope_types import Rope
 from posenc.scheme import Encoding, Feeds, Form, Port, scheme
-from posenc.turns import Axial
+from posenc.sincos import angle_addition as angles
 
 
 @scheme(

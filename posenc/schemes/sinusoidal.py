@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from posenc import angles
-from posenc.positions import additive
+from posenc.families.additive import additive
 from posenc.scheme import Encoding, Feeds, Form, rounding, scheme
+from posenc.sincos import angle_addition as angles
 
 
 @scheme("sinusoidal", paper="arXiv:1706.03762")

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from posenc import angles, oracle
-from posenc.frequencies import Rope
-from posenc.rotary import Heads, rotary_error, rotary_parity, rotating
+from posenc import reference as oracle
+from posenc.families.rotary import Heads, rotary_error, rotary_parity, rotating
+from posenc.families.rotary_angles import Decay, Fixed, PowerDecay, Scaled
+from posenc.rope_types import Rope
 from posenc.scheme import Encoding, Feeds, Form, Tolerance, eps, scheme
-from posenc.turns import Decay, Fixed, PowerDecay, Scaled
+from posenc.sincos import angle_addition as angles
 
 HEADROOM = 64
 """How large keys may be before, times their scale, they overflow."""

@@ -16,9 +16,9 @@ import onnxruntime
 
 from posenc.scheme import Form
 from posenc_export.cpp import filled
-from posenc_export.exporting import Order, write
+from posenc_export.exporter import Order, write
 from posenc_export.runtimes.header import compiler
-from posenc_export.subject import resolve
+from posenc_export.targets.module import resolve
 
 D_MODEL, LENGTHS, ROUNDS, SECONDS = 512, (512, 2048, 8192), 9, 0.2
 FLAGS = (("-O2",), ("-O3", "-march=native"))

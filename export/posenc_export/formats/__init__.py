@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from posenc.scheme import Encoding
-    from posenc_export.fused import RotaryOp
+    from posenc_export.formats.onnx.rotary_op import RotaryOp
 
 OPSETS = range(18, 24)
 DEFAULT_OPSET = 20

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc_export.errors import ExportFailed, first_line
 from posenc_export.formats import Request, format_, quiet
-from posenc_export.problems import ExportFailed, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +33,7 @@ def _entries(path: Path) -> Mapping[str, bytes]:
 @contextmanager
 def sliced(module: nn.Module) -> Iterator[None]:
     """Have spans cut by Slice for as long as the context lasts: see AngleAddition."""
-    from posenc.angles import AngleAddition
+    from posenc.sincos.angle_addition import AngleAddition
 
     parts = [part for part in module.modules() if isinstance(part, AngleAddition)]
     for part in parts:
@@ -50,7 +50,7 @@ def write_pt2(encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
 
-    from posenc_export.capture import capture
+    from posenc_export.formats.capture import capture
 
     with sliced(encoding.module):
         program = capture(encoding, request)
@@ -65,7 +65,7 @@ def write_aoti(encoding: Encoding, request: Request, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch
 
-    from posenc_export.capture import capture
+    from posenc_export.formats.capture import capture
 
     with sliced(encoding.module):
         program = capture(encoding, request)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc_export.errors import ExportFailed
 from posenc_export.formats import Request, format_, quiet
-from posenc_export.problems import ExportFailed
 
 if TYPE_CHECKING:
     import torch

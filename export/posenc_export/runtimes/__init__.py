@@ -17,7 +17,7 @@ from typing import Any
 from posenc.registry import Registry
 from posenc.scheme import Port
 from posenc_export.arrays import Array
-from posenc_export.problems import first_line
+from posenc_export.errors import first_line
 
 
 class Missing(Exception):

@@ -16,10 +16,10 @@ import numpy as np
 
 from posenc.scheme import Port
 from posenc_export.arrays import Array, from_stored, to_stored
-from posenc_export.native import Program
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 from posenc_export.runtimes.onnx_runtime import ort_cuda_missing
 from posenc_export.runtimes.pytorch import torch_cuda_missing
+from posenc_export.runtimes.runner_build import Program
 
 ORT = Program("ort_runner", "onnx", "onnxruntime")
 TORCH = Program("torch_runner", "torch", "torch")

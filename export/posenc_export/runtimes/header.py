@@ -16,9 +16,9 @@ import numpy as np
 
 from posenc.scheme import Port
 from posenc_export.arrays import Array
-from posenc_export.cases import Case
 from posenc_export.cpp import REALS, filled
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
+from posenc_export.validation.plan import Case
 
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")

@@ -96,7 +96,7 @@ def _runner(module: Callable[..., Any], inputs: tuple[Port, ...], outputs: tuple
     """Return a runner of what takes and returns tensors of a device."""
     import torch
 
-    from posenc_export.subject import flatten
+    from posenc_export.targets.module import flatten
 
     def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
         args = [to_torch(feeds[port.name]).to(device) for port in inputs]

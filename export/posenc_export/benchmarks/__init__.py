@@ -1,0 +1,1 @@
+"""How long graphs take, by turns and in one run."""

@@ -1,0 +1,1 @@
+"""The output folder: artifacts, manifest, golden data."""

@@ -1,0 +1,116 @@
+"""ONNX, by torch.export and torch.onnx.export."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posenc_export.errors import ExportFailed, first_line
+from posenc_export.formats import Request, format_, quiet, whole_file
+
+if TYPE_CHECKING:
+    import onnx
+
+    from posenc.scheme import Encoding
+
+MAX_IR_VERSION = 10
+EXTERNAL_DATA_ABOVE = 2**31 - 2**20
+"""Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
+
+
+def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
+    """Add metadata_props to an ONNX file without reading it: appended protobuf fields are merged by every parser."""
+    import onnx
+
+    extra = onnx.ModelProto()
+    for key, value in metadata.items():
+        extra.metadata_props.add(key=key, value=value)
+    with path.open("ab") as file:
+        file.write(extra.SerializeToString())
+
+
+@format_("onnx", file="model.onnx", content=whole_file, stamp=stamp_onnx)
+def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
+    """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
+    import torch
+
+    from posenc_export.formats.capture import capture
+    from posenc_export.formats.onnx.rotary_op import fused
+
+    with fused(encoding.module, request.rotary_op):
+        program = capture(encoding, request)
+    with quiet():
+        try:
+            exported = torch.onnx.export(
+                program,
+                request.trace,
+                dynamo=True,
+                opset_version=request.opset,
+                input_names=[p.name for p in encoding.inputs],
+                output_names=[p.name for p in encoding.outputs],
+                verbose=False,
+            )
+        except Exception as error:
+            raise ExportFailed(f"torch.onnx.export failed: {first_line(error)}") from error
+        assert exported is not None
+        _name_axes(exported.model, encoding)
+        _free_names(exported.model)
+        exported.model.ir_version = min(exported.model.ir_version, MAX_IR_VERSION)
+        _clear_notes(exported.model)
+        exported.save(path, external_data=_weights(exported.model) > EXTERNAL_DATA_ABOVE)
+        for value in exported.model.graph.initializers.values():
+            value.const_value = None  # caches of the exporter outlive it: a table must not
+
+
+def _name_axes(model: Any, encoding: Encoding) -> None:
+    """Give the symbolic dims of a graph the names of the ports' axes, in place."""
+    import onnx_ir as ir
+
+    names: dict[str, str] = {}
+    for value, port in zip(model.graph.inputs, encoding.inputs, strict=True):
+        for index, axis in port.dynamic.items():
+            names.setdefault(str(value.shape[index].value), axis)
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
+    values = [*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)]
+    for value in values:
+        for i, dim in enumerate(value.shape or ()):
+            if pattern and isinstance(dim, ir.SymbolicDim) and dim.value is not None:
+                value.shape[i] = ir.SymbolicDim(pattern.sub(lambda m: names[m.group(0)], str(dim.value)))
+    # An output axis is one of ours by definition: say its name, not a formula for it.
+    for value, port in zip(model.graph.outputs, encoding.outputs, strict=True):
+        for index, axis in port.dynamic.items():
+            if value.shape is not None and isinstance(value.shape[index], ir.SymbolicDim):
+                value.shape[index] = ir.SymbolicDim(axis)
+
+
+def _free_names(model: Any) -> None:
+    """Rename inner values that the exporter gave the name of an input or an output."""
+    ports = {id(v): v.name for v in (*model.graph.inputs, *model.graph.outputs)}
+    taken = set(ports.values())
+    for value in (*(v for node in model.graph.all_nodes() for v in node.outputs), *model.graph.initializers.values()):
+        if id(value) not in ports and value.name in taken:
+            value.name = f"{value.name}_inner"
+
+
+def _clear_notes(model: Any) -> None:
+    """Drop the exporter's stack traces and paths: they differ between machines and tell nothing to a runtime."""
+    model.graph.metadata_props.clear()
+    for node in model.graph.all_nodes():
+        node.metadata_props.clear()
+        for value in node.outputs:
+            value.metadata_props.clear()
+    for value in (*model.graph.inputs, *model.graph.initializers.values()):
+        value.metadata_props.clear()
+
+
+def _weights(model: Any) -> int:
+    return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
+
+
+def read_onnx(path: Path) -> onnx.ModelProto:
+    """Load the graph of an ONNX file, leaving weights that lie beside it on disk."""
+    import onnx
+
+    return onnx.load(path, load_external_data=False)

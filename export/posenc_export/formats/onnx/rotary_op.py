@@ -1,0 +1,111 @@
+"""`--rotary-op`: one ONNX operator in the place of a rotation's products and sums.
+
+The operators look up their caches by themselves, with limits of their own: ids of a batch of one, ids out of range that
+CUDA passes over. Here they are given the cosines and sines of this very call, which the graph has looked up and
+checked, so that their ids are always in range and always of the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal
+
+import torch
+from torch import nn
+
+from posenc.families.rotary import Rotate
+from posenc.scheme import Tolerance, eps
+from posenc_export.errors import BadInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RotaryOp = Literal["decomposed", "onnx", "microsoft"]
+
+
+def fused_parity(dtype: str) -> Tolerance:
+    """Return how far an operator may be from the products and sums it stands for: its kernels contract them.
+
+    That changes two roundings of values up to the largest of a head, and at most the last digit of a narrower dtype.
+    """
+    return Tolerance(vector=2 * eps("float32"), ulps=0.0 if dtype == "float32" else 1.0)
+
+
+class FusedRotate(nn.Module):
+    """What `Rotate` does, by ai.onnx RotaryEmbedding (opset 23) or com.microsoft RotaryEmbedding: for export alone."""
+
+    op: Final[str]
+
+    def __init__(self, plain: Rotate, op: str) -> None:
+        super().__init__()
+        self.op = op
+        self.head_axis = plain.head_axis
+        self.rotary_dim = plain.rotary_dim
+        self.passing = plain.head_dim - plain.rotary_dim
+        self.interleaved = plain.interleaved
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Return x turned; shapes are those of `Rotate`."""
+        if not self.passing:
+            return self.turn(x, cos, sin)
+        # The operators want a static number of heads with their own attribute for this.
+        turning, passing = x.split([self.rotary_dim, self.passing], -1)
+        return torch.cat([self.turn(turning, cos, sin), passing], -1)
+
+    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Bring heads and caches to the operators' shapes: (batch, head, seq, dim) and (1 or batch, seq, pairs)."""
+        wide = x.to(cos.dtype)
+        cos, sin = cos.flatten(1, -2), sin.flatten(1, -2)  # a grid is a sequence
+        if self.head_axis == 1:
+            return self.call(wide.flatten(2, -2), cos, sin).view(x.shape).to(x.dtype)
+        # (batch, seq, head, dim) is batch x seq sequences of one token
+        rows = wide.flatten(1, -3)
+        batch, seq, heads, dim = rows.shape
+        if cos.shape[0] == 1:
+            cos, sin = cos.expand(batch, -1, -1), sin.expand(batch, -1, -1)
+        cos, sin = (c.reshape(batch * seq, 1, dim // 2) for c in (cos, sin))
+        return self.call(rows.reshape(batch * seq, heads, 1, dim), cos, sin).view(x.shape).to(x.dtype)
+
+    def call(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Call the operator: (batch, head, seq, dim), twice (1 or batch, seq, pairs) -> as x."""
+        if self.op == "onnx":
+            if cos.shape[0] == 1:
+                cos, sin = cos.expand(x.shape[0], -1, -1), sin.expand(x.shape[0], -1, -1)
+            return torch.onnx.ops.rotary_embedding(x, cos, sin, interleaved=self.interleaved)
+        seq = x.shape[2]
+        if cos.shape[0] == 1:
+            ids = torch.zeros(1, dtype=torch.int64, device=x.device)  # where the sequence starts in the cache
+        else:
+            ids = torch.arange(x.shape[0] * seq, device=x.device).view(x.shape[0], seq)
+        return torch.onnx.ops.symbolic(
+            "com.microsoft::RotaryEmbedding",
+            [x, ids, cos.flatten(0, 1), sin.flatten(0, 1)],
+            {"interleaved": int(self.interleaved)},
+            dtype=x.dtype,
+            shape=x.shape,
+            version=1,
+        )
+
+
+@contextmanager
+def fused(module: nn.Module, op: RotaryOp) -> Iterator[None]:
+    """Put `op` in the place of every rotation of a module, for as long as the context lasts."""
+    if op == "decomposed":
+        yield
+        return
+    places: list[tuple[nn.Module, str, Rotate]] = [
+        (parent, name, child)
+        for parent in module.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, Rotate)
+    ]
+    if not places:
+        raise BadInput(f"--rotary-op {op} is for what rotates q and k: nothing here does")
+    try:
+        for parent, name, plain in places:
+            setattr(parent, name, FusedRotate(plain, op))
+        yield
+    finally:
+        for parent, name, plain in places:
+            setattr(parent, name, plain)

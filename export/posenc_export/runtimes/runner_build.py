@@ -1,0 +1,154 @@
+"""C++ runners: programs that run a bundle's graph, built once, on demand, into a cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from posenc_export.cpp import FOLDER
+from posenc_export.errors import BadInput, first_line
+
+Tell = Callable[[str], None]
+SESSION, RUNNER = FOLDER / "session", FOLDER / "runner"
+SOURCES = (".cpp", ".hpp", ".cmake", ".txt")
+LOOKED_AT = (
+    *("CXX", "CXXFLAGS", "LDFLAGS", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT"),
+    *("CMAKE_PREFIX_PATH", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE"),
+)
+"""Variables of the environment that change what is built."""
+
+
+class BuildFailed(Exception):
+    """A program could not be built; the text says in one line what is missing or wrong."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A runner: its executable's name, what runs the graph (CMake's POSENC_BACKEND), the Python package with that."""
+
+    name: str
+    backend: str
+    package: str
+
+    @property
+    def folder(self) -> Path:
+        """Where it is built: another place for other sources, libraries or settings."""
+        from platformdirs import user_cache_path
+
+        return Path(user_cache_path("posenc-export")) / "runners" / f"{self.backend}-{self._key()}"
+
+    @property
+    def executable(self) -> Path:
+        """Where the program lies once it is built."""
+        return self.folder / self.name
+
+    def _key(self) -> str:
+        digest = hashlib.sha256()
+        for file in sorted(f for folder in (SESSION, RUNNER) for f in folder.iterdir() if f.suffix in SOURCES):
+            digest.update(file.read_bytes())
+        found = importlib.util.find_spec(self.package)
+        facts = [sys.prefix, str(found and found.origin), _version(self.package)]
+        facts += [f"{name}={os.environ.get(name, '')}" for name in LOOKED_AT]
+        digest.update("\n".join(facts).encode())
+        return digest.hexdigest()[:16]
+
+    def problem(self) -> str:
+        """Return why it cannot be started, in one line, or nothing; quick, and builds nothing."""
+        if (self.folder / "built").is_file():
+            return ""
+        failed = self.folder / "failed"
+        if failed.is_file():
+            return failed.read_text(encoding="utf-8")
+        return "not built yet: naming it with --runtime does that"
+
+    def build(self, tell: Tell = lambda _: None) -> None:
+        """Build it unless it is built; what goes wrong, `problem` then tells. Two processes wait for one another."""
+        from filelock import FileLock
+
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{self.folder}.lock"):
+                if not (self.folder / "built").is_file() or self.told().returncode:
+                    self._build(tell)
+        except OSError as error:
+            raise BadInput(f"cannot build {self.name} in {self.folder}: {error.strerror or error}") from error
+
+    def _build(self, tell: Tell) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)  # what another checkout, or another CMake, left there
+        self.folder.mkdir()
+        try:
+            build(RUNNER, self.folder, {"POSENC_BACKEND": self.backend, "POSENC_SESSION": str(SESSION)}, tell)
+            done = self.told()
+            if done.returncode:
+                raise BuildFailed(done.stderr.strip() or f"{self.name} does not start: status {done.returncode}")
+        except BuildFailed as failed:
+            (self.folder / "failed").write_text(f"cannot build {self.name}: {failed}", encoding="utf-8")
+        else:
+            (self.folder / "built").write_text(done.stdout, encoding="utf-8")
+
+    def told(self, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Ask the program for its versions, and for what keeps it from CUDA: "CUDA: yes", or the reason."""
+        words = [str(self.executable), "--version"]
+        return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+
+
+def build(project: Path, folder: Path, settings: dict[str, str], tell: Tell = lambda _: None) -> None:
+    """Configure and build a CMake project into a folder; raise BuildFailed, in one line, with the place of the log."""
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        raise BuildFailed("cmake is not found: install it, from your system or with pip install cmake")
+    settings = {"POSENC_PYTHON": sys.executable, **settings}
+    configure = [cmake, "-S", str(project), "-B", str(folder), *(f"-D{k}={v}" for k, v in settings.items())]
+    log = folder / "build.log"
+    log.write_text("", encoding="utf-8")
+    for command in (configure, [cmake, "--build", str(folder), "--parallel"]):
+        status, text = _run(command, lambda line: tell(f"building the C++ runner: {line}"))
+        with log.open("a", encoding="utf-8") as file:
+            file.write(text)
+        if status:
+            raise BuildFailed(f"{explain(text)} (all of it: {log})")
+
+
+def _run(command: list[str], tell: Tell) -> tuple[int, str]:
+    """Run a command, telling each line it prints; return its status and all it printed. Stopped, it stops that too."""
+    lines = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                tell(line.strip())
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+    return process.returncode, "".join(lines)
+
+
+def explain(log: str) -> str:
+    """Return the one thing that a failed build says: CMake's message, unwrapped, or the compiler's first error."""
+    error = re.search(r"^CMake Error[^\n]*:\n+((?:  +[^\n]*\n)+)", log, flags=re.MULTILINE)
+    if error:
+        return " ".join(error.group(1).split())
+    line = re.search(r"^.*\berror\b.*$", log, flags=re.MULTILINE | re.IGNORECASE)
+    return line.group().strip() if line else first_line(Exception(log[-200:]))
+
+
+def _version(package: str) -> str:
+    for name in (package, f"{package}-gpu"):
+        try:
+            return version(name)
+        except ModuleNotFoundError:
+            continue
+    return ""

@@ -1,0 +1,1 @@
+"""Families: what makes an Encoding of a source of rows, or of rotary angles."""

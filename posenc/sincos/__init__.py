@@ -1,0 +1,1 @@
+"""Cosines and sines of position x frequency, by three methods."""
