@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-
-import torch
+from typing import TYPE_CHECKING
 
 from posenc.scheme import Encoding
 from posenc_export.errors import ExportFailed, first_line
 from posenc_export.formats import Request, quiet
 from posenc_export.validation.plan import is_length
 
+if TYPE_CHECKING:
+    import torch
+
 
 def capture(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
     """Run torch.export with every named axis dynamic; raise ExportFailed where it, or a range of it, went static."""
+    import torch
+
     dynamic = torch.export.Dim.DYNAMIC
     shapes = tuple(dict.fromkeys(port.dynamic, dynamic) for port in encoding.inputs)
     with quiet():
