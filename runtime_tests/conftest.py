@@ -14,11 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
+from posenc.scheme import Form
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES, Missing
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[1]
+EPS = 2.0**-23
+"""From 1 to the next float32."""
+EXPLICIT = Form("dynamic", "exact", "explicit")
 
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
 

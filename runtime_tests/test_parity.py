@@ -66,7 +66,7 @@ def variants(scheme: str) -> Iterator[dict[str, Any]]:
 
 
 def has_form(scheme: str, mode: str, positions: str, output: str | None) -> bool:
-    """Whether an output exists in a form; what does not is refused: see test_schemes.py and test_rope.py."""
+    """Whether an output exists in a form; what does not is refused: see test_schemes.py and test_rotary_refusals.py."""
     if {mode, positions} & set(SCHEMES[scheme].unsupported):
         return False
     if output == "table":
