@@ -5,6 +5,7 @@ import functools
 import gc
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 EPS = 2.0**-23
 """From 1 to the next float32."""
 EXPLICIT = Form("dynamic", "exact", "explicit")
+
+pytest.register_assert_rewrite("cpp_tools", "runner_tools")
 
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
 
@@ -121,3 +124,27 @@ def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = CliRunner().invoke(main, args, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return folder
+
+
+@pytest.fixture
+def bundle(small_bundle: Path, tmp_path: Path) -> Path:
+    """A copy of the small bundle that a test may change."""
+    return Path(shutil.copytree(small_bundle, tmp_path / "moved to a folder with spaces"))
+
+
+Sanitized = Callable[[str], Path]
+
+
+@pytest.fixture
+def sanitized(once: Once) -> Sanitized:
+    """Return a function that gives a runner built with AddressSanitizer and UBSan."""
+    from posenc_export.runtimes.runner_build import RUNNER, build
+    from runner_tools import PROGRAMS
+
+    def built(name: str) -> Path:
+        program, runtime, _ = PROGRAMS[name]
+        need(runtime)
+        settings = {"POSENC_BACKEND": program.backend, "POSENC_SANITIZE": "address,undefined", "POSENC_WERROR": "ON"}
+        return once(f"sanitized-{name}", lambda folder: build(RUNNER, folder, settings)) / name
+
+    return built

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +15,6 @@ import onnx
 import pytest
 
 from conftest import Cli
-
-
-@pytest.fixture
-def bundle(small_bundle: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(small_bundle, tmp_path / "a folder with spaces" / "copy"))
 
 
 def edit(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:

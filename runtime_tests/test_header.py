@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from conftest import Cli
+from cpp_tools import LAST, written
 from posenc.scheme import Form
 from posenc_export.bundle.folder import MANIFEST, Bundle, sha256
 from posenc_export.errors import BadInput
 from posenc_export.formats import FORMATS
 from posenc_export.targets.module import resolve
 from posenc_export.validation.run import Options, validate, worst
-from test_header_compiled import LAST, written
 from test_parity import LONGROPE, MAX_LEN, SMALL, combinations, run
 
 # ---- through the harness ---------------------------------------------------------------------------------------------

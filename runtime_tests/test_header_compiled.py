@@ -1,10 +1,6 @@
-"""The C++ header by each compiler at hand: g++ and clang++, at every optimisation, with every warning an error."""
+"""The C++ header by each compiler at hand: g++ and clang++, at every optimisation, gives the bits of eager."""
 
-import ctypes
-import os
 import platform
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,68 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from cpp_tools import LAST, call, eager, library, same, written
 from posenc.scheme import Form
-from posenc_export.arrays import Array
-from posenc_export.exporter import Order, write
-from posenc_export.targets.module import Subject, resolve
 from test_parity import SMALL
 
-HERE = Path(__file__).parent / "cpp"
-STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion")
-LAST = 2**24 - 1
-CLANGS = ("clang++", *(f"clang++-{version}" for version in range(20, 13, -1)))
 FMA = ("-O3", "-march=native") if platform.machine() == "x86_64" else ("-O3",)
-
-
-def compiler(kind: str) -> str:
-    """Return the path of g++ or clang++; skip without it, or fail where POSENC_TEST_REQUIRE has its name."""
-    names = ("g++",) if kind == "gcc" else CLANGS
-    found = next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
-        told = f"no {kind}: {', '.join(names)} not found"
-        if kind in os.environ.get("POSENC_TEST_REQUIRE", "").split(","):
-            pytest.fail(told)
-        pytest.skip(told)
-    return found
-
-
-def compiled(command: list[Any]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-
-
-def library(kind: str, source: str, folder: Path, *flags: str) -> Any:
-    target = folder / f"{kind}-{source}{''.join(flags)}.so".replace("=", "-")
-    options = [*STRICT, *flags, "-fPIC", "-shared", "-fvisibility=hidden", "-I", folder]
-    made = compiled([compiler(kind), *options, HERE / f"{source}.cpp", "-o", target])
-    assert (made.returncode, made.stderr) == (0, "")
-    return ctypes.CDLL(str(target))
-
-
-def call(function: Any, *arguments: Array | int) -> bool:
-    """Call a function that takes pointers and 64-bit integers, and returns a bool."""
-    function.restype = ctypes.c_bool
-    told = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) for a in arguments]
-    return bool(function(*told))
-
-
-def written(folder: Path, scheme: str, form: Form, params: dict[str, Any]) -> Subject:
-    """Write the header of a subject into a folder, unvalidated."""
-    texts = tuple(f"{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in params.items())
-    subject = resolve(scheme, form, texts, (), 0)
-    write(subject, Order(("header",), validate=False), folder)
-    return subject
-
-
-def eager(subject: Subject, *inputs: Array) -> list[Array]:
-    with torch.no_grad():
-        found = subject.encoding.module(*map(torch.from_numpy, inputs))
-    return [part.numpy() for part in (found if isinstance(found, tuple) else (found,))]
-
-
-def same(a: Array, b: Array) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
 OPTIMISED = [("-O0",), ("-O2",), FMA]
 BY_EACH = [pytest.param(kind, flags, id=f"{kind}{''.join(flags)}") for kind in ("gcc", "clang") for flags in OPTIMISED]
 
@@ -191,96 +130,6 @@ def test_what_is_not_held_is_refused_and_nothing_written(tmp_path: Path, kind: s
     assert (out == 7).all()
     assert call(used.use_rows, 40, 0, out)
     assert (out == 7).all()
-
-
-X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for the name that x86 has for it")
-
-
-SMALLEST = [
-    ("sinusoidal", "dynamic", {"d_model": 2}),
-    ("sinusoidal", "dynamic", {"d_model": 4, "layout": "halves"}),
-    ("rope", "dynamic", {"head_dim": 2}),
-    ("rope", "baked", {"head_dim": 16, "rotary_dim": 8, "layout": "interleaved"}),
-    ("rope", "dynamic", {"head_dim": 64}),
-]
-
-
-@X86
-@pytest.mark.parametrize("kind", ["gcc", "clang"])
-@pytest.mark.parametrize("dtype", ["fp32", "fp64"])
-@pytest.mark.parametrize("case", SMALLEST)
-def test_nothing_is_contracted(tmp_path: Path, kind: str, dtype: Any, case: tuple[str, Any, dict[str, Any]]) -> None:
-    scheme, mode, params = case
-    # Of few pairs, loops are unrolled: GCC 12 then makes vfmaddsub of neighbours, with contraction off.
-    written(tmp_path, scheme, Form(mode, "exact", None, 200, dtype), params)
-    source = HERE / ("use_rotary.cpp" if scheme == "rope" else "use_additive.cpp")
-    for level in ("-O2", "-O3"):
-        assert fused(kind, level, source, tmp_path) == 0
-
-
-@X86
-@pytest.mark.parametrize("kind", ["gcc", "clang"])
-def test_without_its_pragmas_it_would_be_contracted(tmp_path: Path, kind: str) -> None:
-    written(tmp_path, "rope", Form("dynamic", "exact", None, 200), {"head_dim": 64})
-    path = tmp_path / "model.hpp"
-    text = path.read_text().replace('#pragma GCC optimize("fp-contract=off")', "")
-    path.write_text(text.replace('_Pragma("clang fp contract(off)")', ""))
-    assert fused(kind, "-O3", HERE / "use_rotary.cpp", tmp_path) > 0
-
-
-def fused(kind: str, level: str, source: Path, folder: Path) -> int:
-    """Return how many fused multiply-adds a compiler makes of a source."""
-    made = compiled([compiler(kind), "-std=c++17", level, "-march=haswell", "-S", "-o", "-", "-I", folder, source])
-    assert made.returncode == 0, made.stderr
-    return made.stdout.count("vfm") + made.stdout.count("vfnm")
-
-
-@pytest.mark.parametrize("kind", ["gcc", "clang"])
-@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast"])
-def test_fast_math_is_refused(tmp_path: Path, kind: str, flag: str) -> None:
-    written(tmp_path, "sinusoidal", Form("baked", "exact", None, 40), {"d_model": 4})
-    made = compiled([compiler(kind), "-std=c++17", flag, "-fsyntax-only", "-I", tmp_path, HERE / "use_additive.cpp"])
-    assert made.returncode != 0
-    assert "posenc: -ffast-math changes the bits" in made.stderr
-
-
-MAIN = """
-#include <cstdio>
-#include "one/model.hpp"
-bool other(float* out);
-int main() {
-  float a[64], b[64];
-  if (!posenc::row(3, a) || !other(b)) return 1;
-  for (float v : {a[0], a[1], b[0], b[1]}) std::printf("%a\\n", static_cast<double>(v));
-}
-"""
-OTHER = '#include "{}/model.hpp"\nbool other(float* out);\nbool other(float* out) {{ return posenc::row(3, out); }}\n'
-
-
-@pytest.mark.parametrize("kind", ["gcc", "clang"])
-@pytest.mark.parametrize("second", ["one", "two"])
-def test_a_program_may_include_it_twice_or_two_of_them(tmp_path: Path, kind: str, second: str) -> None:
-    for name, base in (("one", 10000.0), ("two", 100.0)):
-        (tmp_path / name).mkdir()
-        written(tmp_path / name, "sinusoidal", Form("dynamic", "exact", None, 40), {"d_model": 4, "base": base})
-    (tmp_path / "main.cpp").write_text(MAIN)
-    (tmp_path / "other.cpp").write_text(OTHER.format(second))
-    files = [tmp_path / "main.cpp", tmp_path / "other.cpp"]
-    made = compiled([compiler(kind), *STRICT, "-I", tmp_path, *files, "-o", tmp_path / "main"])
-    assert (made.returncode, made.stderr) == (0, "")
-    found = [float.fromhex(line) for line in compiled([tmp_path / "main"]).stdout.split()]
-    assert found[0] == found[2] == np.float32(np.sin(3.0))
-    names = [
-        line.split()[2].lower()
-        for name in ("one", "two")
-        for line in (tmp_path / name / "model.hpp").read_text().splitlines()
-        if line.startswith("inline namespace")
-    ]
-    both = '#include "one/model.hpp"\n#include "two/model.hpp"\nbool f(float* y);\nbool f(float* y) { return '
-    both += f"posenc::{names[0]}::row(0, y) && posenc::{names[1]}::row(0, y); }}\n"
-    (tmp_path / "both.cpp").write_text(both)
-    made = compiled([compiler(kind), *STRICT, "-I", tmp_path, "-fsyntax-only", tmp_path / "both.cpp"])
-    assert (made.returncode, made.stderr) == (0, "")
 
 
 def test_a_header_of_real_size(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""Headers compiled and called: the compilers at hand, a shared library of a source in cpp, its functions."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from posenc.scheme import Form
+from posenc_export.arrays import Array
+from posenc_export.exporter import Order, write
+from posenc_export.targets.module import Subject, resolve
+
+HERE = Path(__file__).parent / "cpp"
+STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion")
+LAST = 2**24 - 1
+CLANGS = ("clang++", *(f"clang++-{version}" for version in range(20, 13, -1)))
+
+
+def compiler(kind: str) -> str:
+    """Return the path of g++ or clang++; skip without it, or fail where POSENC_TEST_REQUIRE has its name."""
+    names = ("g++",) if kind == "gcc" else CLANGS
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        told = f"no {kind}: {', '.join(names)} not found"
+        if kind in os.environ.get("POSENC_TEST_REQUIRE", "").split(","):
+            pytest.fail(told)
+        pytest.skip(told)
+    return found
+
+
+def compiled(command: list[Any]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def library(kind: str, source: str, folder: Path, *flags: str) -> Any:
+    target = folder / f"{kind}-{source}{''.join(flags)}.so".replace("=", "-")
+    options = [*STRICT, *flags, "-fPIC", "-shared", "-fvisibility=hidden", "-I", folder]
+    made = compiled([compiler(kind), *options, HERE / f"{source}.cpp", "-o", target])
+    assert (made.returncode, made.stderr) == (0, "")
+    return ctypes.CDLL(str(target))
+
+
+def call(function: Any, *arguments: Array | int) -> bool:
+    """Call a function that takes pointers and 64-bit integers, and returns a bool."""
+    function.restype = ctypes.c_bool
+    told = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) for a in arguments]
+    return bool(function(*told))
+
+
+def written(folder: Path, scheme: str, form: Form, params: dict[str, Any]) -> Subject:
+    """Write the header of a subject into a folder, unvalidated."""
+    texts = tuple(f"{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in params.items())
+    subject = resolve(scheme, form, texts, (), 0)
+    write(subject, Order(("header",), validate=False), folder)
+    return subject
+
+
+def eager(subject: Subject, *inputs: Array) -> list[Array]:
+    with torch.no_grad():
+        found = subject.encoding.module(*map(torch.from_numpy, inputs))
+    return [part.numpy() for part in (found if isinstance(found, tuple) else (found,))]
+
+
+def same(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

@@ -1,0 +1,86 @@
+"""The C++ runners give the bits of eager and of Python, and outlive what they refuse; a crash names its signal."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import Sanitized, need
+from posenc.scheme import Form
+from posenc_export.bundle.folder import Bundle
+from posenc_export.runtimes import RUNTIMES, RunFailed
+from posenc_export.runtimes.cpp import ORT
+from runner_tools import PROGRAMS, a_case, run, save
+from test_parity import MORE
+from test_parity import run as export_scheme
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_case_by_hand(sanitized: Sanitized, bundle: Path, tmp_path: Path, name: str) -> None:
+    _, feeds, expected = a_case(bundle)
+    out = tmp_path / "out"
+    out.mkdir()
+    done = run(sanitized(name), bundle, save(tmp_path / "in", feeds), out)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    found = np.load(out / "y.npy")
+    assert found.dtype == expected.dtype
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_runner_answers_each_line_and_outlives_errors(bundle: Path, tmp_path: Path, name: str) -> None:
+    _, runtime, file = PROGRAMS[name]
+    need(runtime)
+    manifest = Bundle.open(bundle).manifest
+    runner = RUNTIMES[runtime].open(bundle / file, manifest.inputs, manifest.outputs)
+    _, feeds, expected = a_case(bundle)
+    for _ in range(2):
+        with pytest.raises(RunFailed):
+            runner.run({**feeds, "start": np.array([2**24], np.int64)})
+        assert runner.run(feeds)["y"].tobytes() == expected.tobytes()
+    assert (
+        runner.run({**feeds, "x": feeds["x"].swapaxes(0, 1).copy().swapaxes(0, 1)})["y"].tobytes() == expected.tobytes()
+    )
+
+
+def test_a_runner_that_dies_says_of_what(bundle: Path) -> None:
+    need("ort-cpp")
+    from posenc_export.runtimes.cpp import Process
+
+    _, feeds, _ = a_case(bundle)
+    process = Process(ORT, bundle, format_="onnx", device="cpu")
+    process.process.send_signal(signal.SIGSEGV)
+    for _ in range(2):
+        with pytest.raises(RunFailed, match="the C\\+\\+ runner crashed: signal 11"):
+            process(feeds, ())
+
+
+SAME_LIBRARY = [
+    ("sinusoidal", {"d_model": 16}, Form("dynamic", "trig", "implicit", 70), {}),
+    ("sinusoidal", {"d_model": 16}, Form("dynamic", "trig", "offset", 70, "fp16"), {}),
+    ("sinusoidal", {"d_model": "auto"}, Form("dynamic", "trig", "explicit", 70), {}),
+    ("rope", MORE["rope"][3], Form("dynamic", "exact", "explicit", 70), {}),
+    ("rope", {"head_dim": 16}, Form("dynamic", "exact", "explicit", 70), {"rotary_op": "onnx", "opset": 23}),
+    ("rope", {"head_dim": 16}, Form("baked", "exact", "offset", 70, "fp16"), {"rotary_op": "microsoft"}),
+    ("xpos", {"head_dim": 16}, Form("dynamic", "trig", "explicit", 70, "bf16"), {}),
+]
+"""What need not have the eager bits: from Python and from C++ a library gives the same ones all the same."""
+
+
+@pytest.mark.parametrize(("scheme", "params", "form", "order"), SAME_LIBRARY)
+def test_cpp_gives_the_bits_that_python_gives(
+    tmp_path: Path, scheme: str, params: dict[str, Any], form: Form, order: dict[str, Any]
+) -> None:
+    outcome = export_scheme(scheme, form, params, tmp_path, validate=False, **order)
+    manifest = outcome.manifest
+    for python, cpp, file in (("ort-cpu", "ort-cpp", "model.onnx"), ("torchscript-cpu", "libtorch-cpp", "model.pt")):
+        need(cpp)
+        one, other = (RUNTIMES[n].open(outcome.folder / file, manifest.inputs, manifest.outputs) for n in (python, cpp))
+        for spec, recorded in Bundle.open(outcome.folder).recorded():
+            if not spec.case.refused:
+                expected, found = one.run(recorded.feeds), other.run(recorded.feeds)
+                for name, array in expected.items():
+                    assert found[name].dtype == array.dtype
+                    assert found[name].tobytes() == array.tobytes(), (cpp, spec.case.name, name)
