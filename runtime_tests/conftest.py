@@ -88,7 +88,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
-    def made(name: str, make: Callable[[Path], None]) -> Path:
+    def fill_once(name: str, make: Callable[[Path], None]) -> Path:
         folder = base / name
         with FileLock(f"{folder}.lock"):
             if not (folder / "made").is_file():
@@ -97,7 +97,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
                 (folder / "made").touch()
         return folder
 
-    return made
+    return fill_once
 
 
 @pytest.fixture(scope="session")
@@ -136,15 +136,15 @@ Sanitized = Callable[[str], Path]
 
 
 @pytest.fixture
-def sanitized(once: Once) -> Sanitized:
+def sanitized_runner(once: Once) -> Sanitized:
     """Return a function that gives a runner built with AddressSanitizer and UBSan."""
     from posenc_export.runtimes.runner_build import RUNNER, build
     from runner_tools import PROGRAMS
 
-    def built(name: str) -> Path:
+    def build_once(name: str) -> Path:
         program, runtime, _ = PROGRAMS[name]
         need(runtime)
         settings = {"POSENC_BACKEND": program.backend, "POSENC_SANITIZE": "address,undefined", "POSENC_WERROR": "ON"}
         return once(f"sanitized-{name}", lambda folder: build(RUNNER, folder, settings)) / name
 
-    return built
+    return build_once

@@ -25,13 +25,13 @@ CLANGS = ("clang++", *(f"clang++-{version}" for version in range(20, 13, -1)))
 def compiler(kind: str) -> str:
     """Return the path of g++ or clang++; skip without it, or fail where POSENC_TEST_REQUIRE has its name."""
     names = ("g++",) if kind == "gcc" else CLANGS
-    found = next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
-        told = f"no {kind}: {', '.join(names)} not found"
+    path = next((path for path in map(shutil.which, names) if path), None)
+    if path is None:
+        reason = f"no {kind}: {', '.join(names)} not found"
         if kind in os.environ.get("POSENC_TEST_REQUIRE", "").split(","):
-            pytest.fail(told)
-        pytest.skip(told)
-    return found
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path
 
 
 def compiled(command: list[Any]) -> subprocess.CompletedProcess[str]:
@@ -41,16 +41,16 @@ def compiled(command: list[Any]) -> subprocess.CompletedProcess[str]:
 def library(kind: str, source: str, folder: Path, *flags: str) -> Any:
     target = folder / f"{kind}-{source}{''.join(flags)}.so".replace("=", "-")
     options = [*STRICT, *flags, "-fPIC", "-shared", "-fvisibility=hidden", "-I", folder]
-    made = compiled([compiler(kind), *options, HERE / f"{source}.cpp", "-o", target])
-    assert (made.returncode, made.stderr) == (0, "")
+    process = compiled([compiler(kind), *options, HERE / f"{source}.cpp", "-o", target])
+    assert (process.returncode, process.stderr) == (0, "")
     return ctypes.CDLL(str(target))
 
 
 def call(function: Any, *arguments: Array | int) -> bool:
     """Call a function that takes pointers and 64-bit integers, and returns a bool."""
     function.restype = ctypes.c_bool
-    told = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) for a in arguments]
-    return bool(function(*told))
+    values = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) for a in arguments]
+    return bool(function(*values))
 
 
 def written(folder: Path, scheme: str, form: Form, params: dict[str, Any]) -> Subject:
@@ -63,8 +63,8 @@ def written(folder: Path, scheme: str, form: Form, params: dict[str, Any]) -> Su
 
 def eager(subject: Subject, *inputs: Array) -> list[Array]:
     with torch.no_grad():
-        found = subject.encoding.module(*map(torch.from_numpy, inputs))
-    return [part.numpy() for part in (found if isinstance(found, tuple) else (found,))]
+        result = subject.encoding.module(*map(torch.from_numpy, inputs))
+    return [part.numpy() for part in (result if isinstance(result, tuple) else (result,))]
 
 
 def same(a: Array, b: Array) -> bool:

@@ -33,9 +33,9 @@ def save(folder: Path, feeds: dict[str, np.ndarray]) -> Path:
     return folder
 
 
-def is_one_clear_line(done: subprocess.CompletedProcess[str], text: str) -> None:
-    assert done.returncode == 1, done
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert text in done.stderr
+def is_one_clear_line(process: subprocess.CompletedProcess[str], text: str) -> None:
+    assert process.returncode == 1, process
+    assert process.stdout == ""
+    assert process.stderr.startswith("error: ")
+    assert process.stderr.count("\n") == 1, process.stderr
+    assert text in process.stderr

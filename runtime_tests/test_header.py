@@ -25,8 +25,8 @@ def supported() -> Iterator[Any]:
     for one in combinations():
         scheme, form, params = one.values
         if form.method == "exact" and form.dtype in ("fp32", "fp64") and scheme != "xpos":
-            switched = params.get("rope_type") in ("longrope", "dynamic")
-            if form.mode == "baked" or not switched:
+            switches = params.get("rope_type") in ("longrope", "dynamic")
+            if form.mode == "baked" or not switches:
                 yield one
 
 
@@ -35,9 +35,9 @@ def test_the_header_has_the_eager_bits(tmp_path: Path, scheme: str, form: Form, 
     outcome = run(scheme, form, params, tmp_path, formats=("header",), validate=False)
     verdicts = validate(Bundle.open(outcome.folder), Options())
     assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []
-    (agreed,) = (v for v in verdicts if v.check == "agrees" and v.status == "pass")
-    assert agreed.subject == "header-cpp"
-    difference = worst(agreed.trials, "eager")
+    (agreement,) = (v for v in verdicts if v.check == "agrees" and v.status == "pass")
+    assert agreement.subject == "header-cpp"
+    difference = worst(agreement.trials, "eager")
     assert difference is not None
     assert difference.max_abs == 0
     if any(t.case.refused for t in outcome.manifest.trials):
@@ -54,7 +54,7 @@ def test_the_header_and_onnx_runtime_agree_to_the_last_position(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("edit", ["low_cos", "mid_sin", "high_cos"])
-def test_a_damaged_table_is_found(tmp_path: Path, edit: str) -> None:
+def test_a_damaged_table_is_caught(tmp_path: Path, edit: str) -> None:
     form = Form("dynamic", "exact", "explicit", MAX_LEN)
     outcome = run("sinusoidal", form, {"d_model": 4}, tmp_path, formats=("header",))
     path = outcome.folder / "model.hpp"
@@ -87,8 +87,8 @@ def test_without_a_compiler_nothing_is_run(cli: Cli, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CXX", "no-such-compiler -O1")
     args = ["export", "-p", "d_model=8", "--max-len", "40", "-f", "header"]
     assert "no C++ compiler: no-such-compiler not found; set CXX" in " ".join(cli(*args).output.split())
-    required = cli(*args, "--require", "header-cpp", "-o", "other")
-    assert (required.exit_code, required.output.count("\n")) == (3, 1), required.output
+    result = cli(*args, "--require", "header-cpp", "-o", "other")
+    assert (result.exit_code, result.output.count("\n")) == (3, 1), result.output
 
 
 # ---- the file itself -------------------------------------------------------------------------------------------------

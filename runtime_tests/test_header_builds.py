@@ -47,18 +47,18 @@ def test_without_its_pragmas_it_would_be_contracted(tmp_path: Path, kind: str) -
 
 def fused(kind: str, level: str, source: Path, folder: Path) -> int:
     """Return how many fused multiply-adds a compiler makes of a source."""
-    made = compiled([compiler(kind), "-std=c++17", level, "-march=haswell", "-S", "-o", "-", "-I", folder, source])
-    assert made.returncode == 0, made.stderr
-    return made.stdout.count("vfm") + made.stdout.count("vfnm")
+    process = compiled([compiler(kind), "-std=c++17", level, "-march=haswell", "-S", "-o", "-", "-I", folder, source])
+    assert process.returncode == 0, process.stderr
+    return process.stdout.count("vfm") + process.stdout.count("vfnm")
 
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 @pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast"])
 def test_fast_math_is_refused(tmp_path: Path, kind: str, flag: str) -> None:
     written(tmp_path, "sinusoidal", Form("baked", "exact", None, 40), {"d_model": 4})
-    made = compiled([compiler(kind), "-std=c++17", flag, "-fsyntax-only", "-I", tmp_path, HERE / "use_additive.cpp"])
-    assert made.returncode != 0
-    assert "posenc: -ffast-math changes the bits" in made.stderr
+    process = compiled([compiler(kind), "-std=c++17", flag, "-fsyntax-only", "-I", tmp_path, HERE / "use_additive.cpp"])
+    assert process.returncode != 0
+    assert "posenc: -ffast-math changes the bits" in process.stderr
 
 
 MAIN = """
@@ -83,10 +83,10 @@ def test_a_program_may_include_it_twice_or_two_of_them(tmp_path: Path, kind: str
     (tmp_path / "main.cpp").write_text(MAIN)
     (tmp_path / "other.cpp").write_text(OTHER.format(second))
     files = [tmp_path / "main.cpp", tmp_path / "other.cpp"]
-    made = compiled([compiler(kind), *STRICT, "-I", tmp_path, *files, "-o", tmp_path / "main"])
-    assert (made.returncode, made.stderr) == (0, "")
-    found = [float.fromhex(line) for line in compiled([tmp_path / "main"]).stdout.split()]
-    assert found[0] == found[2] == np.float32(np.sin(3.0))
+    process = compiled([compiler(kind), *STRICT, "-I", tmp_path, *files, "-o", tmp_path / "main"])
+    assert (process.returncode, process.stderr) == (0, "")
+    values = [float.fromhex(line) for line in compiled([tmp_path / "main"]).stdout.split()]
+    assert values[0] == values[2] == np.float32(np.sin(3.0))
     names = [
         line.split()[2].lower()
         for name in ("one", "two")
@@ -96,5 +96,5 @@ def test_a_program_may_include_it_twice_or_two_of_them(tmp_path: Path, kind: str
     both = '#include "one/model.hpp"\n#include "two/model.hpp"\nbool f(float* y);\nbool f(float* y) { return '
     both += f"posenc::{names[0]}::row(0, y) && posenc::{names[1]}::row(0, y); }}\n"
     (tmp_path / "both.cpp").write_text(both)
-    made = compiled([compiler(kind), *STRICT, "-I", tmp_path, "-fsyntax-only", tmp_path / "both.cpp"])
-    assert (made.returncode, made.stderr) == (0, "")
+    process = compiled([compiler(kind), *STRICT, "-I", tmp_path, "-fsyntax-only", tmp_path / "both.cpp"])
+    assert (process.returncode, process.stderr) == (0, "")

@@ -31,20 +31,20 @@ def test_rows_and_sums_by_each_compiler(
     tmp_path: Path, kind: str, flags: tuple[str, ...], mode: Any, params: dict[str, Any]
 ) -> None:
     subject = written(tmp_path, "sinusoidal", Form(mode, "exact", "offset", 200), params)
-    used, width = library(kind, "use_additive", tmp_path, *flags), params["d_model"]
+    header, width = library(kind, "use_additive", tmp_path, *flags), params["d_model"]
     x = np.random.default_rng(0).standard_normal((1, 130, width), np.float32)
     for start in (0, 1, 63, 70) if mode == "baked" else (0, 1, 63, 32704, LAST - 129):
         (sums,) = eager(subject, x, np.array([start]))
         (rows,) = eager(subject, np.zeros_like(x), np.array([start]))
         out = np.full_like(x, np.nan)
-        assert call(used.use_rows, start, 130, out)
+        assert call(header.use_rows, start, 130, out)
         assert same(out + np.float32(0), rows)  # 0 + -0 is 0
-        assert call(used.use_row, start + 129, out)
+        assert call(header.use_row, start + 129, out)
         assert same(out[:, 0] + np.float32(0), rows[:, 129])
-        assert call(used.use_add, start, 130, x, out)
+        assert call(header.use_add, start, 130, x, out)
         assert same(out, sums)
         out[:] = x
-        assert call(used.use_add, start, 130, out, out)
+        assert call(header.use_add, start, 130, out, out)
         assert same(out, sums)
 
 
@@ -62,37 +62,37 @@ def test_rotations_by_each_compiler(
     tmp_path: Path, kind: str, flags: tuple[str, ...], mode: Any, params: dict[str, Any]
 ) -> None:
     subject = written(tmp_path, "rope", Form(mode, "exact", "explicit", 200), {"head_dim": 16, **params})
-    used = library(kind, "use_rotary", tmp_path, *flags)
+    header = library(kind, "use_rotary", tmp_path, *flags)
     heads, seq = 3, 5
     at = np.array([[0, 63, 64, 199, 150]] if mode == "baked" else [[0, 63, 64, 32768 * 77 + 64 * 5 + 3, LAST]])
     heads_first = params.get("tensor_layout") != "bshd"
     shape = (1, heads, seq, 16) if heads_first else (1, seq, heads, 16)
     q = np.random.default_rng(0).standard_normal(shape, np.float32)
-    turned, _ = eager(subject, q, q, at)
+    expected, _ = eager(subject, q, q, at)
     out, inside = np.full_like(q, np.nan), q.copy()
     for t, p in enumerate(at[0].tolist()):
         here = (0, slice(None), t) if heads_first else (0, t)
         stride = seq * 16 if heads_first else 16
-        assert call(used.use_heads, p, q[here], out[here], heads, stride)
-        assert call(used.use_heads, p, inside[here], inside[here], heads, stride)
+        assert call(header.use_heads, p, q[here], out[here], heads, stride)
+        assert call(header.use_heads, p, inside[here], inside[here], heads, stride)
         one = np.empty(16, np.float32)
-        assert call(used.use_rotate, p, np.ascontiguousarray(q[here][1]), one)
-        assert same(one, turned[here][1])
-    assert same(out, turned)
-    assert same(inside, turned)
+        assert call(header.use_rotate, p, np.ascontiguousarray(q[here][1]), one)
+        assert same(one, expected[here][1])
+    assert same(out, expected)
+    assert same(inside, expected)
     cos, sin, _, _ = (part.numpy() for part in subject.encoding.module.turns(torch.from_numpy(at)))
     for t, p in enumerate(at[0].tolist()):
-        found = np.empty((2, cos.shape[-1]), np.float32)
-        assert call(used.use_row, p, found[0], found[1])
-        assert same(found, np.stack([cos[0, t], sin[0, t]]))
+        cos_sin = np.empty((2, cos.shape[-1]), np.float32)
+        assert call(header.use_row, p, cos_sin[0], cos_sin[1])
+        assert same(cos_sin, np.stack([cos[0, t], sin[0, t]]))
         one = q[0, 1, t].copy() if heads_first else q[0, t, 1].copy()
-        assert call(used.use_turn, found[0], found[1], one, one)
-        assert same(one, turned[0, 1, t] if heads_first else turned[0, t, 1])
+        assert call(header.use_turn, cos_sin[0], cos_sin[1], one, one)
+        assert same(one, expected[0, 1, t] if heads_first else expected[0, t, 1])
     span = torch.arange(60, 190)[None]
     cos, sin, _, _ = (part.numpy()[0] for part in subject.encoding.module.turns(span))
-    found = np.empty((2, *cos.shape), np.float32)
-    assert call(used.use_rows, 60, 130, found[0], found[1])
-    assert same(found, np.stack([cos, sin]))
+    cos_sin = np.empty((2, *cos.shape), np.float32)
+    assert call(header.use_rows, 60, 130, cos_sin[0], cos_sin[1])
+    assert same(cos_sin, np.stack([cos, sin]))
 
 
 @pytest.mark.parametrize(("kind", "flags"), BY_EACH)
@@ -102,33 +102,33 @@ def test_several_positions_by_each_compiler(
 ) -> None:
     params = {**SMALL["mrope"], "section_layout": section_layout}
     subject = written(tmp_path, "mrope", Form("dynamic", "exact", "explicit", 200), params)
-    used = library(kind, "use_axial", tmp_path, *flags)
+    header = library(kind, "use_axial", tmp_path, *flags)
     q = np.random.default_rng(0).standard_normal((1, 1, 3, 16), np.float32)
     at = np.array([[[0, 70, LAST]], [[64, 5, LAST - 64]], [[999999, 1, 3]]])
-    turned, _ = eager(subject, q, q, at)
+    expected, _ = eager(subject, q, q, at)
     for t in range(3):
         places, one = at[:, 0, t].tolist(), np.empty(16, np.float32)
-        assert call(used.use_rotate, *places, np.ascontiguousarray(q[0, 0, t]), one)
-        assert same(one, turned[0, 0, t])
+        assert call(header.use_rotate, *places, np.ascontiguousarray(q[0, 0, t]), one)
+        assert same(one, expected[0, 0, t])
         for axis, wrong in ((0, -1), (1, LAST + 1), (2, -(2**63))):
-            assert not call(used.use_rotate, *[wrong if i == axis else p for i, p in enumerate(places)], one, one)
-            assert same(one, turned[0, 0, t])
+            assert not call(header.use_rotate, *[wrong if i == axis else p for i, p in enumerate(places)], one, one)
+            assert same(one, expected[0, 0, t])
 
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 def test_what_is_not_held_is_refused_and_nothing_written(tmp_path: Path, kind: str) -> None:
     written(tmp_path, "sinusoidal", Form("baked", "exact", None, 40), {"d_model": 4})
-    used = library(kind, "use_additive", tmp_path, "-O2")
+    header = library(kind, "use_additive", tmp_path, "-O2")
     most, least = 2**63 - 1, -(2**63)
     out = np.full((41, 4), 7, np.float32)
     beyond = ((0, 41), (39, 2), (40, 1), (41, 0), (-1, 1), (-1, 0), (least, 1), (most, 1), (1, -1), (0, least))
     for start, count in beyond:
-        assert not call(used.use_rows, start, count, out)
-        assert not call(used.use_add, start, count, out, out)
+        assert not call(header.use_rows, start, count, out)
+        assert not call(header.use_add, start, count, out, out)
     for position in (-1, 40, least, most):
-        assert not call(used.use_row, position, out)
+        assert not call(header.use_row, position, out)
     assert (out == 7).all()
-    assert call(used.use_rows, 40, 0, out)
+    assert call(header.use_rows, 40, 0, out)
     assert (out == 7).all()
 
 
@@ -137,9 +137,9 @@ def test_a_header_of_real_size(tmp_path: Path) -> None:
     path = tmp_path / "model.hpp"
     assert path.stat().st_size < 9_500_000
     assert max(map(len, path.read_text().splitlines())) <= 120
-    used = library("gcc", "use_additive", tmp_path, "-O2")
+    header = library("gcc", "use_additive", tmp_path, "-O2")
     out = np.empty((1, 300, 512), np.float32)
     for start in (0, 12345, LAST - 299):
-        assert call(used.use_rows, start, 300, out)
+        assert call(header.use_rows, start, 300, out)
         (rows,) = eager(subject, np.zeros_like(out), np.array([start]))
         assert same(out + np.float32(0), rows)

@@ -63,10 +63,10 @@ def test_a_program_is_built_once_and_says_what_is_missing(program: Program, monk
         'file(WRITE ${CMAKE_BINARY_DIR}/p "#!/bin/sh\\necho version 1")\n'
         "execute_process(COMMAND chmod +x ${CMAKE_BINARY_DIR}/p)\n"
     )
-    told: list[str] = []
-    program.build(told.append)
+    lines: list[str] = []
+    program.build(lines.append)
     assert program.problem() == ""
-    assert any(line.startswith("building the C++ runner: ") for line in told)
+    assert any(line.startswith("building the C++ runner: ") for line in lines)
     with monkeypatch.context() as patch:
         patch.setattr(native, "build", None)  # a second time nothing is built
         program.build()
@@ -109,7 +109,7 @@ def test_a_runtime_that_is_not_built_is_a_row_that_says_how(
     for name in ("ort-cpp", "libtorch-cpp"):
         assert rows[name]["status"] == "skip"
         assert rows[name]["detail"] == "not built yet: naming it with --runtime does that"
-    assert not (tmp_path / "cache").exists(), "nothing is built that was not asked for"
+    assert not (tmp_path / "cache").exists(), "nothing is built unless --runtime names it"
 
 
 def test_the_session_needs_no_private_headers() -> None:

@@ -48,35 +48,37 @@ BAD_FEEDS = [
 @pytest.mark.parametrize(("change", "text"), BAD_FEEDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_bad_inputs_are_one_line(
-    sanitized: Sanitized, bundle: Path, name: str, change: Callable[..., None], text: str
+    sanitized_runner: Sanitized, bundle: Path, name: str, change: Callable[..., None], text: str
 ) -> None:
     _, feeds, _ = a_case(bundle)
     change(feeds)
     folder = save(bundle / "in", feeds)
-    is_one_clear_line(run(sanitized(name), bundle, folder, folder), text)
+    is_one_clear_line(run(sanitized_runner(name), bundle, folder, folder), text)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_damaged_npy_files_are_one_line(sanitized: Sanitized, bundle: Path, tmp_path: Path, name: str) -> None:
+def test_damaged_npy_files_are_one_line(sanitized_runner: Sanitized, bundle: Path, tmp_path: Path, name: str) -> None:
     _, feeds, _ = a_case(bundle)
     path = save(tmp_path / "in", feeds) / "x.npy"
     whole = path.read_bytes()
-    for damaged in (b"", whole[:5], whole[:60], whole[:-8], b"\0" * 200, whole.replace(b"(3,", b"(9,", 1)):
-        path.write_bytes(damaged)
-        is_one_clear_line(run(sanitized(name), bundle, path.parent, tmp_path), "x.npy cannot be read")
+    for content in (b"", whole[:5], whole[:60], whole[:-8], b"\0" * 200, whole.replace(b"(3,", b"(9,", 1)):
+        path.write_bytes(content)
+        is_one_clear_line(run(sanitized_runner(name), bundle, path.parent, tmp_path), "x.npy cannot be read")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_damaged_graphs_and_bundles_are_one_line(sanitized: Sanitized, bundle: Path, tmp_path: Path, name: str) -> None:
-    program, file = sanitized(name), bundle / PROGRAMS[name][2]
+def test_damaged_graphs_and_bundles_are_one_line(
+    sanitized_runner: Sanitized, bundle: Path, tmp_path: Path, name: str
+) -> None:
+    program, file = sanitized_runner(name), bundle / PROGRAMS[name][2]
     _, feeds, _ = a_case(bundle)
-    given = (save(tmp_path / "in", feeds), tmp_path)
+    folders = (save(tmp_path / "in", feeds), tmp_path)
     whole, manifest = file.read_bytes(), (bundle / "manifest.json").read_text()
-    for damaged in (b"", whole[:1000], whole[: len(whole) // 2], b"\x07" * 5000):
-        file.write_bytes(damaged)
-        is_one_clear_line(run(program, bundle, *given), "")
+    for content in (b"", whole[:1000], whole[: len(whole) // 2], b"\x07" * 5000):
+        file.write_bytes(content)
+        is_one_clear_line(run(program, bundle, *folders), "")
     file.unlink()
-    is_one_clear_line(run(program, bundle, *given), "")
+    is_one_clear_line(run(program, bundle, *folders), "")
     file.write_bytes(whole)
     edits = [
         (manifest[:100], "manifest.json is damaged"),
@@ -85,14 +87,14 @@ def test_damaged_graphs_and_bundles_are_one_line(sanitized: Sanitized, bundle: P
         (manifest.replace(f'"{file.name}"', f'"../{file.name}"'), "is not a file of the bundle"),
         (manifest.replace('"format": "', '"format": "not-'), "holds nothing that this runs"),
     ]
-    for text, told in edits:
+    for text, reason in edits:
         (bundle / "manifest.json").write_text(text)
-        is_one_clear_line(run(program, bundle, *given), told)
-    is_one_clear_line(run(program, tmp_path / "nowhere", *given), "is not a bundle")
+        is_one_clear_line(run(program, bundle, *folders), reason)
+    is_one_clear_line(run(program, tmp_path / "nowhere", *folders), "is not a bundle")
 
 
-def test_wrong_usage_is_one_line(sanitized: Sanitized, bundle: Path) -> None:
-    program = sanitized("ort_runner")
+def test_wrong_usage_is_one_line(sanitized_runner: Sanitized, bundle: Path) -> None:
+    program = sanitized_runner("ort_runner")
     for words, text in (
         ((bundle, "in"), "expected BUNDLE, or BUNDLE IN OUT"),
         ((bundle, "--devise", "cpu"), "unknown option --devise"),
@@ -106,7 +108,7 @@ def test_wrong_usage_is_one_line(sanitized: Sanitized, bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_cuda_that_is_not_there_is_one_line(sanitized: Sanitized, bundle: Path, name: str) -> None:
+def test_cuda_that_is_not_there_is_one_line(sanitized_runner: Sanitized, bundle: Path, name: str) -> None:
     if shutil.which("nvidia-smi"):
         pytest.skip("this machine has CUDA: the CUDA runtimes are tested in its place")
-    is_one_clear_line(run(sanitized(name), bundle, "--device", "cuda"), "")
+    is_one_clear_line(run(sanitized_runner(name), bundle, "--device", "cuda"), "")

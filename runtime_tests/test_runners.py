@@ -18,15 +18,15 @@ from test_parity import run as export_scheme
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_case_by_hand(sanitized: Sanitized, bundle: Path, tmp_path: Path, name: str) -> None:
+def test_one_case_by_hand(sanitized_runner: Sanitized, bundle: Path, tmp_path: Path, name: str) -> None:
     _, feeds, expected = a_case(bundle)
     out = tmp_path / "out"
     out.mkdir()
-    done = run(sanitized(name), bundle, save(tmp_path / "in", feeds), out)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    found = np.load(out / "y.npy")
-    assert found.dtype == expected.dtype
-    assert found.tobytes() == expected.tobytes()
+    process = run(sanitized_runner(name), bundle, save(tmp_path / "in", feeds), out)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+    actual = np.load(out / "y.npy")
+    assert actual.dtype == expected.dtype
+    assert actual.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -78,9 +78,9 @@ def test_cpp_gives_the_bits_that_python_gives(
     for python, cpp, file in (("ort-cpu", "ort-cpp", "model.onnx"), ("torchscript-cpu", "libtorch-cpp", "model.pt")):
         need(cpp)
         one, other = (RUNTIMES[n].open(outcome.folder / file, manifest.inputs, manifest.outputs) for n in (python, cpp))
-        for spec, recorded in Bundle.open(outcome.folder).recorded():
+        for spec, record in Bundle.open(outcome.folder).recorded():
             if not spec.case.refused:
-                expected, found = one.run(recorded.feeds), other.run(recorded.feeds)
+                expected, actual = one.run(record.feeds), other.run(record.feeds)
                 for name, array in expected.items():
-                    assert found[name].dtype == array.dtype
-                    assert found[name].tobytes() == array.tobytes(), (cpp, spec.case.name, name)
+                    assert actual[name].dtype == array.dtype
+                    assert actual[name].tobytes() == array.tobytes(), (cpp, spec.case.name, name)
