@@ -44,12 +44,12 @@ def scaled(head_dim: int, rope_theta: float, rope_type: str, **scaling: Any) -> 
 
 def longrope(pairs: int, **rest: Any) -> dict[str, Any]:
     short, long = [1 + 0.01 * i for i in range(pairs)], [1 + 0.3 * i**1.5 for i in range(pairs)]
-    given = {"short_factor": short, "long_factor": long, "original_max_position_embeddings": 40, **rest}
-    return scaled(2 * pairs, 10000.0, "longrope", **given)
+    parameters = {"short_factor": short, "long_factor": long, "original_max_position_embeddings": 40, **rest}
+    return scaled(2 * pairs, 10000.0, "longrope", **parameters)
 
 
-def published(name: str, **changed: Any) -> dict[str, Any]:
-    return {**load_config(DATA / "configs" / f"{name}.json"), **changed}
+def published(name: str, **changes: Any) -> dict[str, Any]:
+    return {**load_config(DATA / "configs" / f"{name}.json"), **changes}
 
 
 NEW = {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e5}
@@ -83,8 +83,8 @@ CONFIGS: list[Any] = [
 
 def theirs(config: dict[str, Any], positions: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Run a fresh module of transformers: its dynamic types remember earlier calls."""
-    made = AutoConfig.for_model(**json.loads(json.dumps(config)))
-    module = MODULES[config["model_type"]](made)
+    settings = AutoConfig.for_model(**json.loads(json.dumps(config)))
+    module = MODULES[config["model_type"]](settings)
     cos, sin = module(torch.zeros(1), positions)
     return cos.numpy(), sin.numpy()
 
@@ -100,8 +100,8 @@ def test_each_rope_type_has_three_configurations() -> None:
 def test_graphs_match_transformers(tmp_path: Path, name: str, config: dict[str, Any], mode: Any) -> None:
     form = posenc.Form(mode, "exact", "explicit", MAX_LEN)
     source = ModelConfig(tmp_path / "config.json", config)
-    given = ("output=cos_sin", "width=full")
-    outcome = export(lambda: from_config(source, form, given, 0), Order(validate=False), tmp_path / "bundle")
+    parameters = ("output=cos_sin", "width=full")
+    outcome = export(lambda: from_config(source, form, parameters, 0), Order(validate=False), tmp_path / "bundle")
     verdicts = validate(Bundle.open(outcome.folder), Options())
     assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []
     manifest = outcome.manifest
@@ -116,8 +116,8 @@ def test_graphs_match_transformers(tmp_path: Path, name: str, config: dict[str, 
             factor = max(1.0, float(np.abs(ours["cos"]).max()))
             for key, reference in zip(("cos", "sin"), theirs(config, torch.from_numpy(positions)), strict=True):
                 # What float32 costs the module of transformers: its angles, and the rounding of the product.
-                allowed = (4 * EPS * length + EPS) * factor
-                np.testing.assert_allclose(ours[key], reference, rtol=0, atol=allowed, err_msg=f"{runtime} {length}")
+                bound = (4 * EPS * length + EPS) * factor
+                np.testing.assert_allclose(ours[key], reference, rtol=0, atol=bound, err_msg=f"{runtime} {length}")
 
 
 def test_dynamic_ntk_has_no_memory_and_longrope_switches() -> None:
@@ -132,9 +132,9 @@ def test_dynamic_ntk_has_no_memory_and_longrope_switches() -> None:
                         output="cos_sin").module  # fmt: skip
     assert not torch.equal(both(torch.arange(41)[None])[0][:, :40], both(short)[0])
     for max_len, divisor in ((40, 1.0), (41, 2.0)):
-        baked = posenc.build("rope", posenc.Form(max_len=max_len), head_dim=16, rope_type="longrope", factor=1.0,
+        module = posenc.build("rope", posenc.Form(max_len=max_len), head_dim=16, rope_type="longrope", factor=1.0,
                              **factors, output="cos_sin").module  # fmt: skip
-        assert float(baked(torch.tensor([[1]]))[0][0, 0, 0]) == pytest.approx(math.cos(1 / divisor), abs=1e-6)
+        assert float(module(torch.tensor([[1]]))[0][0, 0, 0]) == pytest.approx(math.cos(1 / divisor), abs=1e-6)
 
 
 def test_frequencies_are_pure() -> None:

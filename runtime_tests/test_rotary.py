@@ -35,9 +35,9 @@ def test_a_baked_cache_of_131072_positions_is_64_mib_and_right_to_half_an_ulp() 
     positions = np.linspace(0, 131071, 4001).astype(np.int64)
     cos, sin = module(torch.from_numpy(positions[None]))
     angle = positions[:, None] * 1e4 ** (-np.arange(0, 128, 2) / 128)
-    for ours, truth in ((cos[0].numpy(), np.cos(angle)), (sin[0].numpy(), np.sin(angle))):
-        ulp = np.spacing(np.abs(truth).astype(np.float32)).astype(np.float64)
-        assert (np.abs(ours - truth) / ulp).max() <= 0.5 + 1e-3
+    for ours, reference in ((cos[0].numpy(), np.cos(angle)), (sin[0].numpy(), np.sin(angle))):
+        ulp = np.spacing(np.abs(reference).astype(np.float32)).astype(np.float64)
+        assert (np.abs(ours - reference) / ulp).max() <= 0.5 + 1e-3
 
 
 def rotated(form: posenc.Form, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor, **params: Any) -> Any:
@@ -88,9 +88,9 @@ def test_norms_are_kept_scores_depend_on_the_distance_and_position_0_is_the_iden
     assert all(torch.equal(a, b) for a, b in zip(at(0, 0), (q, k), strict=True))
     largest = float(q.norm() * k.norm())
     for n, m in ((5, 3), (1000, 998), (3999, 3997)):
-        turned_q, turned_k = at(n, m)
-        assert abs(float(turned_q.norm() / q.norm()) - 1) < 8 * EPS
-        score, near = float((turned_q * turned_k).sum()), float((at(2, 0)[0] * at(2, 0)[1]).sum())
+        q_at_n, k_at_m = at(n, m)
+        assert abs(float(q_at_n.norm() / q.norm()) - 1) < 8 * EPS
+        score, near = float((q_at_n * k_at_m).sum()), float((at(2, 0)[0] * at(2, 0)[1]).sum())
         assert abs(score - near) < 32 * EPS * largest  # 64 products of features that are each off by a few eps
 
 
@@ -106,10 +106,10 @@ def test_mrope_is_that_of_qwen_vl(model: str, form: posenc.Form) -> None:
         "qwen3_vl": modeling_qwen3_vl.Qwen3VLTextRotaryEmbedding,
     }[model](config)
     positions = torch.randint(0, 300, (3, 2, 11))
-    read = read_config(config.to_dict())
-    assert read.scheme == "mrope"
-    assert read.parameters["sections"] == sections
-    ours = posenc.build("mrope", form, **read.parameters, output="cos_sin", width="full").module(positions)
+    rotary = read_config(config.to_dict())
+    assert rotary.scheme == "mrope"
+    assert rotary.parameters["sections"] == sections
+    ours = posenc.build("mrope", form, **rotary.parameters, output="cos_sin", width="full").module(positions)
     for one, reference in zip(ours, module(torch.zeros(1), positions), strict=True):
         np.testing.assert_allclose(one, reference, rtol=0, atol=4 * EPS * 300)
 
@@ -130,16 +130,16 @@ def test_rope_2d_is_that_of_qwen2_vl_and_timm() -> None:
     np.testing.assert_allclose(torch.cat([sin, cos], -1)[0], golden, rtol=0, atol=4 * EPS * 14)
 
 
-def test_a_grid_is_its_places_told_one_by_one() -> None:
+def test_a_grid_is_its_places_one_by_one() -> None:
     q, k = torch.randn(2, 3, 4, 5, 16), torch.randn(2, 1, 4, 5, 16)
     places = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(5), indexing="ij")).flatten(1)
     for form in (posenc.Form("dynamic"), posenc.Form(max_len=8)):
         grid = posenc.build("rope_2d", form, head_dim=16).module(q, k)
         explicit = posenc.Form(form.mode, positions="explicit", max_len=8)
-        told = posenc.build("rope_2d", explicit, head_dim=16).module(
+        by_places = posenc.build("rope_2d", explicit, head_dim=16).module(
             q.flatten(2, 3), k.flatten(2, 3), places[:, None].expand(-1, 2, -1)
         )
-        for a, b in zip(grid, told, strict=True):
+        for a, b in zip(grid, by_places, strict=True):
             assert torch.equal(a.flatten(2, 3), b)
 
 

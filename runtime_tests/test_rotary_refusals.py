@@ -83,14 +83,14 @@ def test_positions_and_heads_of_the_wrong_shape() -> None:
     with pytest.raises(IndexError, match=r"positions must be in 0\.\.16777215"):
         module(x, x, torch.tensor([[0, 1, 2**24]]))
     for form in ("explicit", "offset", "implicit"):
-        told = {"explicit": torch.zeros(1, 1, dtype=torch.int64), "offset": torch.zeros(1, dtype=torch.int64)}
+        feeds = {"explicit": torch.zeros(1, 1, dtype=torch.int64), "offset": torch.zeros(1, dtype=torch.int64)}
         decode = posenc.build("rope", posenc.Form("dynamic", positions=form), head_dim=16).module
-        for called in (decode, torch.jit.script(decode)):
+        for module_of_form in (decode, torch.jit.script(decode)):
             with pytest.raises(Exception, match="q has 1 tokens, k or positions 3: expected as many"):
-                called(x[:, :, :1], x, *([told[form]] if form in told else []))
-    baked = posenc.build("rope", posenc.Form(max_len=3, positions="implicit"), head_dim=16).module
+                module_of_form(x[:, :, :1], x, *([feeds[form]] if form in feeds else []))
+    module = posenc.build("rope", posenc.Form(max_len=3, positions="implicit"), head_dim=16).module
     with pytest.raises(ValueError, match="length 4 is beyond the 3 positions"):
-        baked(torch.zeros(1, 1, 4, 16), torch.zeros(1, 1, 4, 16))
+        module(torch.zeros(1, 1, 4, 16), torch.zeros(1, 1, 4, 16))
 
 
 def test_what_has_no_form_says_so() -> None:

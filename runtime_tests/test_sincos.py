@@ -1,4 +1,4 @@
-"""The three lowerings: how far from the truth, at which positions, and that a position has one set of bits."""
+"""The three sincos methods: how far from float64, at which positions, and that a position has one set of bits."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ def engine(d_model: int, base: float, dtype: torch.dtype = torch.float32) -> ang
     return angles.AngleAddition(angles.inverse_frequencies(d_model, base), d_model, interleaved=True, dtype=dtype)
 
 
-def truth(positions: NDArray[np.int64], d_model: int, base: float) -> NDArray[np.float64]:
+def reference(positions: NDArray[np.int64], d_model: int, base: float) -> NDArray[np.float64]:
     """Sines and cosines in float64, from the formula."""
     angle = positions[:, None] / np.power(base, 2.0 * (np.arange(d_model) // 2) / d_model)
     return np.where(np.arange(d_model) % 2 == 0, np.sin(angle), np.cos(angle))
 
 
 def error(rows: Tensor, positions: NDArray[np.int64], d_model: int, base: float) -> float:
-    return float(np.abs(rows.numpy().astype(np.float64) - truth(positions, d_model, base)).max())
+    return float(np.abs(rows.numpy().astype(np.float64) - reference(positions, d_model, base)).max())
 
 
 BASES = st.floats(min_value=10.0, max_value=1e7)
@@ -65,31 +65,31 @@ def test_a_long_span_is_right_to_its_last_row() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 127, 128, 129, 4096, 32767, 32769, 70001])
-def test_a_position_has_the_same_bits_however_it_is_told(length: int) -> None:
-    made = engine(10, 1e4)
-    assert torch.equal(made.span(length, 10)[0], made(torch.arange(length), 10))
+def test_a_position_has_the_same_bits_in_a_span_and_by_itself(length: int) -> None:
+    exact = engine(10, 1e4)
+    assert torch.equal(exact.span(length, 10)[0], exact(torch.arange(length), 10))
 
 
 def test_float64_is_right_to_its_own_grain() -> None:
     positions = np.array([0, 1, 65535, 2**23, angles.LIMIT - 1])
     rows = engine(16, 1e4, torch.float64)(torch.from_numpy(positions), 16)
-    allowed = angles.angle_tolerance("exact", "float64", posenc.scheme.Tolerance(), angles.LIMIT).atol
-    assert error(rows, positions, 16, 1e4) <= allowed < 2e-8
+    bound = angles.angle_tolerance("exact", "float64", posenc.scheme.Tolerance(), angles.LIMIT).atol
+    assert error(rows, positions, 16, 1e4) <= bound < 2e-8
 
 
 def test_the_table_is_right_to_half_an_ulp() -> None:
     table = angles.Table(angles.inverse_frequencies(64, 1e4), 64, interleaved=True, max_len=9000, dtype=torch.float32)
-    expected = truth(np.arange(9000), 64, 1e4)
+    expected = reference(np.arange(9000), 64, 1e4)
     half = np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64) / 2
     assert np.all(np.abs(table.rows.numpy() - expected) <= half * (1 + 1e-6) + 1e-11)
 
 
 def test_trig_grows_as_its_tolerance_says_and_angle_addition_does_not() -> None:
     positions = np.array([1_000_003])
-    made = angles.Trig(angles.inverse_frequencies(512, 1e4), 512, interleaved=True, dtype=torch.float32)
-    off = error(made(torch.from_numpy(positions), 512), positions, 512, 1e4)
-    allowed = angles.angle_tolerance("trig", "float32", posenc.scheme.Tolerance(), 1_000_003).atol
-    assert 1e-3 < off <= allowed
+    trig = angles.Trig(angles.inverse_frequencies(512, 1e4), 512, interleaved=True, dtype=torch.float32)
+    off = error(trig(torch.from_numpy(positions), 512), positions, 512, 1e4)
+    bound = angles.angle_tolerance("trig", "float32", posenc.scheme.Tolerance(), 1_000_003).atol
+    assert 1e-3 < off <= bound
     assert error(engine(512, 1e4)(torch.from_numpy(positions), 512), positions, 512, 1e4) <= 3e-7
 
 
