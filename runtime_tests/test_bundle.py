@@ -220,8 +220,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(cli: Cli, tmp_path: Path) -> N
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, sent: signal.Signals) -> None:
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, signal_: signal.Signals) -> None:
     # A shell that runs the tests in the background has its children ignore Ctrl-C: here they shall not.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heed}; from posenc_export.cli import export; export()"
@@ -234,10 +234,10 @@ def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, sent
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".b.partial-*/first/*")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(sent)
+    process.send_signal(signal_)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode != 0
     assert not (tmp_path / "b").exists()
     assert b"Traceback" not in stderr
-    if sent != signal.SIGKILL:
+    if signal_ != signal.SIGKILL:
         assert list(tmp_path.iterdir()) == [], "the scratch folder is gone too"

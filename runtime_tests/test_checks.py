@@ -21,7 +21,7 @@ def context(small_bundle: Path, tmp_path: Path) -> Context:
     return Context(bundle.manifest, bundle.manifest.artifacts[0], bundle.folder / "model.onnx")
 
 
-def found(name: str, context: Context) -> str:
+def problems(name: str, context: Context) -> str:
     return "; ".join(CHECKS[name].find(context))
 
 
@@ -66,7 +66,7 @@ def rename_output(model: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("name", ["static-axis", "structure", "lost-input"])
 def test_a_good_graph_has_nothing_wrong(context: Context, name: str) -> None:
-    assert found(name, context) == ""
+    assert problems(name, context) == ""
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_good_graph_has_nothing_wrong(context: Context, name: str) -> None:
     ],
 )
 def test_each_change_is_found(context: Context, name: str, edit: Callable[..., object], text: str) -> None:
-    assert text in found(name, change(context, edit))
+    assert text in problems(name, change(context, edit))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_each_change_is_found(context: Context, name: str, edit: Callable[..., o
 def test_what_an_export_saw_is_judged(context: Context, source: Source, purity: str, determinism: str) -> None:
     context = replace(context, source=source)
     for name, text in (("purity", purity), ("determinism", determinism)):
-        told = found(name, context)
-        assert (text in told) if text else (told == "")
+        line = problems(name, context)
+        assert (text in line) if text else (line == "")
 
 
 def on_cuda(context: Context, *nodes: tuple[str, str, str], providers: tuple[str, ...]) -> Context:
@@ -115,14 +115,14 @@ def test_rows_on_the_cpu_of_a_cuda_session_are_found_and_sizes_are_not(context: 
     assert mul.name not in small_values(context.path)
     cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
     good = on_cuda(context, (cuda, mul.name, "Mul"), (cpu, shape.name, "Shape"), providers=(cuda, cpu))
-    assert found("placement", good) == ""
-    assert found("provider", good) == ""
+    assert problems("placement", good) == ""
+    assert problems("provider", good) == ""
     stray = on_cuda(context, (cpu, mul.name, "Mul"), (cpu, "fused_by_the_optimizer", "Gelu"), providers=(cuda, cpu))
-    assert found("placement", stray) == f"on the CPU: Mul {mul.name}, Gelu fused_by_the_optimizer"
-    assert "asked for CUDAExecutionProvider, got CPUExecutionProvider" in found(
+    assert problems("placement", stray) == f"on the CPU: Mul {mul.name}, Gelu fused_by_the_optimizer"
+    assert "asked for CUDAExecutionProvider, got CPUExecutionProvider" in problems(
         "provider", on_cuda(context, providers=(cpu,))
     )
-    assert "does not tell where nodes run" in found("placement", on_cuda(context, providers=(cuda, cpu)))
+    assert "does not tell where nodes run" in problems("placement", on_cuda(context, providers=(cuda, cpu)))
 
 
 def test_ort_tells_where_its_nodes_ran(context: Context) -> None:
@@ -153,9 +153,9 @@ def test_feeds_are_checked_by_name_dtype_and_shape(
     runtime = RUNTIMES[name]
     path = context.path.with_name("model.pt" if runtime.format == "torchscript" else "model.onnx")
     runner = runtime.open(path, context.manifest.inputs, context.manifest.outputs)
-    with pytest.raises(RunFailed) as caught:
+    with pytest.raises(RunFailed) as failure:
         runner.run(feeds)
-    assert text in str(caught.value)
+    assert text in str(failure.value)
 
 
 def test_an_axis_has_one_size_in_all_inputs(context: Context) -> None:

@@ -89,9 +89,9 @@ def test_quiet_verbose_and_no_validate(cli: Cli) -> None:
     assert cli("export", *SMALL, "-q").output == ""
     verbose = cli("export", *SMALL, "-v", "--runtime", "ort-cpu", "-f", "onnx").output
     assert "batch1-seq40" in verbose
-    unchecked = cli("export", *SMALL, "--no-validate")
-    assert unchecked.exit_code == 0
-    assert "not validated" in unchecked.output
+    result = cli("export", *SMALL, "--no-validate")
+    assert result.exit_code == 0
+    assert "not validated" in result.output
     assert json.loads(Path("sinusoidal-baked/report.json").read_text())["passed"] is False
 
 
@@ -104,15 +104,15 @@ def test_a_mismatch_is_status_1_and_says_where(cli: Cli) -> None:
 
 
 def test_schemes_lists_parameters(cli: Cli) -> None:
-    listed = json.loads(cli("schemes", "--json").stdout)
-    assert [s["name"] for s in listed] == ["learned", "mrope", "rope", "rope_2d", "sinusoidal", "xpos"]
-    by_name = {s["name"]: {p["name"]: p for p in s["parameters"]} for s in listed}
+    schemes = json.loads(cli("schemes", "--json").stdout)
+    assert [s["name"] for s in schemes] == ["learned", "mrope", "rope", "rope_2d", "sinusoidal", "xpos"]
+    by_name = {s["name"]: {p["name"]: p for p in s["parameters"]} for s in schemes}
     parameters = by_name["sinusoidal"]
     assert parameters["d_model"]["default"] == 512
     assert parameters["layout"]["type"] == "interleaved or halves"
     assert by_name["rope"]["short_factor"]["type"] == "a list of float"
     assert by_name["mrope"]["sections"]["default"] == [16, 24, 24]
-    assert all(p["help"] for s in listed for p in s["parameters"])
+    assert all(p["help"] for s in schemes for p in s["parameters"])
     text = cli("schemes").output
     assert "-p d_model=512" in text
     assert "-p original_max_position_embeddings= " in text
@@ -138,12 +138,12 @@ def test_two_exports_give_the_same_bytes_in_two_processes(tmp_path: Path) -> Non
 def test_the_main_job_is_quick_and_silent_when_not_on_a_terminal(tmp_path: Path) -> None:
     start = time.monotonic()
     code = "from posenc_export.cli import export; export()"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, "--dynamic"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     print(f"posenc-export --dynamic took {time.monotonic() - start:.1f} s")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert "checks passed" in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    assert "checks passed" in process.stdout
     sizes = {p.suffix: p.stat().st_size for p in (tmp_path / "sinusoidal-dynamic").glob("model.*")}
     assert max(sizes.values()) <= 2_500_000

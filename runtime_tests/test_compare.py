@@ -44,8 +44,8 @@ TOLERANCES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("tolerance", TOLERANCES)
 def test_every_damage_is_caught(damage: str, tolerance: str) -> None:
-    damaged = DAMAGES[damage](GOOD32)
-    assert not judge(measure(damaged, GOOD32), TOLERANCES[tolerance]).passed
+    actual = DAMAGES[damage](GOOD32)
+    assert not judge(measure(actual, GOOD32), TOLERANCES[tolerance]).passed
 
 
 @pytest.mark.parametrize("tolerance", TOLERANCES)
@@ -67,7 +67,7 @@ def test_nan_fails_even_where_nan_was_expected() -> None:
     assert not judge(measure(GOOD32, GOOD32), Tolerance(atol=float("nan"))).passed
 
 
-def test_a_float64_truth_fits_a_narrower_output_but_no_other_dtype_does() -> None:
+def test_a_float64_reference_fits_a_narrower_output_but_no_other_dtype_does() -> None:
     assert judge(measure(GOOD.astype(np.float16), GOOD), Tolerance(ulps=0.5)).passed
     assert not judge(measure(GOOD.astype(np.float16), GOOD32[0]), Tolerance(atol=1.0)).passed
     assert not judge(measure(np.ones(3, np.int32), np.ones(3, np.int64)), Tolerance()).passed
@@ -108,13 +108,13 @@ def test_a_vector_s_tolerance_is_relative_to_its_largest_feature() -> None:
     actual = expected + np.array([[0.0, 0.0005], [0.0, 0.0]], np.float32)
     assert judge(measure(actual, expected), Tolerance(vector=1e-6)).passed
     assert not judge(measure(actual, expected), Tolerance(rtol=1e-6)).passed
-    moved = expected + np.array([[0.0, 0.0], [0.0, 0.0005]], np.float32)
-    assert not judge(measure(moved, expected), Tolerance(vector=1e-6)).passed
+    small_feature_off = expected + np.array([[0.0, 0.0], [0.0, 0.0005]], np.float32)
+    assert not judge(measure(small_feature_off, expected), Tolerance(vector=1e-6)).passed
     assert not judge(measure(np.full_like(expected, np.nan), expected), Tolerance(vector=1.0)).passed
 
 
 def test_tolerances_of_two_causes_add_up() -> None:
-    fused = Tolerance(vector=2e-7, ulps=1.0)
-    assert Tolerance(bits=True).loosened(fused) == fused
+    of_rotary_op = Tolerance(vector=2e-7, ulps=1.0)
+    assert Tolerance(bits=True).loosened(of_rotary_op) == of_rotary_op
     assert Tolerance(bits=True).loosened(None).bits
-    assert Tolerance(atol=1.0, vector=1e-7).loosened(fused) == Tolerance(atol=1.0, vector=3e-7, ulps=1.0)
+    assert Tolerance(atol=1.0, vector=1e-7).loosened(of_rotary_op) == Tolerance(atol=1.0, vector=3e-7, ulps=1.0)

@@ -23,9 +23,9 @@ def test_a_program_of_torch_export_agrees(tmp_path: Path, scheme: str, mode: Any
         pytest.skip(SCHEMES[scheme].unsupported[mode[0]])
     outcome = run(scheme, Form(*mode, None, 70), SMALL[scheme], tmp_path, formats=("pt2",))
     assert [(v.subject, v.check, v.detail) for v in outcome.verdicts if v.status == "fail"] == []
-    agreed = {v.subject: v for v in outcome.verdicts if v.check == "agrees" and v.status == "pass"}
-    assert set(agreed) == running(("pt2",))
-    eager = worst(agreed["pt2-cpu"].trials, "eager")
+    agreements = {v.subject: v for v in outcome.verdicts if v.check == "agrees" and v.status == "pass"}
+    assert set(agreements) == running(("pt2",))
+    eager = worst(agreements["pt2-cpu"].trials, "eager")
     assert eager is not None
     assert mode[1] == "trig" or eager.max_abs == 0
 
@@ -100,8 +100,8 @@ def test_a_package_of_a_module_of_ones_own_refuses_by_itself(cli: Cli) -> None:
     package = torch._inductor.aoti_load_package("b/model_aoti.pt2")
 
     def call(*values: int, length: int = 20) -> torch.Tensor:
-        told: torch.Tensor = package(*(torch.full((2, length)[i > 0 :], value) for i, value in enumerate(values)))
-        return told
+        result: torch.Tensor = package(*(torch.full((2, length)[i > 0 :], value) for i, value in enumerate(values)))
+        return result
 
     assert call(19, 24, 29, 34).shape == (2, 20, 4)
     assert torch.equal(call(19, -1, 29, 34), call(19, 24, 29, 34)), "brackets count from the end"

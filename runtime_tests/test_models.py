@@ -30,9 +30,9 @@ def test_every_line_of_alice_at_its_own_length(cli: Cli, network: str) -> None:
         ids = embedding.to_ids(line)
         with torch.no_grad():
             expected = module(ids).numpy()
-            scripted = script(ids).numpy()
+            from_script = script(ids).numpy()
         np.testing.assert_array_equal(session.run(None, {"ids": ids.numpy()})[0], expected)
-        np.testing.assert_array_equal(scripted, expected)
+        np.testing.assert_array_equal(from_script, expected)
 
 
 def test_a_learned_context_has_an_end_and_a_dynamic_one_has_none() -> None:

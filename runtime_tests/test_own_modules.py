@@ -11,7 +11,7 @@ from posenc_export.cli.ports import parse_port
 X = "x: float32[batch, seq, 8]"
 
 
-def test_a_good_module_agrees_and_its_truth_is_named(cli: Cli) -> None:
+def test_a_good_module_agrees_and_its_reference_is_named(cli: Cli) -> None:
     result = cli("export", "broken:Good", "-p", "scale=0.5", "-i", X, "--max-len", "50", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.output)
@@ -50,7 +50,7 @@ def test_two_outputs_are_named_in_order(cli: Cli) -> None:
         ("Good", ["x: float32[batch, seq, 9]"], 2, "the module itself fails on x"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(cli: Cli, factory: str, inputs: list[str], status: int, text: str) -> None:
+def test_what_is_wrong_is_one_line(cli: Cli, factory: str, inputs: list[str], status: int, text: str) -> None:
     flags = [part for port in inputs for part in ("-i", port)]
     result = cli("export", f"broken:{factory}", *flags, "--max-len", "50", "-f", "onnx")
     assert result.exit_code == status, result.output
@@ -104,11 +104,11 @@ def test_options_of_schemes_are_refused_for_modules(cli: Cli, option: list[str])
     ],
 )
 def test_the_caret_is_under_the_place(text: str, caret: int, expected: str) -> None:
-    with pytest.raises(ValueError, match="-i: expected") as caught:
+    with pytest.raises(ValueError, match="-i: expected") as error:
         parse_port(text)
-    first, shown, pointer = str(caught.value).split("\n")
+    first, line, pointer = str(error.value).split("\n")
     assert expected in first
-    assert shown == f"  {text}"
+    assert line == f"  {text}"
     assert pointer == "  " + " " * caret + "^"
 
 

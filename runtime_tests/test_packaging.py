@@ -54,25 +54,25 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(command: str, folder: Path) -> None:
     bin_ = str(Path(sys.executable).parent)
     words = ["bash", "-c", f'export PATH="{bin_}:$PATH"; {command}']
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    process = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, f"{command}\n{process.stdout}\n{process.stderr}"
 
 
 @pytest.fixture(scope="module")
-def ran(workplace: Path) -> Path:
+def readme_folder(workplace: Path) -> Path:
     for command in QUICK:
         run(command, workplace)
     return workplace
 
 
-def test_every_command_of_the_readme(ran: Path) -> None:
-    assert (ran / "sinusoidal-dynamic" / "report.json").is_file()
+def test_every_command_of_the_readme(readme_folder: Path) -> None:
+    assert (readme_folder / "sinusoidal-dynamic" / "report.json").is_file()
 
 
-def test_the_commands_that_build_cpp(ran: Path) -> None:
+def test_the_commands_that_build_cpp(readme_folder: Path) -> None:
     need("ort-cpp")
     (command,) = (c for c in commands() if c.startswith("cd "))
-    run(command, ran)
+    run(command, readme_folder)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_the_commands_that_build_cpp(ran: Path) -> None:
         ("model.hpp", "-std=c++17 -I table"),
     ],
 )
-def test_the_cpp_of_the_readme_compiles(ran: Path, uses: str, options: str) -> None:
+def test_the_cpp_of_the_readme_compiles(readme_folder: Path, uses: str, options: str) -> None:
     need("header-cpp")
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```cpp\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     (block,) = (b for b in blocks if f'"{uses}"' in b)
-    (ran / "readme.cpp").write_text(block)
-    run(f"${{CXX:-c++}} -fsyntax-only -Wall -Wextra -Werror {options} readme.cpp", ran)
+    (readme_folder / "readme.cpp").write_text(block)
+    run(f"${{CXX:-c++}} -fsyntax-only -Wall -Wextra -Werror {options} readme.cpp", readme_folder)
 
 
 def test_what_the_wheel_holds_of_cpp_builds_a_runner(tmp_path: Path) -> None:

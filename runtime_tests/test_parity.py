@@ -80,10 +80,10 @@ ROTARY = ("rope", "mrope", "rope_2d", "xpos")
 
 
 def dtypes(scheme: str, form: Form, params: dict[str, Any]) -> tuple[DType, ...]:
-    """Every dtype of the small size where positions are told as by default; of variants, and told otherwise, fewer.
+    """Every dtype of the small size in the default form of positions; of variants, and in other forms, fewer.
 
-    Rotary variants differ in what they do before the last cast, which all share: float32 shows it. Told otherwise, only
-    those count that look at positions in other ways there.
+    Rotary variants differ in what they do before the last cast, which all share: float32 shows it. In other forms,
+    only those count that look at positions in other ways there.
     """
     plain, usual = params == SMALL[scheme], form.positions == SCHEMES[scheme].positions
     if usual:
@@ -97,11 +97,11 @@ def combinations() -> Iterator[Any]:
         for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
             if not has_form(scheme, mode, positions, params.get("output")):
                 continue
-            asked = Form(mode, method, positions, MAX_LEN)
-            for dtype in dtypes(scheme, asked, params):
-                told = "-".join(f"{k}={v}" for k, v in params.items())
-                form = replace(asked, dtype=dtype)
-                yield pytest.param(scheme, form, params, id=f"{scheme}-{mode}-{method}-{positions}-{dtype}-{told}")
+            in_fp32 = Form(mode, method, positions, MAX_LEN)
+            for dtype in dtypes(scheme, in_fp32, params):
+                values = "-".join(f"{k}={v}" for k, v in params.items())
+                form = replace(in_fp32, dtype=dtype)
+                yield pytest.param(scheme, form, params, id=f"{scheme}-{mode}-{method}-{positions}-{dtype}-{values}")
 
 
 def run(scheme: str, form: Form, params: dict[str, Any], folder: Path, **order: Any) -> Outcome:
@@ -120,8 +120,8 @@ def test_every_combination_agrees_on_every_runtime(
     if not twice:
         outcome = replace(outcome, verdicts=tuple(validate(Bundle.open(outcome.folder), Options())))
     assert [(v.subject, v.check, v.detail) for v in outcome.verdicts if v.status == "fail"] == []
-    agreed = {v.subject: v for v in outcome.verdicts if v.check == "agrees" and v.status == "pass"}
-    assert set(agreed) == here
+    agreements = {v.subject: v for v in outcome.verdicts if v.check == "agrees" and v.status == "pass"}
+    assert set(agreements) == here
     lengths = [
         t.case.sizes[a] for t in outcome.manifest.trials for a in t.case.sizes if is_length(a) and not t.case.refused
     ]
@@ -129,8 +129,8 @@ def test_every_combination_agrees_on_every_runtime(
         assert {1, 2, MAX_LEN} <= set(lengths)
         assert max(lengths) > 2 * max(n for a, n in outcome.manifest.trace.items() if is_length(a))
     if form.method == "exact" and (form.mode == "baked" or params.get("rope_type") != "dynamic"):
-        for name in {n for n in agreed if RUNTIMES[n].device == "cpu"}:
-            eager = worst(agreed[name].trials, "eager")
+        for name in {n for n in agreements if RUNTIMES[n].device == "cpu"}:
+            eager = worst(agreements[name].trials, "eager")
             assert eager is not None
             assert eager.max_abs == 0, f"{name} does not give the eager bits"
 
@@ -215,8 +215,8 @@ def test_external_data_past_the_size_of_a_protobuf(tmp_path: Path, monkeypatch: 
         ("onnx.data", "model.onnx.data"),
     ]
     assert (outcome.folder / "model.onnx").stat().st_size < 10_000
-    moved = outcome.folder.rename(tmp_path / "a folder with spaces")
-    assert all(v.status != "fail" for v in validate(Bundle.open(moved), Options()))
+    bundle = outcome.folder.rename(tmp_path / "a folder with spaces")
+    assert all(v.status != "fail" for v in validate(Bundle.open(bundle), Options()))
 
 
 @pytest.mark.parametrize("name", list(RUNTIMES))

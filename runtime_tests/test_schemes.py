@@ -1,4 +1,4 @@
-"""What each scheme can be asked for, and what it refuses."""
+"""What each scheme accepts, and what it refuses."""
 
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ def test_self_adjusting_width_length_and_dtype_without_state() -> None:
     before = {k: id(v) for k, v in vars(module).items()}
     for shape in ((1, 4, 6), (3, 9, 7), (2, 1, 1), (1, 4, 6)):
         x = torch.zeros(shape)
-        fixed = posenc.build("sinusoidal", TRIG, d_model=shape[-1]).module
-        torch.testing.assert_close(module(x), fixed(x), atol=1e-6, rtol=0)
+        of_one_width = posenc.build("sinusoidal", TRIG, d_model=shape[-1]).module
+        torch.testing.assert_close(module(x), of_one_width(x), atol=1e-6, rtol=0)
     assert before == {k: id(v) for k, v in vars(module).items()}
 
 

@@ -33,7 +33,7 @@ def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
     assert table.get_title()
 
 
-def test_the_error_plot_compares_three_lowerings_on_log_scales() -> None:
+def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
     from matplotlib.figure import Figure
 
     from posenc_export.plots import error
@@ -123,6 +123,6 @@ def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
         one_op = RUNTIMES["ort-cpu"].open(folder / "one.onnx", manifest.inputs, manifest.outputs).run(feeds)
         plain = run_eager(PlainRotary(16, 10000.0), list(feeds.values()))
         ours = run_eager(build("rope", form, head_dim=16).module, list(feeds.values()))
-        for (_, fused), theirs, expected in zip(one_op.items(), plain, ours, strict=True):
-            np.testing.assert_allclose(fused, expected, rtol=0, atol=4e-6)
+        for (_, by_one_op), theirs, expected in zip(one_op.items(), plain, ours, strict=True):
+            np.testing.assert_allclose(by_one_op, expected, rtol=0, atol=4e-6)
             np.testing.assert_allclose(theirs, expected, rtol=0, atol=3e-5)  # 4 eps at position 8, times the features
