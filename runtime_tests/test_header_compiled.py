@@ -147,7 +147,7 @@ def test_rotations_by_each_compiler(
         assert call(used.use_row, p, found[0], found[1])
         assert same(found, np.stack([cos[0, t], sin[0, t]]))
         one = q[0, 1, t].copy() if heads_first else q[0, t, 1].copy()
-        assert call(used.use_turn, found[0], found[1], one, one)
+        assert call(used.use_apply_rotary, found[0], found[1], one, one)
         assert same(one, turned[0, 1, t] if heads_first else turned[0, t, 1])
     span = torch.arange(60, 190)[None]
     cos, sin, _, _ = (part.numpy()[0] for part in subject.encoding.module.turns(span))
