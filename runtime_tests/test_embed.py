@@ -35,7 +35,7 @@ VARIETY = {
     "whole": "sinusoidal -p output=table -p d_model=8",
     "text": "posenc_models.embedding:learned -p d_model=8 -p context_length=70 -i 'ids: int64[batch, seq] < 16'",
 }
-"""Bundles of each dtype and way to be told positions, one of no input, one of integers alone."""
+"""Bundles of each dtype and each form of positions, one of no input, one of integers alone."""
 KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half"]}
 """What is replayed by a backend: what differs between kinds is what is shared by backends."""
 PROJECT = """

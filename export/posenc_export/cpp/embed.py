@@ -23,7 +23,7 @@ NAME = "cpp"
 
 
 def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
-    """Raise BadInput where the class could not tell how large an output will be, or two names would be one."""
+    """Raise BadInput where no input says how large an output will be, or where two names would be one in C++."""
     known = axes_of(inputs)
     for port in outputs:
         lost = [axis for axis in port.dynamic.values() if axis not in known]
