@@ -18,7 +18,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.runtimes import runner_build as native
 from posenc_export.runtimes.cpp import ORT, TORCH
-from posenc_export.runtimes.runner_build import SESSION, BuildFailed, Program, build, explain, sources
+from posenc_export.runtimes.runner_build import RUNNER, SESSION, BuildFailed, Program, build, explain
 from test_parity import MORE
 from test_parity import run as export_scheme
 
@@ -38,7 +38,7 @@ def sanitized(once: Once) -> Sanitized:
         program, runtime, _ = PROGRAMS[name]
         need(runtime)
         settings = {"POSENC_BACKEND": program.backend, "POSENC_SANITIZE": "address,undefined", "POSENC_WERROR": "ON"}
-        return once(f"sanitized-{name}", lambda folder: build(sources(), folder, settings)) / name
+        return once(f"sanitized-{name}", lambda folder: build(RUNNER, folder, settings)) / name
 
     return built
 
@@ -258,7 +258,7 @@ def test_headers_newer_than_the_library_are_refused_before_anything_runs(tmp_pat
     folder = tmp_path / "build"
     folder.mkdir()
     with pytest.raises(BuildFailed, match="newer than the library"):
-        build(sources(), folder, {"POSENC_BACKEND": "onnx", "ONNXRUNTIME_ROOT": str(tmp_path / "root")})
+        build(RUNNER, folder, {"POSENC_BACKEND": "onnx", "ONNXRUNTIME_ROOT": str(tmp_path / "root")})
     # A library that does not say its version in its name: the runner itself finds out, when it starts.
     (tmp_path / "root" / "lib").mkdir()
     library = next(p for p in (ORT.folder / "onnxruntime").iterdir() if p.name == "libonnxruntime.so.1").resolve()
@@ -266,7 +266,7 @@ def test_headers_newer_than_the_library_are_refused_before_anything_runs(tmp_pat
         shutil.copy(library, tmp_path / "root" / "lib" / name)
     shutil.rmtree(folder)
     folder.mkdir()
-    build(sources(), folder, {"POSENC_BACKEND": "onnx", "ONNXRUNTIME_ROOT": str(tmp_path / "root")})
+    build(RUNNER, folder, {"POSENC_BACKEND": "onnx", "ONNXRUNTIME_ROOT": str(tmp_path / "root")})
     is_one_clear_line(run(folder / "ort_runner", "--version"), "is older than the headers of 1.9")
 
 
@@ -277,12 +277,12 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     project = tmp_path / "project"
     project.mkdir()
     (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.18)\nproject(p NONE)\n")
-    monkeypatch.setattr(native, "sources", lambda: project)
+    monkeypatch.setattr(native, "RUNNER", project)
     return Program("p", "onnx", "onnxruntime")
 
 
 def write_project(text: str) -> None:
-    (native.sources() / "CMakeLists.txt").write_text(text)
+    (native.RUNNER / "CMakeLists.txt").write_text(text)
 
 
 def test_a_program_is_built_once_and_says_what_is_missing(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +309,7 @@ def test_a_program_is_built_once_and_says_what_is_missing(program: Program, monk
     program.executable.write_text("#!/bin/sh\nexit 3")
     program.executable.chmod(0o755)
     program.build()
-    assert program.told().stdout == "version 1\n"
+    assert program.version_output().stdout == "version 1\n"
     monkeypatch.setenv("ONNXRUNTIME_ROOT", "/elsewhere")  # another library is another program
     assert "not built yet" in program.problem()
 
