@@ -19,7 +19,10 @@ from conftest import Cli, Once, need
 from posenc.scheme import Port
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli import main
-from posenc_export.cpp.model_class import check_embeddable, example, golden_source, model_header
+from posenc_export.cpp.embed import check_embeddable
+from posenc_export.cpp.example import example
+from posenc_export.cpp.golden_cases import golden_source
+from posenc_export.cpp.model_class import model_header
 from posenc_export.errors import BadInput
 from posenc_export.runtimes.runner_build import build
 
@@ -32,7 +35,7 @@ VARIETY = {
     "whole": "sinusoidal -p output=table -p d_model=8",
     "text": "posenc_models.embedding:learned -p d_model=8 -p context_length=70 -i 'ids: int64[batch, seq] < 16'",
 }
-"""Bundles of each dtype and way to be told positions, one of no input, one of integers alone."""
+"""Bundles of each dtype and each form of positions, one of no input, one of integers alone."""
 KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half"]}
 """What is replayed by a backend: what differs between kinds is what is shared by backends."""
 PROJECT = """
@@ -180,6 +183,12 @@ def test_what_the_class_is_made_of(bundles: Path) -> None:
 
 ODD = ["class_", "new", "inputs_", "outputs", "view", "View", "session_", "wchar_t"]
 ODD += ["thread_local", "constexpr", "unix", "axes", "memory", "std", "i", "posenc"]
+
+
+def test_the_folder_holds_what_a_build_takes_and_no_templates(bundles: Path) -> None:
+    for name in VARIETY:
+        files = {path.suffix for path in (bundles / name / "cpp").rglob("*") if path.is_file()}
+        assert files == {".bin", ".cmake", ".cpp", ".hpp", ".txt"}
 
 
 def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:

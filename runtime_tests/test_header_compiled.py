@@ -86,7 +86,7 @@ def test_rotations_by_each_compiler(
         assert call(header.use_row, p, cos_sin[0], cos_sin[1])
         assert same(cos_sin, np.stack([cos[0, t], sin[0, t]]))
         one = q[0, 1, t].copy() if heads_first else q[0, t, 1].copy()
-        assert call(header.use_turn, cos_sin[0], cos_sin[1], one, one)
+        assert call(header.use_apply_rotary, cos_sin[0], cos_sin[1], one, one)
         assert same(one, expected[0, 1, t] if heads_first else expected[0, t, 1])
     span = torch.arange(60, 190)[None]
     cos, sin, _, _ = (part.numpy()[0] for part in subject.encoding.module.turns(span))

@@ -74,7 +74,7 @@ def test_a_program_is_built_once_and_says_what_is_missing(program: Program, monk
     program.executable.write_text("#!/bin/sh\nexit 3")
     program.executable.chmod(0o755)
     program.build()
-    assert program.told().stdout == "version 1\n"
+    assert program.version_output().stdout == "version 1\n"
     monkeypatch.setenv("ONNXRUNTIME_ROOT", "/elsewhere")  # another library is another program
     assert "not built yet" in program.problem()
 

@@ -29,7 +29,7 @@ from posenc_export.bundle.folder import (
     write_golden,
     write_json,
 )
-from posenc_export.cpp.model_class import check_embeddable, write_cpp
+from posenc_export.cpp.embed import check_embeddable, write_cpp
 from posenc_export.errors import BadInput, first_line
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, Request
 from posenc_export.formats.onnx import MAX_IR_VERSION

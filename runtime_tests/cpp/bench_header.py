@@ -1,6 +1,7 @@
-"""The header beside ONNX Runtime on one core, in one process, by turns: `python runtime_tests/cpp/bench_header.py`.
+"""The header beside ONNX Runtime on one core, in one process: `python runtime_tests/cpp/bench_header.py`.
 
-Both write into memory of their own that was written to before: ONNX Runtime through an IoBinding.
+They are timed alternately. Both write into memory of their own that was written to before: ONNX Runtime through an
+IoBinding.
 """
 
 import ctypes
@@ -86,7 +87,7 @@ def main() -> None:
                     for name, call in contenders.items():
                         times[name].append(median(call))
                 assert all(y.tobytes() == outs[0].tobytes() for y in outs[1:-1]), "not the same bits"
-                report(output, length, {name: float(np.median(found)) for name, found in times.items()})
+                report(output, length, {name: float(np.median(medians)) for name, medians in times.items()})
 
 
 def report(output: str, length: int, seconds: dict[str, float]) -> None:

@@ -13,7 +13,7 @@ EXPORT bool use_rotate(std::int64_t position, const real* x, real* out) { return
 EXPORT bool use_heads(std::int64_t position, const real* x, real* out, std::size_t heads, std::size_t stride) {
   return posenc::rotate(position, x, out, heads, stride);
 }
-EXPORT bool use_turn(const real* cos, const real* sin, const real* x, real* out) {
-  posenc::turn(cos, sin, x, out);
+EXPORT bool use_apply_rotary(const real* cos, const real* sin, const real* x, real* out) {
+  posenc::apply_rotary(cos, sin, x, out);
   return true;
 }

@@ -1,21 +1,25 @@
-"""C++ that is shipped: `session`, what loads a graph; `bundle`, what --cpp adds; `header`, texts to fill in."""
+"""C++ that is shipped: files to copy, in `session`, `bundle` and `runner`, and templates that `filled` fills in.
+
+`session` loads a graph; `bundle` is what --cpp adds to it, with what is made of `bundle_templates`; `runner` is the
+programs that validation runs; `header` is what a header is made of.
+"""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 FOLDER = Path(__file__).parent
+HEADER, BUNDLE_TEMPLATES = FOLDER / "header", FOLDER / "bundle_templates"
 REALS: Mapping[str, str] = {"float32": "float", "float64": "double"}
 """What C++17 calls the dtypes it has."""
 
 
 class _Text(string.Template):
-    delimiter = "@"
+    delimiter = "@"  # C++ has no other use for it, and braces stay as they are
 
 
-def filled(name: str, **fields: Any) -> str:
-    """Return the text of header/NAME.in with its places, `@name`, filled in."""
-    return _Text((FOLDER / "header" / f"{name}.in").read_text("ascii")).substitute(fields)
+def filled(name: str, folder: Path = HEADER, /, **fields: object) -> str:
+    """Return the text of NAME.in in a folder of templates, with its places, `@field`, filled in."""
+    return _Text((folder / f"{name}.in").read_text("ascii")).substitute(fields)

@@ -26,10 +26,10 @@ TORCH = Program("torch_runner", "torch", "torch")
 
 
 class Process:
-    """A runner that holds a bundle's graph: a call writes inputs as .npy files and reads outputs so."""
+    """A runner that has loaded a bundle's graph; a call writes its inputs and reads its outputs as .npy files."""
 
     def __init__(self, program: Program, bundle: Path, format_: str, device: str) -> None:
-        """Start it; raise RunFailed, in its own words, where it cannot load the graph."""
+        """Start the runner; raise RunFailed, with what it prints, where it cannot load the graph."""
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-cpp-")
         self.stderr = (Path(self.scratch.name) / "stderr").open("w+", encoding="utf-8")
         command = [str(program.executable), str(bundle.resolve()), "--format", format_, "--device", device]
@@ -41,19 +41,19 @@ class Process:
             text=True,
             cwd=self.scratch.name,
             env={**environment(device), "TMPDIR": self.scratch.name},  # libtorch unpacks packages there
-            start_new_session=True,  # Ctrl-C is for us: it ends where its input does
+            start_new_session=True,  # Ctrl-C interrupts this process alone; the runner ends where its input does
         )
         self._stop = weakref.finalize(self, _stop, self.process)
         if self._answer() != "ready":
             raise RunFailed(f"{program.name} did not start")
 
     def __call__(self, feeds: Mapping[str, Array], outputs: tuple[Port, ...]) -> dict[str, Array]:
-        """Run the graph once; raise RunFailed with what the runner says."""
+        """Run the graph once; raise RunFailed with the error that the runner answers."""
         folder = Path(self.scratch.name)
         for name, array in feeds.items():
             np.save(folder / f"{name}.npy", to_stored(array))
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it is gone: the answer says how
+        with contextlib.suppress(BrokenPipeError):  # the runner has ended: _answer says how
             self.process.stdin.write(".\t.\n")
             self.process.stdin.flush()
         answer = self._answer()
@@ -68,14 +68,14 @@ class Process:
             return line.rstrip("\n")
         status = self.process.wait()
         self.stderr.seek(0)
-        told = self.stderr.read().strip().splitlines()
+        errors = self.stderr.read().strip().splitlines()
         if status < 0:
-            raise RunFailed(f"the C++ runner crashed: signal {-status}; {told[-1] if told else 'it said nothing'}")
-        raise RunFailed(told[-1].removeprefix("error: ") if told else f"the C++ runner ended: status {status}")
+            raise RunFailed(f"the C++ runner crashed: signal {-status}; {errors[-1] if errors else 'it said nothing'}")
+        raise RunFailed(errors[-1].removeprefix("error: ") if errors else f"the C++ runner ended: status {status}")
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """End a runner: it stops where its input does."""
+    """End a runner: closing its input does that, and a signal where it does not."""
     with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.communicate(timeout=5)
     process.kill()
@@ -83,11 +83,11 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def environment(device: str) -> dict[str, str]:
-    """Return the environment of a runner: on CUDA with the libraries that pip brought, which Python finds itself."""
+    """Return the environment of a runner; on CUDA it names the libraries of pip packages, which Python finds itself."""
     if device != "cuda":
         return dict(os.environ)
-    found = [folder for package in ("nvidia", "torch") for folder in _libraries(package)]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join([*found, os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")}
+    folders = [folder for package in ("nvidia", "torch") for folder in _libraries(package)]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join([*folders, os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")}
 
 
 def _libraries(package: str) -> list[str]:
@@ -107,9 +107,9 @@ def _check_cuda(program: Program, device_missing: Callable[[], None]) -> None:
     """Raise Missing where Python could not use CUDA, or the library that the runner is linked with cannot."""
     device_missing()
     _check(program)
-    _, _, found = program.told(environment("cuda")).stdout.partition("CUDA: ")
-    if found.strip() != "yes":
-        raise Missing(f"the library of {program.name} cannot use CUDA: {found.strip()}")
+    _, _, answer = program.version_output(environment("cuda")).stdout.partition("CUDA: ")
+    if answer.strip() != "yes":
+        raise Missing(f"the library of {program.name} cannot use CUDA: {answer.strip()}")
 
 
 def _run(program: Program, path: Path, outputs: tuple[Port, ...], **how: str) -> Callable[..., dict[str, Array]]:

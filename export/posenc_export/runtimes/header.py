@@ -101,7 +101,7 @@ def _adding(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> 
 
 def _turning(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Call:
     """Return what writes cosines and sines."""
-    write = _compiled(path, "call_turns.cpp", outputs[0], _axes(inputs))
+    write = _compiled(path, "call_cos_sin.cpp", outputs[0], _axes(inputs))
 
     def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
         shape = Case("call", _sizes(feeds, inputs)).shape(outputs[0])

@@ -18,10 +18,11 @@ from pathlib import Path
 from posenc_export.cpp import FOLDER
 from posenc_export.errors import BadInput, first_line
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
+"""What a build calls with each line it prints."""
 SESSION, RUNNER = FOLDER / "session", FOLDER / "runner"
 SOURCES = (".cpp", ".hpp", ".cmake", ".txt")
-LOOKED_AT = (
+BUILD_VARIABLES = (
     *("CXX", "CXXFLAGS", "LDFLAGS", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT"),
     *("CMAKE_PREFIX_PATH", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE"),
 )
@@ -42,7 +43,7 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Where it is built: another place for other sources, libraries or settings."""
+        """The folder it is built in: other sources, libraries or settings have another one."""
         from platformdirs import user_cache_path
 
         return Path(user_cache_path("posenc-export")) / "runners" / f"{self.backend}-{self._key()}"
@@ -56,9 +57,9 @@ class Program:
         digest = hashlib.sha256()
         for file in sorted(f for folder in (SESSION, RUNNER) for f in folder.iterdir() if f.suffix in SOURCES):
             digest.update(file.read_bytes())
-        found = importlib.util.find_spec(self.package)
-        facts = [sys.prefix, str(found and found.origin), _version(self.package)]
-        facts += [f"{name}={os.environ.get(name, '')}" for name in LOOKED_AT]
+        spec = importlib.util.find_spec(self.package)
+        facts = [sys.prefix, str(spec and spec.origin), _version(self.package)]
+        facts += [f"{name}={os.environ.get(name, '')}" for name in BUILD_VARIABLES]
         digest.update("\n".join(facts).encode())
         return digest.hexdigest()[:16]
 
@@ -71,24 +72,27 @@ class Program:
             return failed.read_text(encoding="utf-8")
         return "not built yet: naming it with --runtime does that"
 
-    def build(self, tell: Tell = lambda _: None) -> None:
-        """Build it unless it is built; what goes wrong, `problem` then tells. Two processes wait for one another."""
+    def build(self, progress: Progress = lambda _: None) -> None:
+        """Build it unless it is built and starts; where that fails, `problem` then returns the reason.
+
+        A file lock lets one process build while the others wait.
+        """
         from filelock import FileLock
 
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{self.folder}.lock"):
-                if not (self.folder / "built").is_file() or self.told().returncode:
-                    self._build(tell)
+                if not (self.folder / "built").is_file() or self.version_output().returncode:
+                    self._build(progress)
         except OSError as error:
             raise BadInput(f"cannot build {self.name} in {self.folder}: {error.strerror or error}") from error
 
-    def _build(self, tell: Tell) -> None:
+    def _build(self, progress: Progress) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)  # what another checkout, or another CMake, left there
         self.folder.mkdir()
         try:
-            build(RUNNER, self.folder, {"POSENC_BACKEND": self.backend, "POSENC_SESSION": str(SESSION)}, tell)
-            done = self.told()
+            build(RUNNER, self.folder, {"POSENC_BACKEND": self.backend, "POSENC_SESSION": str(SESSION)}, progress)
+            done = self.version_output()
             if done.returncode:
                 raise BuildFailed(done.stderr.strip() or f"{self.name} does not start: status {done.returncode}")
         except BuildFailed as failed:
@@ -96,13 +100,13 @@ class Program:
         else:
             (self.folder / "built").write_text(done.stdout, encoding="utf-8")
 
-    def told(self, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Ask the program for its versions, and for what keeps it from CUDA: "CUDA: yes", or the reason."""
+    def version_output(self, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run it with --version, which prints its versions and "CUDA: yes", or why it cannot use CUDA."""
         words = [str(self.executable), "--version"]
         return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
 
 
-def build(project: Path, folder: Path, settings: dict[str, str], tell: Tell = lambda _: None) -> None:
+def build(project: Path, folder: Path, settings: dict[str, str], progress: Progress = lambda _: None) -> None:
     """Configure and build a CMake project into a folder; raise BuildFailed, in one line, with the place of the log."""
     cmake = shutil.which("cmake")
     if cmake is None:
@@ -112,15 +116,18 @@ def build(project: Path, folder: Path, settings: dict[str, str], tell: Tell = la
     log = folder / "build.log"
     log.write_text("", encoding="utf-8")
     for command in (configure, [cmake, "--build", str(folder), "--parallel"]):
-        status, text = _run(command, lambda line: tell(f"building the C++ runner: {line}"))
+        status, text = _run(command, lambda line: progress(f"building the C++ runner: {line}"))
         with log.open("a", encoding="utf-8") as file:
             file.write(text)
         if status:
             raise BuildFailed(f"{explain(text)} (all of it: {log})")
 
 
-def _run(command: list[str], tell: Tell) -> tuple[int, str]:
-    """Run a command, telling each line it prints; return its status and all it printed. Stopped, it stops that too."""
+def _run(command: list[str], progress: Progress) -> tuple[int, str]:
+    """Run a command, call `progress` with each line it prints, and return its status and all that it printed.
+
+    What interrupts this process ends the command too.
+    """
     lines = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -129,7 +136,7 @@ def _run(command: list[str], tell: Tell) -> tuple[int, str]:
         try:
             for line in process.stdout:
                 lines.append(line)
-                tell(line.strip())
+                progress(line.strip())
         except BaseException:
             os.killpg(process.pid, signal.SIGTERM)
             raise

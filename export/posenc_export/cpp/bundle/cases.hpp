@@ -6,7 +6,7 @@
 
 namespace posenc {
 
-/// A tensor of a case; of a large one only rows along `axis` are kept, of others (-1) everything.
+/// A tensor of a case. The golden files have a large one at some indices of `axis`, and all of any other (-1).
 struct Tensor {
   std::string name;
   DType dtype;

@@ -76,14 +76,14 @@ std::string difference(std::span<const T> actual, std::span<const T> expected, s
                           allowed.ulps * ulp<T>(std::abs(wanted));
       // Written so that NaN fails, and equal infinities do not.
       if (allowed.bits ? same : got == wanted || std::abs(got - wanted) <= most) continue;
-      std::ostringstream told;
-      told << "is " << got << " at element " << i << ", expected " << wanted;
+      std::ostringstream text;
+      text << "is " << got << " at element " << i << ", expected " << wanted;
       if (allowed.bits) {
-        told << " to the last bit";
+        text << " to the last bit";
       } else {
-        told << " within " << most;
+        text << " within " << most;
       }
-      return told.str();
+      return text.str();
     }
   }
   return {};

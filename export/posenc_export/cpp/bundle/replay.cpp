@@ -23,15 +23,15 @@ std::vector<std::byte> read(const fs::path& file) {
   return bytes;
 }
 
-/// Large tensors are kept at some indices of one axis: copy those rows from, or to, the tensor they are of.
+/// The golden files have large tensors at some indices of one axis only: copy those rows from, or to, the tensor.
 struct Rows {
   std::vector<std::int64_t> at;
   std::size_t outer = 1, length = 1, inner = 1;  // sizes before, of, and after the axis; `inner` in bytes
 
   template <class Copy>
   void each(Copy&& copy) const {
-    for (std::size_t o = 0, kept = 0; o < outer; ++o) {
-      for (const auto row : at) copy(kept++ * inner, (o * length + static_cast<std::size_t>(row)) * inner);
+    for (std::size_t o = 0, stored = 0; o < outer; ++o) {
+      for (const auto row : at) copy(stored++ * inner, (o * length + static_cast<std::size_t>(row)) * inner);
     }
   }
 };
@@ -54,23 +54,25 @@ posenc::Array input(const fs::path& golden, const posenc::Case& one, const posen
   auto array = zeros(tensor);
   const auto name = one.name + "." + tensor.name;
   if (!fs::exists(golden / (name + ".bin"))) return array;  // nothing depends on its values
-  const auto kept = read(golden / (name + ".bin"));
+  const auto stored = read(golden / (name + ".bin"));
   if (tensor.axis < 0) {
-    array.data = kept;
+    array.data = stored;
   } else {
     const auto rows = rows_of(golden / (name + ".rows.bin"), array, static_cast<std::size_t>(tensor.axis));
-    rows.each([&](std::size_t from, std::size_t to) { std::memcpy(&array.data[to], &kept[from], rows.inner); });
+    rows.each([&](std::size_t from, std::size_t to) { std::memcpy(&array.data[to], &stored[from], rows.inner); });
   }
   if (array.data.size() != posenc::count(tensor.shape) * size_of(tensor.dtype)) throw Error(name + " has another size");
   return array;
 }
 
-std::vector<std::byte> kept_of(const fs::path& golden, const std::string& name, const posenc::Array& array, int axis) {
+/// Return what a golden file has of a tensor: all of its bytes, or some rows.
+std::vector<std::byte> stored_of(const fs::path& golden, const std::string& name, const posenc::Array& array,
+                                 int axis) {
   if (axis < 0) return array.data;
   const auto rows = rows_of(golden / (name + ".rows.bin"), array, static_cast<std::size_t>(axis));
-  std::vector<std::byte> kept(rows.outer * rows.at.size() * rows.inner);
-  rows.each([&](std::size_t to, std::size_t from) { std::memcpy(&kept[to], &array.data[from], rows.inner); });
-  return kept;
+  std::vector<std::byte> stored(rows.outer * rows.at.size() * rows.inner);
+  rows.each([&](std::size_t to, std::size_t from) { std::memcpy(&stored[to], &array.data[from], rows.inner); });
+  return stored;
 }
 
 struct Call {
@@ -96,7 +98,7 @@ std::string judged(const fs::path& golden, const posenc::Case& one, const Call& 
     const auto& tensor = one.outputs[i];
     const auto name = one.name + "." + tensor.name;
     const auto expected = read(golden / (name + ".bin"));
-    const auto actual = kept_of(golden, name, call.outputs[i], tensor.axis);
+    const auto actual = stored_of(golden, name, call.outputs[i], tensor.axis);
     const auto width = tensor.shape.empty() ? 1 : static_cast<std::size_t>(tensor.shape.back());
     const auto wrong = posenc::visit(tensor.dtype, [&]<class T>(T) {
       return posenc::difference<T>(posenc::elements<const T>(actual), posenc::elements<const T>(expected),
@@ -107,8 +109,8 @@ std::string judged(const fs::path& golden, const posenc::Case& one, const Call& 
   return {};
 }
 
-/// Whether a case tells positions, which a look-up on CUDA cannot report to be out of range.
-bool told(const posenc::Case& one) {
+/// Whether a case has positions among its inputs: a look-up on CUDA cannot report that they are out of range.
+bool has_positions(const posenc::Case& one) {
   return std::any_of(one.inputs.begin(), one.inputs.end(),
                      [](const auto& tensor) { return tensor.name == "start" || tensor.name == "positions"; });
 }
@@ -122,7 +124,7 @@ std::string replayed(const posenc::Model& model, const fs::path& golden, const p
   } catch (const Error& error) {
     return one.refused ? std::string() : error.what();
   }
-  if (one.refused) return cuda && told(one) ? std::string() : "gave an answer, expected an error";
+  if (one.refused) return cuda && has_positions(one) ? std::string() : "gave an answer, expected an error";
   return judged(golden, one, call, cuda);
 }
 

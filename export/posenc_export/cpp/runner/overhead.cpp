@@ -1,6 +1,6 @@
 // What posenc::Session costs beyond ONNX Runtime's own time: overhead MODEL BATCH SEQ WIDTH. Run by hand.
 //
-// Both run one graph, x -> y, on the same memory, by turns; the medians of many calls are compared.
+// Both run one graph, x -> y, on the same memory, alternately; the medians of many calls are compared.
 #define ORT_API_MANUAL_INIT
 #include <onnxruntime_cxx_api.h>
 
@@ -48,9 +48,9 @@ int compare(const char* file, std::vector<std::int64_t> shape) {
   std::vector<double> theirs;
   for (int i = 0; i < 60'000; ++i) {
     const double one = microseconds([&] {
-      const posenc::View given = posenc::view("x", std::span<const float>(x), shape);
-      const posenc::View taken = posenc::view("y", std::span<float>(y), shape);
-      session.run({&given, 1}, {&taken, 1});
+      const posenc::View input = posenc::view("x", std::span<const float>(x), shape);
+      const posenc::View output = posenc::view("y", std::span<float>(y), shape);
+      session.run({&input, 1}, {&output, 1});
     });
     const double other = microseconds([&] { bare.Run(Ort::RunOptions{nullptr}, &in_name, &in, 1, &out_name, &out, 1); });
     if (i < 10'000) continue;

@@ -24,15 +24,15 @@ outputs become OUT/NAME.npy. Without IN and OUT, pairs are read from standard in
 them, and each is answered by a line: "ok", or "error: " and what went wrong.
 --format names the artifact to run where a bundle has several that this can run.)";
 
-struct Asked {
+struct Arguments {
   fs::path bundle;
   std::optional<std::pair<fs::path, fs::path>> folders;
   std::optional<std::string> format;
   posenc::Device device = posenc::Device::cpu;
 };
 
-Asked parsed(const std::vector<std::string>& words) {
-  Asked asked;
+Arguments parsed(const std::vector<std::string>& words) {
+  Arguments arguments;
   std::vector<std::string> places;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto value = [&] {
@@ -40,11 +40,11 @@ Asked parsed(const std::vector<std::string>& words) {
       return words[++i];
     };
     if (words[i] == "--format") {
-      asked.format = value();
+      arguments.format = value();
     } else if (words[i] == "--device") {
       const auto device = value();
       if (device != "cpu" && device != "cuda") throw Error("--device is '" + device + "': expected cpu or cuda");
-      asked.device = device == "cuda" ? posenc::Device::cuda : posenc::Device::cpu;
+      arguments.device = device == "cuda" ? posenc::Device::cuda : posenc::Device::cpu;
     } else if (words[i].starts_with("--")) {
       throw Error("unknown option " + words[i]);
     } else {
@@ -52,9 +52,9 @@ Asked parsed(const std::vector<std::string>& words) {
     }
   }
   if (places.size() != 1 && places.size() != 3) throw Error("expected BUNDLE, or BUNDLE IN OUT");
-  asked.bundle = places[0];
-  if (places.size() == 3) asked.folders.emplace(places[1], places[2]);
-  return asked;
+  arguments.bundle = places[0];
+  if (places.size() == 3) arguments.folders.emplace(places[1], places[2]);
+  return arguments;
 }
 
 std::vector<posenc::Port> ports_of(const nlohmann::json& entries) {
@@ -75,28 +75,28 @@ const std::vector<std::string> readable{"onnx"};
 const std::vector<std::string> readable{"torchscript", "aoti"};
 #endif
 
-fs::path artifact_of(const nlohmann::json& manifest, const Asked& asked) {
+fs::path artifact_of(const nlohmann::json& manifest, const Arguments& arguments) {
   for (const auto& format : readable) {
-    if (asked.format && *asked.format != format) continue;
+    if (arguments.format && *arguments.format != format) continue;
     for (const auto& artifact : manifest.at("artifacts")) {
       if (artifact.at("format") != format) continue;
       const fs::path file = artifact.at("file").get<std::string>();
       if (file.has_parent_path()) throw Error("the manifest names " + file.string() + ", which is not a file of the bundle");
-      return asked.bundle / file;
+      return arguments.bundle / file;
     }
   }
-  throw Error(asked.bundle.string() + " holds nothing that this runs: expected " +
-              (asked.format ? *asked.format : readable.front()));
+  throw Error(arguments.bundle.string() + " holds nothing that this runs: expected " +
+              (arguments.format ? *arguments.format : readable.front()));
 }
 
-posenc::Session opened(const Asked& asked) {
-  const auto path = asked.bundle / "manifest.json";
+posenc::Session opened(const Arguments& arguments) {
+  const auto path = arguments.bundle / "manifest.json";
   std::ifstream stream(path);
-  if (!stream) throw Error(asked.bundle.string() + " is not a bundle: it has no manifest.json");
+  if (!stream) throw Error(arguments.bundle.string() + " is not a bundle: it has no manifest.json");
   try {
     const auto manifest = nlohmann::json::parse(stream);
-    return {artifact_of(manifest, asked), ports_of(manifest.at("inputs")), ports_of(manifest.at("outputs")),
-            asked.device};
+    return {artifact_of(manifest, arguments), ports_of(manifest.at("inputs")), ports_of(manifest.at("outputs")),
+            arguments.device};
   } catch (const nlohmann::json::exception& error) {
     throw Error(path.string() + " is damaged: " + posenc::one_line(error.what()));
   }
@@ -136,10 +136,10 @@ int main_guarded(const std::vector<std::string>& words) {
     std::cout << posenc::Session::versions() << "\nCUDA: " << (no_cuda.empty() ? "yes" : no_cuda) << '\n';
     return 0;
   }
-  const auto asked = parsed(words);
-  const auto session = opened(asked);
-  if (asked.folders) {
-    run(session, asked.folders->first, asked.folders->second);
+  const auto arguments = parsed(words);
+  const auto session = opened(arguments);
+  if (arguments.folders) {
+    run(session, arguments.folders->first, arguments.folders->second);
   } else {
     serve(session);
   }

@@ -1,5 +1,5 @@
 # Finds libtorch, as LibTorch::LibTorch: in LIBTORCH_ROOT (a variable, or of the environment), a libtorch archive, unpacked;
-# or the Python package torch of POSENC_PYTHON. Unlike libtorch's own TorchConfig.cmake it asks for no CUDA toolkit.
+# or the Python package torch of POSENC_PYTHON. Unlike libtorch's own TorchConfig.cmake it needs no CUDA toolkit.
 set(hints ${LIBTORCH_ROOT} $ENV{LIBTORCH_ROOT})
 if(NOT hints)
   set(POSENC_PYTHON python3 CACHE STRING "The Python whose packages are looked into")

@@ -2,7 +2,7 @@
 #   1. in ONNXRUNTIME_ROOT (a variable, or of the environment): a release archive, unpacked, or a folder of headers;
 #   2. where the system has them: libonnxruntime-dev, Homebrew, CMAKE_PREFIX_PATH;
 #   3. headers from there, and the library inside the Python package onnxruntime of POSENC_PYTHON.
-# Headers newer than the library are refused: the API they ask for would not be there.
+# Headers newer than the library are refused: the API they need would not be there.
 set(hints ${ONNXRUNTIME_ROOT} $ENV{ONNXRUNTIME_ROOT})
 set(folders include onnxruntime include/onnxruntime)
 find_path(ONNXRuntime_INCLUDE_DIR onnxruntime_cxx_api.h PATHS ${hints} PATH_SUFFIXES ${folders} NO_DEFAULT_PATH)
@@ -15,10 +15,10 @@ if(ONNXRuntime_INCLUDE_DIR AND NOT ONNXRuntime_LIBRARY)
   execute_process(
     COMMAND ${POSENC_PYTHON} -c "import importlib.util as u; print(u.find_spec('onnxruntime').submodule_search_locations[0])"
     OUTPUT_VARIABLE package OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  file(GLOB found ${package}/capi/libonnxruntime.so.* ${package}/capi/libonnxruntime.*.dylib)
-  if(found)
+  file(GLOB candidates ${package}/capi/libonnxruntime.so.* ${package}/capi/libonnxruntime.*.dylib)
+  if(candidates)
     # A linker wants libonnxruntime.so, a loader the SONAME libonnxruntime.so.1, and ONNX Runtime its providers beside it.
-    list(GET found 0 library)
+    list(GET candidates 0 library)
     set(links ${CMAKE_BINARY_DIR}/onnxruntime)
     file(MAKE_DIRECTORY ${links})
     file(GLOB beside ${package}/capi/libonnxruntime*)

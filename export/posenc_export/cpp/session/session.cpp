@@ -47,40 +47,40 @@ std::size_t size_of(DType dtype) { return kind_of(dtype).bytes; }
 std::string_view name_of(DType dtype) { return kind_of(dtype).name; }
 
 DType dtype_of(std::string_view name) {
-  const auto* found = std::find_if(kinds.begin(), kinds.end(), [=](const Kind& kind) { return kind.name == name; });
-  if (found == kinds.end()) throw Error("unknown dtype '" + std::string(name) + "'");
-  return found->dtype;
+  const auto* kind = std::find_if(kinds.begin(), kinds.end(), [=](const Kind& one) { return one.name == name; });
+  if (kind == kinds.end()) throw Error("unknown dtype '" + std::string(name) + "'");
+  return kind->dtype;
 }
 
 std::size_t count(std::span<const std::int64_t> shape) {
   constexpr std::size_t most = std::numeric_limits<std::int64_t>::max() / 8;  // elements of eight bytes
-  std::size_t found = 1;
+  std::size_t total = 1;
   for (const auto size : shape) {
     const auto factor = static_cast<std::size_t>(size);
-    if (size < 0 || (factor > 0 && found > most / factor)) {
+    if (size < 0 || (factor > 0 && total > most / factor)) {
       throw Error("there is no tensor of shape " + joined(shape) + ": a size is negative, or they are too many");
     }
-    found *= factor;
+    total *= factor;
   }
-  return found;
+  return total;
 }
 
-void expect_size(std::string_view name, std::size_t given, std::span<const std::int64_t> shape) {
-  if (given == count(shape)) return;
-  throw Error("'" + std::string(name) + "' has " + std::to_string(given) + " elements, expected those of shape " +
+void expect_size(std::string_view name, std::size_t size, std::span<const std::int64_t> shape) {
+  if (size == count(shape)) return;
+  throw Error("'" + std::string(name) + "' has " + std::to_string(size) + " elements, expected those of shape " +
               joined(shape));
 }
 
 std::string one_line(std::string_view text) {
   const bool script = text.find("TorchScript interpreter") != std::string_view::npos;
-  std::string found;
-  while (!text.empty() && (found.empty() || script)) {
+  std::string chosen;
+  while (!text.empty() && (chosen.empty() || script)) {
     const auto end = text.find('\n');
     const auto line = trimmed(text.substr(0, end));
-    if (!line.empty()) found = line;
+    if (!line.empty()) chosen = line;
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   }
-  return found.empty() ? "unknown error" : found;
+  return chosen.empty() ? "unknown error" : chosen;
 }
 
 std::string describe(const Port& port) {
@@ -110,11 +110,11 @@ void Checker::check(const Port& port, const View& view, std::string_view kind) {
     const auto size = view.shape[i];
     if (size < 0 || (axis.name.empty() && size != axis.size)) throw wrong_shape();
     if (axis.name.empty()) continue;
-    const auto found = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.axis == axis.name; });
-    if (found == seen_.end()) {
+    const auto seen = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.axis == axis.name; });
+    if (seen == seen_.end()) {
       seen_.push_back({axis.name, size, port.name});
-    } else if (found->size != size) {
-      throw Error("axis '" + axis.name + "' is " + std::to_string(found->size) + " in '" + std::string(found->port) +
+    } else if (seen->size != size) {
+      throw Error("axis '" + axis.name + "' is " + std::to_string(seen->size) + " in '" + std::string(seen->port) +
                   "' and " + std::to_string(size) + " in '" + port.name + "': expected one size");
     }
   }

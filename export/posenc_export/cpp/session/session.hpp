@@ -29,7 +29,7 @@ enum class Memory { host, device };
 
 /// Bytes of one element.
 std::size_t size_of(DType dtype);
-/// The name that a manifest gives a dtype; Error for a name that is none.
+/// The name that a manifest has for a dtype; Error for a name that is none.
 std::string_view name_of(DType dtype);
 DType dtype_of(std::string_view name);
 
@@ -110,7 +110,7 @@ std::span<T> elements(Bytes& bytes) {
 /// The number of elements of a shape; Error where a size is negative, or they are more than memory has room for.
 std::size_t count(std::span<const std::int64_t> shape);
 /// Throw Error where a span has not as many elements as its shape.
-void expect_size(std::string_view name, std::size_t given, std::span<const std::int64_t> shape);
+void expect_size(std::string_view name, std::size_t size, std::span<const std::int64_t> shape);
 
 /// View a span as a tensor of a shape; Error where it has not as many elements. Inputs are only read.
 template <class T>
@@ -124,9 +124,8 @@ View view(std::string_view name, std::span<T> data, std::vector<std::int64_t> sh
 std::string one_line(std::string_view text);
 /// "x: float32[batch, seq, 512]"
 std::string describe(const Port& port);
-/// Throw Error where tensors are not what ports say: too few, another dtype or rank, a size that is not fixed so, or an
-/// axis with two sizes. Sizes of dynamic axes that are met are kept in `sizes`, so that outputs can be checked with
-/// inputs.
+/// Throws Error where tensors are not what ports say: too few, another dtype or rank, a size that is not the fixed one,
+/// an axis with two sizes. A checker remembers the sizes of dynamic axes, so that outputs are checked with inputs.
 class Checker {
  public:
   void check(std::span<const Port> ports, std::span<const View> views, std::string_view kind);

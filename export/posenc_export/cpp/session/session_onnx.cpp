@@ -114,15 +114,15 @@ std::vector<const char*> names_of(const std::vector<Port>& ports) {
 }
 
 /// Throw Error where the graph has not the inputs, or the outputs, that the ports name.
-void expect_names(const std::vector<Port>& ports, const std::vector<std::string>& found, std::string_view kind) {
-  bool same = ports.size() == found.size();
-  for (std::size_t i = 0; same && i < found.size(); ++i) same = found[i] == ports[i].name;
+void expect_names(const std::vector<Port>& ports, const std::vector<std::string>& names, std::string_view kind) {
+  bool same = ports.size() == names.size();
+  for (std::size_t i = 0; same && i < names.size(); ++i) same = names[i] == ports[i].name;
   if (same) return;
-  std::string told;
-  for (const auto& name : found) told += (told.empty() ? "" : ", ") + name;
+  std::string actual;
+  for (const auto& name : names) actual += (actual.empty() ? "" : ", ") + name;
   std::string wanted;
   for (const auto& port : ports) wanted += (wanted.empty() ? "" : ", ") + port.name;
-  throw Error("the graph's " + std::string(kind) + "s are " + told + ": expected " + wanted);
+  throw Error("the graph's " + std::string(kind) + "s are " + actual + ": expected " + wanted);
 }
 
 }  // namespace
@@ -145,17 +145,17 @@ Session::Session(const std::filesystem::path& file, std::vector<Port> inputs, st
   start();
   guarded([&] {
     impl_ = std::make_unique<Impl>(file, device);
-    std::vector<std::string> found_inputs;
-    std::vector<std::string> found_outputs;
+    std::vector<std::string> input_names;
+    std::vector<std::string> output_names;
     Ort::AllocatorWithDefaultOptions allocator;
     for (std::size_t i = 0; i < impl_->session.GetInputCount(); ++i) {
-      found_inputs.emplace_back(impl_->session.GetInputNameAllocated(i, allocator).get());
+      input_names.emplace_back(impl_->session.GetInputNameAllocated(i, allocator).get());
     }
     for (std::size_t i = 0; i < impl_->session.GetOutputCount(); ++i) {
-      found_outputs.emplace_back(impl_->session.GetOutputNameAllocated(i, allocator).get());
+      output_names.emplace_back(impl_->session.GetOutputNameAllocated(i, allocator).get());
     }
-    expect_names(inputs_, found_inputs, "input");
-    expect_names(outputs_, found_outputs, "output");
+    expect_names(inputs_, input_names, "input");
+    expect_names(outputs_, output_names, "output");
   });
 }
 

@@ -49,15 +49,15 @@ DType dtype_of(at::ScalarType type) {
 }
 
 /// Collect the tensors of an output, which may be one, or a tuple, list or dict of them, in order.
-void flatten(const at::IValue& value, std::vector<at::Tensor>& found) {
+void flatten(const at::IValue& value, std::vector<at::Tensor>& tensors) {
   if (value.isTensor()) {
-    found.push_back(value.toTensor());
+    tensors.push_back(value.toTensor());
   } else if (value.isTuple()) {
-    for (const auto& element : value.toTupleRef().elements()) flatten(element, found);
+    for (const auto& element : value.toTupleRef().elements()) flatten(element, tensors);
   } else if (value.isList()) {
-    for (const at::IValue& element : value.toListRef()) flatten(element, found);
+    for (const at::IValue& element : value.toListRef()) flatten(element, tensors);
   } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) flatten(entry.value(), found);
+    for (const auto& entry : value.toGenericDict()) flatten(entry.value(), tensors);
   } else {
     throw Error("outputs must be tensors, got " + value.tagKind());
   }
@@ -95,10 +95,10 @@ struct Session::Impl {
 
   std::vector<at::Tensor> call(std::vector<at::Tensor> tensors) {
     if (package) return package->run(tensors);
-    std::vector<at::Tensor> found;
+    std::vector<at::Tensor> outputs;
     auto shared = script;  // a handle: calls of one module may run at once
-    flatten(shared.forward({tensors.begin(), tensors.end()}), found);
-    return found;
+    flatten(shared.forward({tensors.begin(), tensors.end()}), outputs);
+    return outputs;
   }
 
   at::Device device;
@@ -127,11 +127,11 @@ std::vector<at::Tensor> called(Impl& impl, std::span<const View> inputs, std::si
   for (const auto& view : inputs) {
     tensors.push_back(over(view, memory == Memory::device ? impl.device : at::Device(at::kCPU)).to(impl.device));
   }
-  auto found = impl.call(std::move(tensors));
-  if (found.size() != outputs) {
-    throw Error("the graph gave " + std::to_string(found.size()) + " outputs, expected " + std::to_string(outputs));
+  auto results = impl.call(std::move(tensors));
+  if (results.size() != outputs) {
+    throw Error("the graph gave " + std::to_string(results.size()) + " outputs, expected " + std::to_string(outputs));
   }
-  return found;
+  return results;
 }
 
 }  // namespace
@@ -141,13 +141,13 @@ void Session::run(std::span<const View> inputs, std::span<const View> outputs, M
   checker.check(inputs_, inputs, "input");
   checker.check(outputs_, outputs, "output");
   guarded([&] {
-    const auto found = called(*impl_, inputs, outputs.size(), memory);
+    const auto results = called(*impl_, inputs, outputs.size(), memory);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const View produced{dtype_of(found[i].scalar_type()), found[i].sizes().vec(), nullptr};
+      const View produced{dtype_of(results[i].scalar_type()), results[i].sizes().vec(), nullptr};
       if (produced.dtype != outputs[i].dtype || produced.shape != outputs[i].shape) {
         throw Error("the graph gave another dtype or shape than " + describe(outputs_[i]) + " in this call");
       }
-      over(outputs[i], memory == Memory::device ? impl_->device : at::Device(at::kCPU)).copy_(found[i]);
+      over(outputs[i], memory == Memory::device ? impl_->device : at::Device(at::kCPU)).copy_(results[i]);
     }
     synchronise(impl_->device);
     return 0;

@@ -93,7 +93,7 @@ def _rotating(turns: nn.Module, rotate: Any) -> tuple[Store, Functions]:
     store = turned(turns)
     constants = {"head_dim": rotate.head_dim, "rotary_dim": rotate.rotary_dim, "interleaved": rotate.interleaved}
     example = (
-        "for (std::size_t t = 0; t < seq; ++t) {  // q: (heads, seq, head_dim), turned in place\n"
+        "for (std::size_t t = 0; t < seq; ++t) {  // q: (heads, seq, head_dim), rotated in place\n"
         "  posenc::real* head = q + t * posenc::head_dim;\n"
         f"  bool fine = posenc::rotate({_place(store)}, head, head, heads, seq * posenc::head_dim);\n"
         "}"
@@ -128,10 +128,10 @@ def _turns(store: Store, width: int, constants: Mapping[str, int | bool], exampl
         "refused": " || ".join(f"!detail::holds(position[{axis}], 1)" for axis in range(axes)),
     }
     how = one if axes == 1 else several
-    more = [filled("turns_rows.hpp")] if axes == 1 else []
-    more += [filled("turn.hpp"), filled("rotate.hpp", **how)] if rotate else []
+    more = [filled("cos_sin_rows.hpp")] if axes == 1 else []
+    more += [filled("apply_rotary.hpp"), filled("rotate.hpp", **how)] if rotate else []
     constants = {"width": width, "pairs": store.row_width // 2, "axes": axes, **constants}
-    return Functions(filled("turns.hpp", more="".join(more), **how), constants, example)
+    return Functions(filled("cos_sin.hpp", more="".join(more), **how), constants, example)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _text(store: Store, functions: Functions, dtype: str) -> str:
     fields = {
         "version": __version__,
         "real": REALS[dtype],
-        "limit": store.limit,
+        "end": store.limit,
         "last": store.limit - 1,
         "constants": "".join(_constant(*item) for item in functions.constants.items()),
         "store": _stored(store, dtype),

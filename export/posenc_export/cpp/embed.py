@@ -1,0 +1,61 @@
+"""`--cpp`: the folder that a C++ program takes from a bundle: a class made for its graph, an example, a replay."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from posenc.scheme import Port
+from posenc_export.arrays import Array
+from posenc_export.bundle.folder import GOLDEN, Bundle
+from posenc_export.cpp import FOLDER
+from posenc_export.cpp.example import example
+from posenc_export.cpp.golden_cases import golden_source
+from posenc_export.cpp.model_class import model_header
+from posenc_export.cpp.names import identifier
+from posenc_export.errors import BadInput
+from posenc_export.validation.plan import axes_of
+
+NAME = "cpp"
+
+
+def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
+    """Raise BadInput where no input says how large an output will be, or where two names would be one in C++."""
+    known = axes_of(inputs)
+    for port in outputs:
+        lost = [axis for axis in port.dynamic.values() if axis not in known]
+        if lost:
+            raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {lost[0]!r}, which no input has")
+    for names in ([p.name for p in (*inputs, *outputs)], known):
+        identifiers = [identifier(name) for name in names]
+        twice = next((name for name in identifiers if identifiers.count(name) > 1), None)
+        if twice is not None:
+            raise BadInput(f"--cpp cannot tell two inputs, outputs or axes apart that it calls {twice!r}: rename one")
+
+
+def write_cpp(bundle: Bundle) -> None:
+    """Write the folder `cpp` into a bundle, from its manifest and its golden data."""
+    folder, manifest = bundle.folder / NAME, bundle.manifest
+    check_embeddable(manifest.inputs, manifest.outputs)
+    shutil.copytree(FOLDER / "bundle", folder)
+    shutil.copytree(FOLDER / "session", folder / "session")
+    with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
+        arrays = {key: golden[key] for key in golden.files if not key.endswith(".truth")}
+    texts = {
+        "posenc_model.hpp": model_header(manifest),
+        "example.cpp": example(manifest),
+        "golden.cpp": golden_source(manifest, arrays),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    _write_arrays(folder / "golden", arrays)
+
+
+def _write_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:
+    """Write each array's bytes, row by row: CASE.PORT.bin, and CASE.PORT.rows.bin where only some rows are stored."""
+    folder.mkdir()
+    for key, array in arrays.items():
+        (folder / f"{key.replace('/', '.')}.bin").write_bytes(np.ascontiguousarray(array).tobytes())
