@@ -20,12 +20,12 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl
 
 import posenc
 from conftest import DATA
-from posenc.hf.config import load_config, read_config
+from posenc.hf import ModelConfig, load_config, read_config
 from posenc.rope_types import ROPE_TYPES, Rope
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import Order, export, write
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.targets.module import ModelConfig, from_config, resolve
+from posenc_export.targets.module import from_config, resolve
 from posenc_export.validation.checks import Context
 from posenc_export.validation.run import Options, on_runtime, validate
 
@@ -110,7 +110,7 @@ def test_each_rope_type_has_three_configurations() -> None:
 @pytest.mark.parametrize(("name", "config"), CONFIGS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CONFIGS)])
 def test_graphs_match_transformers(tmp_path: Path, name: str, config: dict[str, Any], mode: Any) -> None:
     form = posenc.Form(mode, "exact", "explicit", MAX_LEN)
-    source = ModelConfig(tmp_path / "config.json", config)
+    source = ModelConfig.of(config, path=tmp_path / "config.json")
     given = ("output=cos_sin", "width=full")
     outcome = export(lambda: from_config(source, form, given, 0), Order(validate=False), tmp_path / "bundle")
     verdicts = validate(Bundle.open(outcome.folder), Options())

@@ -20,8 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.hf.config import Read, read_config
 from posenc.hf.modules import CosSin, Kept, LayerTurns, PatchTurns, TextTurns, TurningAttention
+from posenc.hf.read import Reading as Read
+from posenc.hf.read import read_config
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import Form, build, eps
 
