@@ -7,23 +7,21 @@ from typing import Any
 import pytest
 
 from conftest import DATA, Cli
-from posenc.hf.config import load_config, read_config
+from posenc.hf import ModelConfig, load_config, read_config
 from posenc_export.bundle.folder import Bundle
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 
 
-def read(config: dict[str, Any], layer_type: str | None = None, **given: Any) -> dict[str, Any]:
-    return read_config(config, layer_type, given).parameters
+def read(config: dict[str, Any], layer_type: str | None = None, **overrides: Any) -> dict[str, Any]:
+    return read_config(config, layer_type, overrides).parameters
 
 
 def test_published_configurations() -> None:
-    found = {
-        path.stem: read_config(load_config(path)) for path in sorted((DATA / "configs").glob("*.json"))
-    }  # fmt: skip
+    readings = {path.stem: read_config(load_config(path)) for path in sorted((DATA / "configs").glob("*.json"))}
     facts = {
         name: (r.scheme, r.parameters["rope_type"], r.parameters["head_dim"], r.parameters.get("rotary_dim"))
-        for name, r in found.items()
+        for name, r in readings.items()
     }
     assert facts == {
         "gpt-j-6b": ("rope", "default", 256, 64),
@@ -35,13 +33,13 @@ def test_published_configurations() -> None:
         "qwen2-vl-2b": ("mrope", "default", 128, None),
         "qwen2.5-7b-yarn": ("rope", "yarn", 128, None),
     }
-    assert found["gpt-j-6b"].parameters["layout"] == "interleaved"
-    assert found["llama-3.1-8b"].origin["factor"] == "rope_scaling.factor"
-    assert found["llama-3.1-8b"].origin["head_dim"] == "head_dim"
-    assert found["gpt-neox-20b"].origin["rotary_dim"] == "rotary_pct 0.25 of head_dim 96"
-    assert found["gpt-neox-20b"].origin["rope_theta"] == "rotary_emb_base"
-    assert found["longrope-small"].origin["original_max_position_embeddings"] == "original_max_position_embeddings"
-    assert found["llama-linear"].max_position_embeddings == 16384
+    assert readings["gpt-j-6b"].parameters["layout"] == "interleaved"
+    assert readings["llama-3.1-8b"].origin["factor"] == "rope_scaling.factor"
+    assert readings["llama-3.1-8b"].origin["head_dim"] == "head_dim"
+    assert readings["gpt-neox-20b"].origin["rotary_dim"] == "rotary_pct 0.25 of head_dim 96"
+    assert readings["gpt-neox-20b"].origin["rope_theta"] == "rotary_emb_base"
+    assert readings["longrope-small"].origin["original_max_position_embeddings"] == "original_max_position_embeddings"
+    assert readings["llama-linear"].max_position_embeddings == 16384
 
 
 @pytest.mark.parametrize(
@@ -72,8 +70,8 @@ def test_published_configurations() -> None:
     ],
 )  # fmt: skip
 def test_names_that_models_use(extra: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = read({**LLAMA, **extra})
-    assert {key: found.get(key) for key in expected} == expected
+    parameters = read({**LLAMA, **extra})
+    assert {key: parameters.get(key) for key in expected} == expected
 
 
 def test_layers_that_differ() -> None:
@@ -160,14 +158,14 @@ def test_values_of_another_type_are_one_line_that_names_the_key(extra: dict[str,
         read({**LLAMA, **extra})
 
 
-def test_keys_that_are_not_used_are_told() -> None:
+def test_keys_that_are_not_used_are_named() -> None:
     config = {**LLAMA, "rope_scaling": {**YARN, "beta_fst": 8.0, "attention_factor": None}}
     assert read_config(config).origin["not used"] == "rope_scaling.beta_fst"
     assert "not used" not in read_config({**LLAMA, "rope_scaling": YARN}).origin
     assert read({**LLAMA, "rope_scaling": {**YARN, "mscale": 0, "mscale_all_dim": 0}}).get("mscale") is None
 
 
-def test_what_is_given_is_stronger() -> None:
+def test_overrides_are_stronger() -> None:
     config = {**LLAMA, "rope_scaling": {"type": "linear", "factor": 2.0}}
     assert read(config, factor=3.0)["factor"] == 3.0
     assert read({"model_type": "x", "rope_scaling": None}, head_dim=8, rope_theta=9.0)["head_dim"] == 8
@@ -178,6 +176,17 @@ def write(folder: Path, config: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
+
+
+def test_a_view_is_read_as_its_config(tmp_path: Path) -> None:
+    nested = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
+    folder = write(tmp_path, {"text_config": {**LLAMA, "rope_parameters": nested, "n_positions": 9}})
+    view = ModelConfig.load(folder, "full_attention")
+    assert (view.path, view.scheme, view.max_position_embeddings) == (folder / "config.json", "rope", 9)
+    reading = read_config(view)
+    assert reading.origin["rope_theta"] == "text_config.rope_parameters.full_attention.rope_theta"
+    assert reading == read_config(load_config(folder), "full_attention")
+    assert read_config(view, "sliding_attention").parameters["rope_theta"] == 1e4
 
 
 def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> None:

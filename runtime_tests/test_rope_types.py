@@ -16,7 +16,7 @@ from transformers.models.qwen2 import modeling_qwen2
 
 import posenc
 from conftest import DATA, EPS, EXPLICIT
-from posenc.hf.config import load_config
+from posenc.hf import load_config
 from posenc.rope_types import ROPE_TYPES, Rope
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import Order, export
@@ -99,7 +99,7 @@ def test_each_rope_type_has_three_configurations() -> None:
 @pytest.mark.parametrize(("name", "config"), CONFIGS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CONFIGS)])
 def test_graphs_match_transformers(tmp_path: Path, name: str, config: dict[str, Any], mode: Any) -> None:
     form = posenc.Form(mode, "exact", "explicit", MAX_LEN)
-    source = ModelConfig(tmp_path / "config.json", config)
+    source = ModelConfig.of(config, path=tmp_path / "config.json")
     parameters = ("output=cos_sin", "width=full")
     outcome = export(lambda: from_config(source, form, parameters, 0), Order(validate=False), tmp_path / "bundle")
     verdicts = validate(Bundle.open(outcome.folder), Options())

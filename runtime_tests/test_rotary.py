@@ -14,7 +14,7 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl
 
 import posenc
 from conftest import DATA, EPS, EXPLICIT
-from posenc.hf.config import read_config
+from posenc.hf import read_config
 
 
 @pytest.mark.parametrize("base", [1e4, 5e5, 1e6])

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.hf.replace import replace_rotary
+from posenc.hf import replace_rotary
 
 
 class CausalLM(nn.Module):

@@ -1,31 +1,32 @@
 """Modules of ours that stand where a transformers model had rotary modules: called alike, and stateless."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Protocol, Self
 
 from torch import Tensor, nn
 
 CosSin = tuple[Tensor, Tensor]
 
 
-class Kept(nn.Module):
+class KeepDtype(nn.Module):
     """A module whose tables keep their dtype when the model is cast: angles in half precision are noise."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
-    def forward(self, *args: Tensor) -> Any:
-        """Return what the module does."""
-        return self.module(*args)
+    def forward(self, *args: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the module does: cosines and sines, or queries and keys."""
+        first, second = self.module(*args)
+        return first, second
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        moved: Self = super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
-        return moved
+        itself: Self = super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
+        return itself
 
 
-class TextTurns(nn.Module):
-    """Cosines and sines as a language model asks for them; `axes` is how many positions a token has, if several."""
+class TextCosSin(nn.Module):
+    """Cosines and sines as a language model calls for them; `axes` is how many positions a token has, if several."""
 
     def __init__(self, cosines: nn.Module, axes: int | None) -> None:
         super().__init__()
@@ -40,21 +41,21 @@ class TextTurns(nn.Module):
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
-class LayerTurns(nn.Module):
-    """Cosines and sines of a model whose layers turn by frequencies of their type."""
+class LayerCosSin(nn.Module):
+    """Cosines and sines of a model whose layers have frequencies of their type."""
 
-    def __init__(self, turns: Mapping[str, nn.Module]) -> None:
+    def __init__(self, by_type: Mapping[str, nn.Module]) -> None:
         super().__init__()
-        self.turns = nn.ModuleDict(turns)
+        self.by_type = nn.ModuleDict(by_type)
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str) -> CosSin:
         """Return cos and sin in the dtype of x: (batch, seq) -> twice (batch, seq, dim)."""
-        cos, sin = self.turns[layer_type](x, position_ids)
+        cos, sin = self.by_type[layer_type](x, position_ids)
         return cos, sin
 
 
-class PatchTurns(nn.Module):
-    """Cosines and sines as a vision tower asks for them: in float32, whatever x is in."""
+class PatchCosSin(nn.Module):
+    """Cosines and sines as a vision tower calls for them: in float32, whatever x is in."""
 
     def __init__(self, cosines: nn.Module) -> None:
         super().__init__()
@@ -66,10 +67,31 @@ class PatchTurns(nn.Module):
         return cos[0].float(), sin[0].float()
 
 
-class TurningAttention(nn.Module):
+class Attention(Protocol):
+    """What RotaryAttention takes over from GPT-J's attention."""
+
+    k_proj: nn.Module
+    v_proj: nn.Module
+    q_proj: nn.Module
+    out_proj: nn.Module
+    attn_dropout: nn.Module
+    resid_dropout: nn.Module
+    layer_idx: int | None
+    head_dim: int
+    scale_attn: Tensor
+
+
+class Cache(Protocol):
+    """What holds the keys and values of a model's past."""
+
+    def update(self, key: Tensor, value: Tensor, layer: int | None) -> tuple[Tensor, Tensor]:
+        """Return all keys and values of a layer, these appended: twice (batch, head, past + seq, dim)."""
+
+
+class RotaryAttention(nn.Module):
     """GPT-J's attention with the projections of `old`: its table of positions is gone."""
 
-    def __init__(self, old: Any, rotate: nn.Module) -> None:
+    def __init__(self, old: Attention, rotate: nn.Module) -> None:
         super().__init__()
         self.k_proj, self.v_proj, self.q_proj, self.out_proj = old.k_proj, old.v_proj, old.q_proj, old.out_proj
         self.attn_dropout, self.resid_dropout = old.attn_dropout, old.resid_dropout
@@ -79,11 +101,11 @@ class TurningAttention(nn.Module):
     def forward(
         self,
         hidden_states: Tensor,
-        layer_past: Any = None,
+        layer_past: Cache | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        **kwargs: Any,
-    ) -> CosSin:
+        **kwargs: object,
+    ) -> tuple[Tensor, Tensor]:
         """Return the output and the weights: (batch, seq, dim) -> that, (batch, head, seq, past + seq)."""
         projections = (self.q_proj, self.k_proj, self.v_proj)
         query, key, value = (p(hidden_states).unflatten(-1, (-1, self.head_dim)) for p in projections)

@@ -12,16 +12,17 @@ import click
 
 from posenc import __version__
 from posenc_export.cli.options import CHECKED, FORM, SPOKEN, WRITTEN, console, main_guard, options, progress
-from posenc_export.errors import Unavailable
+from posenc_export.errors import Unavailable, bad_input
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from posenc.hf import ModelConfig
     from posenc.scheme import Form
     from posenc_export.exporter import Order, Outcome
-    from posenc_export.targets.module import ModelConfig, Subject
+    from posenc_export.targets.module import Subject
     from posenc_export.validation.run import Options, Progress, Verdict
 
 LONGEST_TABLE = 2**22
@@ -100,7 +101,7 @@ def asked(given: dict[str, Any]) -> Callable[[], Subject]:
 
 
 def _config(given: dict[str, Any]) -> ModelConfig | None:
-    from posenc_export.targets.module import ModelConfig
+    from posenc.hf import ModelConfig
 
     if given["from_hf"] is None:
         if given["layer_type"] is not None:
@@ -108,9 +109,11 @@ def _config(given: dict[str, Any]) -> ModelConfig | None:
         return None
     if given["inputs"]:
         raise click.UsageError("-i gives the inputs of package.module:factory; --from-hf has its own")
-    config = ModelConfig.load(given["from_hf"], given["layer_type"])
-    if given["scheme"] not in (None, config.scheme):
-        raise click.UsageError(f"{given['from_hf']} describes {config.scheme}, not {given['scheme']}: leave SCHEME out")
+    with bad_input():
+        config = ModelConfig.load(given["from_hf"], given["layer_type"])
+        scheme = config.scheme
+    if given["scheme"] not in (None, scheme):
+        raise click.UsageError(f"{given['from_hf']} describes {scheme}, not {given['scheme']}: leave SCHEME out")
     return config
 
 
@@ -129,7 +132,8 @@ def _form(given: dict[str, Any], name: str, config: ModelConfig | None) -> Form:
     mode: Any = "dynamic" if dynamic or own else "baked"
     longest = given["max_len"] or 2048
     if given["max_len"] is None and config is not None and mode == "baked":
-        longest = config.max_position_embeddings or longest
+        with bad_input():
+            longest = config.max_position_embeddings or longest
         if longest > LONGEST_TABLE:
             raise click.UsageError(f"the config's max_position_embeddings is {longest}: give --max-len for a table")
     return Form(mode, given["method"] or "exact", given["positions"], longest, given["dtype"])

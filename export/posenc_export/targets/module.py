@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc.hf.config import context_of, load_config, read_config, scheme_of
+from posenc.hf import ModelConfig, read_config
 from posenc.scheme import SCHEMES, Encoding, Feeds, Form, Port, Tolerance, build
 from posenc_export.arrays import FLOATS, Array, numpy_dtype, to_numpy, to_torch
 from posenc_export.cli.parameters import ABSENT, REQUIRED, parameters_of, parse_parameters
@@ -70,41 +70,15 @@ def from_config(config: ModelConfig, form: Form, params: tuple[str, ...], seed: 
     import torch
 
     torch.manual_seed(seed)
-    scheme = config.scheme
     with bad_input():
+        scheme = config.scheme
         known = parameters_of(SCHEMES[scheme].build)
-        read = read_config(config.content, config.layer_type, parse_parameters(params, known, scheme))
+        read = read_config(config, overrides=parse_parameters(params, known, scheme))
         encoding = build(scheme, form, **read.parameters)
     defaults = {k: p.default for k, p in known.items() if p.default not in (REQUIRED, ABSENT)}
-    origin = {"config": config.path.as_posix(), **read.origin}
+    source = {} if config.path is None else {"config": config.path.as_posix()}
+    origin = {**source, **read.origin}
     return Subject(scheme, encoding, form, {**defaults, **read.parameters}, origin=origin)
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """A model's config.json as it was read, and the layer type of it that is meant, if they differ."""
-
-    path: Path
-    content: Mapping[str, Any]
-    layer_type: str | None = None
-
-    @classmethod
-    def load(cls, path: Path, layer_type: str | None) -> ModelConfig:
-        """Read a config.json, or that of a model's folder; raise BadInput where it is none."""
-        with bad_input():
-            return cls(path / "config.json" if path.is_dir() else path, load_config(path), layer_type)
-
-    @property
-    def scheme(self) -> str:
-        """The scheme that it describes."""
-        with bad_input():
-            return scheme_of(self.content, self.layer_type)
-
-    @property
-    def max_position_embeddings(self) -> int | None:
-        """The context that the model is made for."""
-        with bad_input():
-            return context_of(self.content)
 
 
 def _own_module(name: str, form: Form, params: tuple[str, ...], inputs: tuple[str, ...], seed: int) -> Subject:

@@ -1,0 +1,66 @@
+"""Values of a config with the paths of their keys: what reads a value can say where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Json = Mapping[str, object]
+"""An object of JSON."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value of a config and the path of its key, or in words where it comes from; None stands for no value."""
+
+    value: object
+    path: str
+
+    def number(self) -> float:
+        """Return the value; raise ValueError, with its path, where it is no number above 0."""
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)) or not 0 < self.value < 2**63:
+            raise ValueError(f"{self.path} must be a number above 0, got {short(self.value)}")
+        return self.value
+
+    def whole(self) -> int:
+        """Return the value as an int; raise ValueError, with its path, where it is no whole number above 0."""
+        number = self.number()
+        if number != int(number) or number > 2**31:
+            raise ValueError(f"{self.path} must be a whole number, got {short(self.value)}")
+        return int(number)
+
+    def whole_numbers(self) -> tuple[int, ...]:
+        """Return the value as a tuple; raise ValueError, with its path, where it is no list of whole numbers."""
+        if not isinstance(self.value, list):
+            raise ValueError(f"{self.path} must be a list of whole numbers, got {short(self.value)}")
+        return tuple(Setting(one, f"{self.path}[{i}]").whole() for i, one in enumerate(self.value))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """An object of a config and its path, which is empty for the whole config."""
+
+    content: Json
+    path: str = ""
+
+    def path_of(self, key: str) -> str:
+        """Return the path of a key, whether the object has it or not."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def at(self, key: str) -> Setting:
+        """Return what stands under a key."""
+        return Setting(self.content.get(key), self.path_of(key))
+
+    def first(self, *keys: str) -> Setting | None:
+        """Return the first value under one of the keys that is not null."""
+        return next((self.at(key) for key in keys if self.content.get(key) is not None), None)
+
+    def nonempty(self, key: str) -> Setting | None:
+        """Return what stands under a key, unless it is null, false, 0 or empty."""
+        return self.at(key) if self.content.get(key) else None
+
+
+def short(value: object) -> str:
+    """Return a value as error messages show it."""
+    text = repr(value)
+    return text if len(text) < 40 else f"{text[:36]}..."

@@ -1,0 +1,118 @@
+"""Whole transformers models with our rotary modules: exported once, right at every length, with a cache or without."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+
+from posenc import Form
+from posenc.hf import replace_rotary
+from posenc.scheme import Encoding, Port, Tolerance
+from posenc_export.exporter import Order, export
+from posenc_export.formats import Request
+from posenc_export.formats.onnx import write_onnx
+from posenc_export.targets.module import resolve
+from transformers_models import AXES, LENGTHS, LONGEST, MODELS, VOCAB, Whole, model_of, parity, run, tokens
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Step(nn.Module):
+    """A model that goes on from a cache: past keys and values are (layers, 2, batch, heads, past, dim)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, past: Tensor) -> Tensor:
+        cache = DynamicCache()
+        for layer, (keys, values) in enumerate(past):
+            cache.update(keys, values, layer)
+        out = self.model(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache)
+        logits: Tensor = out.logits
+        return logits
+
+
+def tiny_llama() -> nn.Module:
+    """What `posenc-export test_transformers_export:tiny_llama` exports."""
+    model = model_of("llama")
+    replace_rotary(model)
+    return Whole(model).eval()
+
+
+def write(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tensor, ...], path: Path) -> Any:
+    """Export once, every named axis dynamic, and load; axes that went static are refused while exporting and here."""
+    width = run(module, *trace).shape[-1]
+    outputs = (Port("y", ("batch", "seq", width), "float32"),)
+    encoding = Encoding(module, ports, outputs, lambda *_: {}, lambda _: Tolerance(), lambda _: Tolerance())
+    write_onnx(encoding, Request(tuple(one.contiguous() for one in trace), LONGEST), path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert [(i.name, tuple(i.shape)) for i in session.get_inputs()] == [(p.name, p.axes) for p in ports]
+    assert [tuple(o.shape) for o in session.get_outputs()] == [("batch", "seq", width)]
+    return session
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_exports_once_and_holds_at_every_length(name: str, tmp_path: Path) -> None:
+    model = model_of(name)
+    replace_rotary(model)
+    module, exact = Whole(model), Whole(copy.deepcopy(model).double())
+    axes = ("batch", "seq")
+    ports = (
+        Port("ids", axes, "int64", VOCAB),
+        Port("positions", (*AXES.get(name, ()), *axes), "int64", LONGEST),
+        Port("mask", axes, "int64", 2),
+    )
+    session = write(module, ports, tokens(name, 2, 11), tmp_path / "model.onnx")
+    for batch in (1, 3):
+        for length in LENGTHS:
+            args = tokens(name, batch, length)
+            real = args[2].bool().numpy()  # what padding attends to is nobody's
+            (graph,) = session.run(None, {p.name: a.numpy() for p, a in zip(ports, args, strict=True)})
+            eager, reference = run(module, *args)[real], run(exact, *args)[real]
+            assert np.abs(graph[real] - eager).max() <= parity(reference, eager), (batch, length)
+
+
+@pytest.mark.parametrize(("name", "heads"), [("llama", 2), ("gptj", 4)])
+def test_a_step_with_a_cache_is_the_whole_sequence(name: str, heads: int, tmp_path: Path) -> None:
+    model = model_of(name)
+    replace_rotary(model)
+    ports = (
+        Port("ids", ("batch", "seq"), "int64", VOCAB),
+        Port("positions", ("batch", "seq"), "int64", LONGEST),
+        Port("mask", ("batch", "seq_k"), "int64", 2),
+        Port("past", (2, 2, "batch", heads, "seq_past", 8), "float32"),
+    )
+    traced = tokens(name, 3, 24, least=24)
+    trace = (traced[0][:, 13:], traced[1][:, 13:], traced[2], torch.randn(2, 2, 3, heads, 13, 8))
+    session = write(Step(model), ports, trace, tmp_path / "step.onnx")
+    whole, exact = Whole(model), Whole(copy.deepcopy(model).double())
+    for batch in (1, 3):
+        for past, length in ((1, 1), (2, 7), (33, 1), (40, 30)):
+            ids, positions, mask = tokens(name, batch, past + length, least=length + 1)
+            cache = DynamicCache()
+            with torch.no_grad():
+                start = {"attention_mask": mask[:, :past], "position_ids": positions[:, :past]}
+                model(input_ids=ids[:, :past], past_key_values=cache, **start)
+            pasts = torch.stack([torch.stack([layer.keys, layer.values]) for layer in cache.layers])
+            args = (ids[:, past:], positions[:, past:], mask, pasts)
+            (graph,) = session.run(None, {p.name: a.numpy() for p, a in zip(ports, args, strict=True)})
+            eager, reference = (run(one, ids, positions, mask)[:, past:] for one in (whole, exact))
+            assert np.abs(graph - eager).max() <= parity(reference, eager), (batch, past, length)
+
+
+def test_every_check_of_the_exporter_holds_for_a_whole_model(tmp_path: Path) -> None:
+    inputs = ("ids: int64[batch, seq] < 50", "positions: int64[batch, seq]")
+    form = Form(mode="dynamic", max_len=LONGEST)
+    outcome = export(
+        lambda: resolve("test_transformers_export:tiny_llama", form, (), inputs, 0),
+        Order(formats=("onnx",)),
+        tmp_path / "llama",
+    )
+    assert not outcome.failed, [v for v in outcome.verdicts if v.status == "fail"]
