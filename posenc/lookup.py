@@ -4,23 +4,23 @@ import torch
 from torch import Tensor
 
 
-def take(table: Tensor, index: Tensor, limit: int) -> Tensor:
-    """Return `table[index]`: (rows, dim), (...) -> (..., dim); errors of eager mode say `limit`, in positions."""
+def take(table: Tensor, index: Tensor, end: int) -> Tensor:
+    """Return `table[index]`: (rows, dim), (...) -> (..., dim); errors of eager mode say `end`, in positions."""
     if torch.jit.is_scripting():  # type: ignore[attr-defined]
         return torch.nn.functional.embedding(index, table)
-    return _take_in_positions(table, index, limit)
+    return _take_in_positions(table, index, end)
 
 
-def _take_in_positions(table: Tensor, index: Tensor, limit: int) -> Tensor:
+def _take_in_positions(table: Tensor, index: Tensor, end: int) -> Tensor:
     try:
         return torch.nn.functional.embedding(index, table)
     except IndexError as error:
-        raise IndexError(f"positions must be in 0..{limit - 1} ({error})") from None
+        raise IndexError(f"positions must be in 0..{end - 1} ({error})") from None
 
 
-def inside(index: Tensor, limit: int) -> Tensor:
-    """Send every negative index to `limit`, so that a look-up refuses it instead of counting from the end."""
-    return index.masked_fill(index < 0, limit)
+def inside(index: Tensor, end: int) -> Tensor:
+    """Send every negative index to `end`, so that a look-up refuses it instead of counting from the end."""
+    return index.masked_fill(index < 0, end)
 
 
 def leading(table: Tensor, length: int) -> Tensor:
@@ -35,17 +35,17 @@ def leading(table: Tensor, length: int) -> Tensor:
 
 def exactly(rows: Tensor, length: int) -> Tensor:
     """Return rows, (1, length, dim), through an operator that refuses any other length in a graph: Split."""
-    kept: Tensor = rows.split([length, 0], 1)[0]
-    return kept
+    whole: Tensor = rows.split([length, 0], 1)[0]
+    return whole
 
 
-def check_length(length: int, limit: int) -> None:
-    """Raise ValueError where a sequence is longer than an encoding reaches."""
-    if length > limit:
-        raise ValueError("length {} is beyond the {} positions of this encoding".format(length, limit))
+def check_length(length: int, end: int) -> None:
+    """Raise ValueError where a sequence is longer than an encoding has positions."""
+    if length > end:
+        raise ValueError("length {} is beyond the {} positions of this encoding".format(length, end))
 
 
-def check_width(given: int, expected: int) -> None:
+def check_width(width: int, expected: int) -> None:
     """Raise ValueError where the features of x are not as many as those of the encoding."""
-    if given != expected:
-        raise ValueError("x has {} features, this encoding has {}".format(given, expected))
+    if width != expected:
+        raise ValueError("x has {} features, this encoding has {}".format(width, expected))

@@ -1,91 +1,234 @@
-"""What a builder's signature says of its parameters, `**given: Unpack[SomeTypedDict]` included, and checks by it."""
+"""Typed keyword parameters of a function: described by its signature and docstring, checked as values, read from text.
+
+A parameter's type is its annotation: int, float, bool, str, None, unions of them, `tuple[int, ...]`, a Literal, or
+`Annotated[str, REGISTRY]` for a name in a registry. `**more: Annotated[Value, describe]` stands for the parameters that
+`describe()` returns.
+"""
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
 import types
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from posenc.registry import Registry
+from posenc.spec import Spec
+
+Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | None"
+Parameters: TypeAlias = "dict[str, Parameter]"
+
+REQUIRED: object = inspect.Parameter.empty
+ABSENT: object = type("ABSENT", (), {"__doc__": "The default of a parameter that is not passed on unless it is given."})
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+LARGEST = 2**63
 
 
-def unpacked_type(function: Callable[..., Any]) -> Any:
-    """Return the TypedDict of a function's `**given: Unpack[SomeTypedDict]`, or None."""
-    for name, p in inspect.signature(function).parameters.items():
-        if p.kind is inspect.Parameter.VAR_KEYWORD:
-            hint = get_type_hints(function).get(name)
-            return get_args(hint)[0] if get_origin(hint) is Unpack else None
-    return None
+@dataclass(frozen=True)
+class Parameter:
+    """A keyword parameter: its annotation, its default, or REQUIRED, or ABSENT where it may be left out; what it is."""
+
+    name: str
+    type: object
+    default: object = REQUIRED
+    help: str = ""
+
+    @property
+    def type_name(self) -> str:
+        """The type as people write it: int or auto, true or false, a list of float."""
+        return " or ".join(_name(kind) for kind in _alternatives(self.type))
+
+    @property
+    def choices(self) -> tuple[object, ...]:
+        """The values of a parameter that has a list of them; else nothing."""
+        return tuple(choice for kind in _alternatives(self.type) for choice in _choices(kind))
 
 
-def unpacked(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the parameters that `**given: Unpack[SomeTypedDict]` stands for: {name: annotation}."""
-    typed_dict = unpacked_type(function)
-    return get_type_hints(typed_dict) if typed_dict is not None else {}
+# ---- described -------------------------------------------------------------------------------------------------------
 
 
-def alternatives(kind: Any) -> list[Any]:
-    """Return the types of a union, or the one type that there is."""
-    if get_origin(kind) in (Union, types.UnionType):
-        return [one for part in get_args(kind) for one in alternatives(part)]
-    return [kind]
+def parameters_of(function: Callable[..., object]) -> Parameters:
+    """Return the parameters that can be given by name, but for a leading Spec."""
+    target = function.__init__ if inspect.isclass(function) else function
+    hints, texts = _hints(target), help_of(function)
+    described: Parameters = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = hints.get(name, Any)
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD and get_origin(hint) is Annotated:
+            described |= get_args(hint)[1]()
+        elif parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) and hint is not Spec:
+            described[name] = Parameter(name, hint, parameter.default, texts.get(name, ""))
+    return described
 
 
-def type_name(kind: Any) -> str:
-    """Return a type as people write it: int, a or b, true or false, a list of float."""
-    return " or ".join(_name(one) for one in alternatives(kind))
+def defaults(known: Mapping[str, Parameter]) -> dict[str, object]:
+    """Return the parameters that have a default, with it."""
+    return {name: p.default for name, p in known.items() if p.default is not REQUIRED and p.default is not ABSENT}
 
 
-def _name(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return " or ".join(str(choice) for choice in get_args(kind))
-    if get_origin(kind) is tuple:
-        return f"a list of {type_name(get_args(kind)[0])}"
-    known = {type(None): "none", bool: "true or false", Any: "any"}
-    return known.get(kind) or str(kind.__name__)
+def help_of(function: Callable[..., object]) -> dict[str, str]:
+    """Return what a docstring says of each parameter: lines `name: text`, and lines that go on farther in."""
+    texts: dict[str, str] = {}
+    last = ""
+    for line in (inspect.getdoc(function) or "").splitlines()[1:]:
+        name, colon, text = line.partition(": ")
+        if colon and name.isidentifier():
+            texts[last := name] = text
+        elif last and line.startswith(" "):
+            texts[last] += " " + line.strip()
+        else:
+            last = ""
+    return texts
 
 
-def checked(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments as a function's annotations want them; raise ValueError, in one line, where not.
+def _hints(function: Callable[..., object]) -> dict[str, object]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except Exception:  # a user's annotations may name what is not there: no type is known then
+        return {}
+
+
+# ---- checked ---------------------------------------------------------------------------------------------------------
+
+
+def check(values: Mapping[str, object], known: Mapping[str, Parameter], owner: str) -> dict[str, Any]:
+    """Return keyword arguments as their annotations want them.
 
     Whole floats fit int, lists and tuples fit tuples; true and false are no numbers.
+    Raises ValueError, in one line, for an unknown name and for a value of another type.
     """
-    hints = {**get_type_hints(function), **unpacked(function)}
-    return {name: _fit(name, value, hints[name]) if name in hints else value for name, value in values.items()}
+    _check_names(values, known, owner)
+    return {name: fit(known[name], value) for name, value in values.items()}
 
 
-def _fit(name: str, value: Any, kind: Any) -> Any:
-    for one in alternatives(kind):
+def check_required(values: Mapping[str, object], known: Mapping[str, Parameter], owner: str) -> None:
+    """Raise ValueError where a parameter without a default is not there."""
+    missing = [name for name, p in known.items() if p.default is REQUIRED and name not in values]
+    if missing:
+        raise ValueError(f"{owner} needs {', '.join(missing)}: give -p {missing[0]}=VALUE")
+
+
+def fit(parameter: Parameter, value: object) -> object:
+    """Return a value as a parameter's annotation wants it; raise ValueError, in one line, where it does not fit."""
+    return _first_that_fits(parameter, value, _from_value)
+
+
+def _first_that_fits(parameter: Parameter, value: Any, read: Callable[[Any, object], object]) -> object:
+    for kind in _alternatives(parameter.type):
         try:
-            return _as(value, one)
+            return read(value, kind)
         except ValueError:
             continue
-    raise ValueError(f"{name} must be {type_name(kind)}, got {value!r}")
+    raise ValueError(f"{parameter.name} must be {parameter.type_name}, got {value!r}")
 
 
-def _as(value: Any, kind: Any) -> Any:
+def _check_names(names: Iterable[str], known: Mapping[str, Parameter], owner: str) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"{owner} has no parameter {name!r}: {hint}it has {', '.join(known) or 'none'}")
+
+
+def _from_value(value: object, kind: object) -> object:
     """Return a value as one type; raise ValueError where it is none."""
-    if get_origin(kind) is Literal:
+    if _choices(kind):
         # equal is not enough: 1 == True
-        fits = any(value == choice and type(value) is type(choice) for choice in get_args(kind))
+        fits = any(value == choice and type(value) is type(choice) for choice in _choices(kind))
     elif get_origin(kind) is tuple:
         if not isinstance(value, (list, tuple)) or not value:
             raise ValueError
-        return tuple(_as(one, get_args(kind)[0]) for one in value)
+        return tuple(_from_value(one, get_args(kind)[0]) for one in value)
     elif kind in (int, float):
         return _number(value, kind)
     else:
-        fits = kind is Any or isinstance(value, kind)
+        fits = not isinstance(kind, type) or isinstance(value, kind)
     if not fits:
         raise ValueError
     return value
 
 
-def _number(value: Any, kind: Any) -> Any:
+def _number(value: object, kind: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError
-    if kind is float and (isinstance(value, float) or abs(value) < 2**63):
+    if kind is float and (isinstance(value, float) or abs(value) < LARGEST):
         return value
-    if not math.isfinite(value) or value != int(value) or abs(value) > 2**63:
+    if not math.isfinite(value) or value != int(value) or abs(value) > LARGEST:
         raise ValueError
     return int(value)
+
+
+# ---- read from text --------------------------------------------------------------------------------------------------
+
+
+def parse(texts: Iterable[str], known: Mapping[str, Parameter], owner: str) -> dict[str, Any]:
+    """Turn KEY=VALUE texts into keyword arguments; raise ValueError, in one line, for what does not fit."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"-p {text}: expected KEY=VALUE, as in -p d_model=512")
+        _check_names([name], known, owner)
+        if name in values:
+            raise ValueError(f"-p {name} is given twice")
+        values[name] = _first_that_fits(known[name], value, _from_text)
+    return values
+
+
+def _from_text(text: str, kind: object) -> object:
+    if _choices(kind):
+        named = {str(choice): choice for choice in _choices(kind)}
+        return named[text] if text in named else _fail()
+    if kind is bool:
+        return BOOLEANS[text.lower()] if text.lower() in BOOLEANS else _fail()
+    if kind in (int, float):
+        return int(text) if kind is int else float(text)
+    if kind is type(None):
+        return None if text.lower() == "none" else _fail()
+    if get_origin(kind) is tuple:
+        return tuple(_from_text(part, get_args(kind)[0]) for part in text.strip("[]() ").split(","))
+    return text if kind is str else _guess(text)
+
+
+def _fail() -> object:
+    raise ValueError
+
+
+def _guess(text: str) -> object:
+    """Read a value for a parameter without an annotation: int, float, true or false, none, else text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
+
+
+def _alternatives(kind: object) -> list[object]:
+    """Return the types of a union, or the one type that there is."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return [one for part in get_args(kind) for one in _alternatives(part)]
+    return [kind]
+
+
+def _choices(kind: object) -> tuple[object, ...]:
+    """Return the values of a Literal, or the names in a registry; else nothing."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    registry = get_args(kind)[1] if get_origin(kind) is Annotated else None
+    return tuple(registry) if isinstance(registry, Registry) else ()
+
+
+def _name(kind: object) -> str:
+    if _choices(kind):
+        return " or ".join(map(str, _choices(kind)))
+    if get_origin(kind) is tuple:
+        return f"a list of {Parameter('', get_args(kind)[0]).type_name}"
+    known = {type(None): "none", bool: "true or false", Any: "any"}
+    return known.get(kind) or str(getattr(kind, "__name__", kind))  # type: ignore[call-overload]

@@ -1,45 +1,61 @@
-"""Rotation in float64 with complex numbers, for the oracles of rotary schemes; shares nothing with their modules."""
+"""The mathematics in float64, for the references of schemes; shares nothing with their modules."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posenc.scheme import Feeds, Form
+from posenc.ports import Array, Feeds, Floats, Integers
+from posenc.spec import Spec
+
+if TYPE_CHECKING:
+    from posenc.families.apply_rotary import Heads
 
 
-def told_positions(form: Form, feeds: Feeds, seq_axis: int) -> NDArray[np.int64]:
-    """Return the positions of a call: those fed, (..., batch, seq), or (1, seq), or all of a whole table (max_len,)."""
+def positions_of(spec: Spec, feeds: Feeds, tokens: int | None) -> Integers:
+    """Return the positions of a call: those fed, (..., batch, seq); else those of its tokens, counted, (1, seq).
+
+    tokens: how many a sequence has; None where the call has no sequences, but is for a whole table: (max_len,).
+    """
     if "positions" in feeds:
         return feeds["positions"]
-    if "q" not in feeds:
-        return np.arange(form.max_len)
+    if tokens is None:
+        return np.arange(spec.max_len)
     start = int(feeds["start"][0]) if "start" in feeds else 0
-    return start + np.arange(feeds["q"].shape[seq_axis])[None, :]
+    return start + np.arange(tokens)[None, :]
 
 
-def turned(
-    x: NDArray[Any], angle: NDArray[np.float64], scale: NDArray[np.float64] | float, *, layout: str, head_axis: int
-) -> NDArray[np.float64]:
+def tokens_of(feeds: Feeds, heads: Heads) -> int | None:
+    """Return how many tokens queries have, if there are queries."""
+    return feeds["q"].shape[heads.seq_axis] if "q" in feeds else None
+
+
+def apply_rotary(x: Array, angle: Floats, scale: Floats | float, heads: Heads) -> Floats:
     """Multiply each pair of features, as a complex number, by scale * exp(i angle): angle (..., seq, pairs) -> as x.
 
-    As many features as there are pairs of angles turn; the others pass.
+    As many features as there are pairs of angles are rotated; the others pass.
     """
-    turns = np.expand_dims(scale * np.exp(1j * angle), head_axis)
+    factor = np.expand_dims(scale * np.exp(1j * angle), heads.head_axis)
     pairs = angle.shape[-1]
-    y = x.astype(np.float64)
-    a = slice(0, pairs) if layout == "halves" else slice(0, 2 * pairs, 2)
-    b = slice(pairs, 2 * pairs) if layout == "halves" else slice(1, 2 * pairs, 2)
-    z = (y[..., a] + 1j * y[..., b]) * turns
+    y: Floats = x.astype(np.float64)
+    a = slice(0, 2 * pairs, 2) if heads.interleaved else slice(0, pairs)
+    b = slice(1, 2 * pairs, 2) if heads.interleaved else slice(pairs, 2 * pairs)
+    z = (y[..., a] + 1j * y[..., b]) * factor
     y[..., a], y[..., b] = z.real, z.imag
     return y
 
 
-def cos_sin(angle: NDArray[np.float64], scale: float, *, layout: str, full: bool) -> dict[str, NDArray[Any]]:
+def cos_sin(angle: Floats, scale: float, heads: Heads, *, full: bool) -> dict[str, Array]:
     """Return scaled cosines and sines, a column a pair, or a column a feature of the layout."""
     columns = np.arange(angle.shape[-1])
     if full:
-        columns = np.tile(columns, 2) if layout == "halves" else np.repeat(columns, 2)
+        columns = np.repeat(columns, 2) if heads.interleaved else np.tile(columns, 2)
     return {"cos": scale * np.cos(angle)[..., columns], "sin": scale * np.sin(angle)[..., columns]}
+
+
+def rotary(feeds: Feeds, angle: Floats, scale: float, heads: Heads, *, full: bool) -> dict[str, Array]:
+    """Return the outputs of a rotary encoding whose queries and keys are rotated alike: by `angle`, times `scale`."""
+    if "q" not in feeds:
+        return cos_sin(angle, scale, heads, full=full)
+    return {f"{name}_rotated": apply_rotary(feeds[name], angle, scale, heads) for name in ("q", "k")}

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
-from posenc.scheme import Form
+from posenc.spec import Spec
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES, Missing
 
@@ -23,7 +23,7 @@ DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[1]
 EPS = 2.0**-23
 """From 1 to the next float32."""
-EXPLICIT = Form("dynamic", "exact", "explicit")
+EXPLICIT = Spec("dynamic", "exact", "explicit")
 
 pytest.register_assert_rewrite("cpp_tools", "runner_tools")
 

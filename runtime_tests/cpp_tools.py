@@ -4,6 +4,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from posenc.scheme import Form
-from posenc_export.arrays import Array
-from posenc_export.exporter import Order, write
-from posenc_export.targets.module import Subject, resolve
+from posenc.parameters import Value
+from posenc.ports import Array
+from posenc.spec import Spec
+from posenc_export.exporter import ExportOptions, write_bundle
+from posenc_export.targets import Target
+from posenc_export.targets.scheme import scheme_target
 
 HERE = Path(__file__).parent / "cpp"
 STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion")
@@ -39,11 +42,11 @@ def compiled(command: list[Any]) -> subprocess.CompletedProcess[str]:
 
 
 def library(kind: str, source: str, folder: Path, *flags: str) -> Any:
-    target = folder / f"{kind}-{source}{''.join(flags)}.so".replace("=", "-")
+    shared = folder / f"{kind}-{source}{''.join(flags)}.so".replace("=", "-")
     options = [*STRICT, *flags, "-fPIC", "-shared", "-fvisibility=hidden", "-I", folder]
-    process = compiled([compiler(kind), *options, HERE / f"{source}.cpp", "-o", target])
+    process = compiled([compiler(kind), *options, HERE / f"{source}.cpp", "-o", shared])
     assert (process.returncode, process.stderr) == (0, "")
-    return ctypes.CDLL(str(target))
+    return ctypes.CDLL(str(shared))
 
 
 def call(function: Any, *arguments: Array | int) -> bool:
@@ -53,17 +56,16 @@ def call(function: Any, *arguments: Array | int) -> bool:
     return bool(function(*values))
 
 
-def written(folder: Path, scheme: str, form: Form, params: dict[str, Any]) -> Subject:
-    """Write the header of a subject into a folder, unvalidated."""
-    texts = tuple(f"{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in params.items())
-    subject = resolve(scheme, form, texts, (), 0)
-    write(subject, Order(("header",), validate=False), folder)
-    return subject
+def written(folder: Path, scheme: str, spec: Spec, params: Mapping[str, Value]) -> Target:
+    """Write the header of a scheme into a folder, unvalidated, and return what was written."""
+    target = scheme_target(scheme, spec, params, 0)
+    write_bundle(target, ExportOptions(("header",), validate=False), folder)
+    return target
 
 
-def eager(subject: Subject, *inputs: Array) -> list[Array]:
+def eager(target: Target, *inputs: Array) -> list[Array]:
     with torch.no_grad():
-        result = subject.encoding.module(*map(torch.from_numpy, inputs))
+        result = target.encoding.module(*map(torch.from_numpy, inputs))
     return [part.numpy() for part in (result if isinstance(result, tuple) else (result,))]
 
 

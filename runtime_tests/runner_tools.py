@@ -16,7 +16,7 @@ SANITIZED = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=1
 
 def a_case(bundle: Path) -> tuple[str, dict[str, np.ndarray], np.ndarray]:
     manifest = Bundle.open(bundle).manifest
-    name = next(t.case.name for t in manifest.trials if not t.case.refused and t.case.sizes["batch"] == 3)
+    name = next(case.name for case in manifest.cases if not case.refused and case.sizes["batch"] == 3)
     with np.load(bundle / "golden.npz") as golden:
         return name, {p.name: golden[f"{name}/{p.name}"] for p in manifest.inputs}, golden[f"{name}/y"]
 

@@ -27,16 +27,16 @@ def test_what_a_bundle_holds(small_bundle: Path) -> None:
     names = {"model.onnx", "model.pt", "manifest.json", "golden.npz", "report.json", "report.md"}
     assert {p.name for p in small_bundle.iterdir()} == names
     manifest = json.loads((small_bundle / "manifest.json").read_text())
-    assert manifest["schema_version"] == 1
+    assert manifest["schema_version"] == 2
     assert {"scheme", "params", "mode", "method", "positions", "max_len", "dtype", "opset", "ir_version"} <= set(
         manifest
     )
-    assert manifest["inputs"][0] == {"name": "x", "axes": ["batch", "seq", 8], "dtype": "float32", "below": None}
+    assert manifest["inputs"][0] == {"name": "x", "axes": ["batch", "seq", 8], "dtype": "float32", "end": None}
     assert {a["format"] for a in manifest["artifacts"]} == {"onnx", "torchscript"}
     with np.load(small_bundle / "golden.npz") as golden:
         case = manifest["cases"][0]["name"]
-        assert {f"{case}/x", f"{case}/start", f"{case}/y", f"{case}/y.truth"} <= set(golden)
-        assert golden[f"{case}/y.truth"].dtype == np.float64
+        assert {f"{case}/x", f"{case}/start", f"{case}/y", f"{case}/y.reference"} <= set(golden)
+        assert golden[f"{case}/y.reference"].dtype == np.float64
     props = {p.key: p.value for p in onnx.load(small_bundle / "model.onnx").metadata_props}
     assert props["posenc.scheme"] == "sinusoidal"
     assert props["posenc.mode"] == "dynamic"
@@ -55,7 +55,7 @@ def test_json_is_all_that_is_printed(cli: Cli, bundle: Path) -> None:
     result = cli("validate", str(bundle), "--json", "--runtime", "ort-cpu")
     report = json.loads(result.stdout)
     assert report["passed"]
-    assert {v["subject"] for v in report["verdicts"] if v["trials"]} == {"ort-cpu"}
+    assert {v["subject"] for v in report["verdicts"] if v["comparisons"]} == {"ort-cpu"}
 
 
 def point_outside(m: dict[str, Any]) -> None:
@@ -68,6 +68,10 @@ def point_to_root(m: dict[str, Any]) -> None:
 
 def newer(m: dict[str, Any]) -> None:
     m["schema_version"] = 99
+
+
+def older(m: dict[str, Any]) -> None:
+    m["schema_version"] = 1
 
 
 def lose_ports(m: dict[str, Any]) -> None:
@@ -83,7 +87,8 @@ def no_version(m: dict[str, Any]) -> None:
     [
         (point_outside, "names '../model.onnx', which is not a file of the bundle itself"),
         (point_to_root, "names '/etc/passwd', which is not a file of the bundle itself"),
-        (newer, "the bundle has schema version 99, this posenc-export reads up to 1: upgrade it"),
+        (newer, "the bundle has schema version 99, this posenc-export reads 2: upgrade it"),
+        (older, "the bundle has schema version 1, this posenc-export reads 2: export the bundle again"),
         (lose_ports, "manifest.json is damaged"),
         (no_version, "manifest.json has no schema_version"),
     ],

@@ -7,8 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from conftest import Cli, running, why_missing
+from posenc.rope_types import ROPE_TYPES
+from posenc.scheme import SCHEMES
+from posenc_export.cli import main
+from posenc_export.runtimes import RUNTIMES
 
 SMALL = ["-p", "d_model=8", "--max-len", "40"]
 
@@ -62,7 +67,7 @@ def test_a_required_runtime_that_is_missing_is_status_3(cli: Cli, small_bundle: 
 def test_a_required_runtime_that_falls_back_while_loading_is_status_3(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posenc_export.runtimes import RUNTIMES, Missing
+    from posenc_export.runtimes import Missing
 
     def fall_back(*_: object) -> None:
         raise Missing("ONNX Runtime fell back to CPUExecutionProvider")
@@ -105,7 +110,8 @@ def test_a_mismatch_is_status_1_and_says_where(cli: Cli) -> None:
 
 def test_schemes_lists_parameters(cli: Cli) -> None:
     schemes = json.loads(cli("schemes", "--json").stdout)
-    assert [s["name"] for s in schemes] == ["learned", "mrope", "rope", "rope_2d", "sinusoidal", "xpos"]
+    assert [s["name"] for s in schemes] == list(SCHEMES)
+    assert [s["samples"] for s in schemes] == json.loads(json.dumps([s.samples for s in SCHEMES.values()]))
     by_name = {s["name"]: {p["name"]: p for p in s["parameters"]} for s in schemes}
     parameters = by_name["sinusoidal"]
     assert parameters["d_model"]["default"] == 512
@@ -117,13 +123,84 @@ def test_schemes_lists_parameters(cli: Cli) -> None:
     assert "-p d_model=512" in text
     assert "-p original_max_position_embeddings= " in text
     assert "no dynamic" in text
+    assert all(f"\n{name}: " in f"\n{text}" for name in SCHEMES)
 
 
-@pytest.mark.parametrize("command", [[], ["export"], ["validate"], ["schemes"], ["plot"], ["bench"]])
+def test_schemes_lists_the_one_of_a_name(cli: Cli) -> None:
+    (rope,) = json.loads(cli("schemes", "rope", "--json").stdout)
+    assert rope["name"] == "rope"
+    headings = {line.partition(":")[0] for line in cli("schemes", "rope").output.splitlines()} & set(SCHEMES)
+    assert headings == {"rope"}
+    assert [x for x in cli("schemes", "rope", "--markdown").output.splitlines() if x[:3] == "## "] == ["## rope"]
+    result = cli("schemes", "roep")
+    assert result.exit_code == 2
+    assert "unknown scheme 'roep': did you mean 'rope'?" in result.output
+    assert cli("schemes", "--json", "--markdown").exit_code == 2
+
+
+def completed(*words: str) -> list[str]:
+    """What a shell offers in place of the last word."""
+    shell = ShellComplete(main, {}, "posenc", "_POSENC_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+@pytest.mark.parametrize("command", ["export", "plot", "bench", "schemes"])
+def test_a_shell_completes_schemes(command: str) -> None:
+    assert set(completed(command, "")) == set(SCHEMES)
+    assert set(completed(command, "rope")) == {name for name in SCHEMES if name.startswith("rope")}
+    assert completed(command, "nothing") == []
+
+
+@pytest.mark.parametrize("command", ["export", "plot", "bench"])
+def test_a_shell_completes_parameters(command: str) -> None:
+    assert completed(command, "-p", "layout=") == ["layout=interleaved", "layout=halves"]
+    assert completed(command, "-p", "lay") == ["layout="]
+    assert completed(command, "-p", "base=") == []
+    assert completed(command, "rope", "-p", "") == [f"{name}=" for name in SCHEMES["rope"].parameters]
+    assert completed(command, "rope", "-p", "rope_type=") == [f"rope_type={name}" for name in ROPE_TYPES]
+    assert completed(command, "no_such_scheme", "-p", "") == []
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in main.commands)])
 def test_every_command_has_help(cli: Cli, command: list[str]) -> None:
     result = cli(*command, "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.output
+
+
+def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "posenc_export", "--help"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "Usage: python -m posenc_export" in process.stdout
+    assert all(f"\n  {name} " in process.stdout for name in main.commands)
+
+
+@pytest.mark.parametrize(
+    ("bug", "args"),
+    [
+        ("posenc_export.export", ["export", *SMALL]),
+        ("posenc_export.exporter.write.record", ["export", *SMALL, "-f", "onnx"]),
+        ("posenc_export.validate", ["validate", "."]),
+        ("posenc_export.bench", ["bench"]),
+        ("posenc_export.plots.draw", ["plot", "-o", "a.svg"]),
+        ("posenc_export.cli.listing.print_schemes", ["schemes"]),
+    ],
+)
+def test_a_bug_in_the_tool_is_one_line_and_status_5(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, bug: str, args: list[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no such row\nand much more")
+
+    monkeypatch.setattr(bug, fail)
+    result = cli(*args)
+    assert result.exit_code == 5, result.output
+    assert result.output == "Error: RuntimeError: no such row (-v -v shows where)\n"
+    assert list(Path().iterdir()) == []
+    if args[0] in ("export", "validate"):
+        with pytest.raises(RuntimeError, match="no such row"):
+            cli(*args, "-v", "-v")
 
 
 def test_two_exports_give_the_same_bytes_in_two_processes(tmp_path: Path) -> None:

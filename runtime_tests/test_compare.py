@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc.scheme import Tolerance
+from posenc.encoding import Tolerance
 from posenc_export.arrays import Array, numpy_dtype
 from posenc_export.validation.compare import compare_names, judge, measure, ulp
 
-GOOD = posenc.build("sinusoidal", posenc.Form(max_len=32), d_model=8, output="table").truth({}, None)["y"]
+GOOD = posenc.build("sinusoidal", posenc.Spec(max_len=32), d_model=8, output="table").reference({}, None)["y"]
 GOOD32 = GOOD.astype(np.float32)[None]
 
 
@@ -53,7 +53,7 @@ def test_what_is_right_passes(tolerance: str) -> None:
     assert judge(measure(GOOD32, GOOD32.copy()), TOLERANCES[tolerance]).passed
 
 
-def test_bits_tell_minus_zero_and_the_last_ulp() -> None:
+def test_bits_distinguish_minus_zero_and_the_last_ulp() -> None:
     bits = Tolerance(bits=True)
     zero = np.zeros((2, 2), np.float32)
     assert not judge(measure(-zero, zero), bits).passed
@@ -115,6 +115,6 @@ def test_a_vector_s_tolerance_is_relative_to_its_largest_feature() -> None:
 
 def test_tolerances_of_two_causes_add_up() -> None:
     of_rotary_op = Tolerance(vector=2e-7, ulps=1.0)
-    assert Tolerance(bits=True).loosened(of_rotary_op) == of_rotary_op
-    assert Tolerance(bits=True).loosened(None).bits
-    assert Tolerance(atol=1.0, vector=1e-7).loosened(of_rotary_op) == Tolerance(atol=1.0, vector=3e-7, ulps=1.0)
+    assert Tolerance(bits=True).plus(of_rotary_op) == of_rotary_op
+    assert Tolerance(bits=True).plus(None).bits
+    assert Tolerance(atol=1.0, vector=1e-7).plus(of_rotary_op) == Tolerance(atol=1.0, vector=3e-7, ulps=1.0)

@@ -9,11 +9,12 @@ import pytest
 
 import posenc
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import Order, write
+from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.targets.module import resolve
+from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.checks import Context
-from posenc_export.validation.run import Options, on_runtime
+from posenc_export.validation.run import on_runtime
+from posenc_export.validation.verdict import ValidateOptions
 
 NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 4096}
 LONG = {"rope_type": "longrope", "factor": 2.0, "original_max_position_embeddings": 4096}
@@ -41,10 +42,9 @@ def test_damage_that_only_far_positions_show_is_caught(
     tmp_path: Path, case: tuple[str, dict[str, Any], Any, str | None, Any]
 ) -> None:
     scheme, params, method, name, damage = case
-    texts = [f"{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in params.items()]
-    texts.append("d_model=16" if scheme == "sinusoidal" else "head_dim=16")
-    form = posenc.Form("dynamic", method, "explicit", 64)
-    write(resolve(scheme, form, tuple(texts), (), 0), Order(("onnx",), validate=False), tmp_path)
+    params = {**params, "d_model" if scheme == "sinusoidal" else "head_dim": 16}
+    spec = posenc.Spec("dynamic", method, "explicit", 64)
+    write_bundle(scheme_target(scheme, spec, params, 0), ExportOptions(("onnx",), validate=False), tmp_path)
     path = tmp_path / "model.onnx"
     model = onnx.load(path)
     for tensor in model.graph.initializer:
@@ -58,6 +58,6 @@ def test_damage_that_only_far_positions_show_is_caught(
     bundle = Bundle.open(tmp_path)
     context = Context(bundle.manifest, bundle.manifest.artifacts[0], path)
     ort = RUNTIMES["ort-cpu"]
-    assert {v.status for v in on_runtime(bundle, context, ort, Options()) if v.check == "agrees"} == {"pass"}
+    assert {v.status for v in on_runtime(bundle, context, ort, ValidateOptions()) if v.check == "agrees"} == {"pass"}
     onnx.save(model, path)
-    assert {v.status for v in on_runtime(bundle, context, ort, Options()) if v.check == "agrees"} == {"fail"}
+    assert {v.status for v in on_runtime(bundle, context, ort, ValidateOptions()) if v.check == "agrees"} == {"fail"}

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from conftest import Cli, Once, need
-from posenc.scheme import Port
+from posenc.ports import Port
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli import main
 from posenc_export.cpp.embed import check_embeddable
@@ -35,7 +35,7 @@ VARIETY = {
     "whole": "sinusoidal -p output=table -p d_model=8",
     "text": "posenc_models.embedding:learned -p d_model=8 -p context_length=70 -i 'ids: int64[batch, seq] < 16'",
 }
-"""Bundles of each dtype and each form of positions, one of no input, one of integers alone."""
+"""Bundles of each dtype and each way to give positions, one of no input, one of integers alone."""
 KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half"]}
 """What is replayed by a backend: what differs between kinds is what is shared by backends."""
 PROJECT = """
@@ -103,7 +103,7 @@ def test_every_kind_of_graph_replays_its_cases(
     folder, model = programs(backend), bundles / name / BACKENDS[backend][1]
     done = run(folder / f"replay_{name}", model, "cpu", bundles / name / "cpp" / "golden")
     assert done.returncode == 0, done
-    cases = Bundle.open(bundles / name).manifest.trials
+    cases = Bundle.open(bundles / name).manifest.cases
     assert done.stdout.endswith(f"{len(cases)} cases, 0 failed\n")
     assert done.stderr == ""
 
@@ -196,7 +196,7 @@ def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:
     manifest = Bundle.open(bundles / "offset").manifest
     dtypes = ["bool", "float16", "float32", "int64"] * 4
     inputs = tuple(Port(n, ("static_assert", "count", 3), d) for n, d in zip(ODD, dtypes, strict=True))
-    odd = replace(manifest, inputs=(*inputs, Port("positions", ("count",), "float16")), trials=())
+    odd = replace(manifest, inputs=(*inputs, Port("positions", ("count",), "float16")), cases=())
     odd = replace(odd, outputs=(Port("y", ("typeid", "Axes"), "bool"), Port("z", (70_000, 70_000), "int32")))
     odd = replace(odd, params={"text": "a\nint main(*/\\", "x": "\\"})
     odd = replace(odd, inputs=(*odd.inputs, Port("typeid_", ("typeid", "Axes"), "int64")))

@@ -9,64 +9,63 @@ import pytest
 import torch
 
 from conftest import Cli, need, running
-from posenc.scheme import SCHEMES, Form
-from posenc_export.exporter import Order, export
-from posenc_export.targets.module import resolve
-from posenc_export.validation.run import worst
-from test_parity import MODES, SMALL, run
+from posenc.scheme import SCHEMES
+from posenc.spec import Spec
+from posenc_export.bundle.folder import Bundle
+from posenc_export.targets.scheme import scheme_target
+from posenc_export.validation.run import validate_bundle
+from posenc_export.validation.verdict import ValidateOptions, worst
+from test_parity import MODES, run
 
 
 @pytest.mark.parametrize("mode", MODES, ids="-".join)
-@pytest.mark.parametrize("scheme", SMALL)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_program_of_torch_export_agrees(tmp_path: Path, scheme: str, mode: Any) -> None:
-    if mode[0] in SCHEMES[scheme].unsupported:
-        pytest.skip(SCHEMES[scheme].unsupported[mode[0]])
-    outcome = run(scheme, Form(*mode, None, 70), SMALL[scheme], tmp_path, formats=("pt2",))
-    assert [(v.subject, v.check, v.detail) for v in outcome.verdicts if v.status == "fail"] == []
-    agreements = {v.subject: v for v in outcome.verdicts if v.check == "agrees" and v.status == "pass"}
+    if mode[0] in SCHEMES[scheme].unsupported.modes:
+        pytest.skip(SCHEMES[scheme].unsupported.modes[mode[0]])
+    result = run(scheme, Spec(*mode, None, 70), SCHEMES[scheme].samples[0], tmp_path, formats=("pt2",))
+    assert [(v.subject, v.check, v.detail) for v in result.verdicts if v.status == "fail"] == []
+    agreements = {v.subject: v for v in result.verdicts if v.check == "agrees" and v.status == "pass"}
     assert set(agreements) == running(("pt2",))
-    eager = worst(agreements["pt2-cpu"].trials, "eager")
+    eager = worst(agreements["pt2-cpu"].comparisons, "eager")
     assert eager is not None
     assert mode[1] == "trig" or eager.max_abs == 0
 
 
 @pytest.mark.parametrize("output", ["add", "rows"])
 def test_no_length_is_refused_by_what_was_assumed_while_tracing(tmp_path: Path, output: str) -> None:
-    form = Form("dynamic", "exact", "implicit", 70)
-    outcome = run("sinusoidal", form, {"d_model": 4, "output": output}, tmp_path, formats=("pt2",), validate=False)
-    program = torch.export.load(outcome.folder / "model.pt2").module()
-    module = resolve("sinusoidal", form, ("d_model=4", f"output={output}"), (), 0).encoding.module
+    spec = Spec("dynamic", "exact", "implicit", 70)
+    result = run("sinusoidal", spec, {"d_model": 4, "output": output}, tmp_path, formats=("pt2",), validate=False)
+    program = torch.export.load(result.folder / "model.pt2").module()
+    module = scheme_target("sinusoidal", spec, {"d_model": 4, "output": output}, 0).encoding.module
     for length in [*range(1, 200), 2047, 2048, 2049]:
         x = torch.randn(2, length, 4)
         assert torch.equal(program(x), module(x)), length
 
 
 def test_a_program_tells_nothing_of_the_machine_that_made_it(tmp_path: Path) -> None:
-    outcome = run("sinusoidal", Form(max_len=70), {"d_model": 4}, tmp_path, formats=("pt2",), validate=False)
-    assert str(Path(__file__).parents[1]).encode() not in (outcome.folder / "model.pt2").read_bytes()
+    result = run("sinusoidal", Spec(max_len=70), {"d_model": 4}, tmp_path, formats=("pt2",), validate=False)
+    assert str(Path(__file__).parents[1]).encode() not in (result.folder / "model.pt2").read_bytes()
 
 
 CASES = [
-    ("sinusoidal", Form("dynamic", "exact", "offset", 70), {"d_model": 16}, True),
-    ("sinusoidal", Form("baked", "exact", "implicit", 70, "fp16"), {"d_model": 16}, False),
-    ("rope", Form("dynamic", "exact", "explicit", 70), {"head_dim": 16}, False),
+    ("sinusoidal", Spec("dynamic", "exact", "offset", 70), {"d_model": 16}, True),
+    ("sinusoidal", Spec("baked", "exact", "implicit", 70, "fp16"), {"d_model": 16}, False),
+    ("rope", Spec("dynamic", "exact", "explicit", 70), {"head_dim": 16}, False),
 ]
 
 
-@pytest.mark.parametrize(("scheme", "form", "params", "twice"), CASES)
+@pytest.mark.parametrize(("scheme", "spec", "params", "twice"), CASES)
 def test_a_package_agrees_and_refuses(
-    tmp_path: Path, scheme: str, form: Form, params: dict[str, Any], twice: bool
+    tmp_path: Path, scheme: str, spec: Spec, params: dict[str, Any], twice: bool
 ) -> None:
     need("aoti-cpp")
-    outcome = run(scheme, form, params, tmp_path, formats=("aoti",), validate=twice)
-    from posenc_export.bundle.folder import Bundle
-    from posenc_export.validation.run import Options, validate
-
-    verdicts = outcome.verdicts or validate(Bundle.open(outcome.folder), Options())
+    result = run(scheme, spec, params, tmp_path, formats=("aoti",), validate=twice)
+    verdicts = result.verdicts or validate_bundle(Bundle.open(result.folder), ValidateOptions())
     assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []
     rows = {(v.subject, v.check): v for v in verdicts}
     for name in ("aoti-cpu", "aoti-cpp"):
-        eager = worst(rows[name, "agrees"].trials, "eager")
+        eager = worst(rows[name, "agrees"].comparisons, "eager")
         assert eager is not None
         assert eager.max_abs == 0
         assert "out of range" in rows[name, "refusal"].detail
@@ -131,8 +130,7 @@ def test_a_compiler_that_fails_is_status_4(cli: Cli, monkeypatch: pytest.MonkeyP
 
 
 def test_both_are_in_the_manifest(tmp_path: Path) -> None:
-    make = lambda: resolve("sinusoidal", Form(max_len=20), ("d_model=4",), (), 0)  # noqa: E731
-    outcome = export(make, Order(formats=("pt2", "onnx")), tmp_path / "b")
-    manifest = json.loads((outcome.folder / "manifest.json").read_text())
+    result = run("sinusoidal", Spec(max_len=20), {"d_model": 4}, tmp_path, formats=("pt2", "onnx"))
+    manifest = json.loads((result.folder / "manifest.json").read_text())
     assert [(a["format"], a["file"]) for a in manifest["artifacts"]] == [("pt2", "model.pt2"), ("onnx", "model.onnx")]
-    assert np.load(outcome.folder / "golden.npz").files
+    assert np.load(result.folder / "golden.npz").files

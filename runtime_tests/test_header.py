@@ -10,77 +10,79 @@ import pytest
 
 from conftest import Cli
 from cpp_tools import LAST, written
-from posenc.scheme import Form
+from posenc.rope_types import ROPE_TYPES
+from posenc.scheme import SCHEMES
+from posenc.spec import Spec
 from posenc_export.bundle.folder import MANIFEST, Bundle, sha256
 from posenc_export.errors import BadInput
 from posenc_export.formats import FORMATS
-from posenc_export.targets.module import resolve
-from posenc_export.validation.run import Options, validate, worst
-from test_parity import LONGROPE, MAX_LEN, SMALL, combinations, run
+from posenc_export.runtimes import RUNTIMES, RunFailed
+from posenc_export.targets.scheme import scheme_target
+from posenc_export.validation.run import validate_bundle
+from posenc_export.validation.verdict import ValidateOptions, worst
+from test_parity import MAX_LEN, combinations, run
 
 # ---- through the harness ---------------------------------------------------------------------------------------------
 
 
 def supported() -> Iterator[Any]:
     for one in combinations():
-        scheme, form, params = one.values
-        if form.method == "exact" and form.dtype in ("fp32", "fp64") and scheme != "xpos":
-            switches = params.get("rope_type") in ("longrope", "dynamic")
-            if form.mode == "baked" or not switches:
+        scheme, spec, params = one.values
+        if spec.method == "exact" and spec.dtype in ("fp32", "fp64") and scheme != "xpos":
+            by_length = ROPE_TYPES[str(params.get("rope_type", "default"))].by_length
+            if spec.mode == "baked" or not by_length:
                 yield one
 
 
-@pytest.mark.parametrize(("scheme", "form", "params"), list(supported()))
-def test_the_header_has_the_eager_bits(tmp_path: Path, scheme: str, form: Form, params: dict[str, Any]) -> None:
-    outcome = run(scheme, form, params, tmp_path, formats=("header",), validate=False)
-    verdicts = validate(Bundle.open(outcome.folder), Options())
+@pytest.mark.parametrize(("scheme", "spec", "params"), list(supported()))
+def test_the_header_has_the_eager_bits(tmp_path: Path, scheme: str, spec: Spec, params: dict[str, Any]) -> None:
+    result = run(scheme, spec, params, tmp_path, formats=("header",), validate=False)
+    verdicts = validate_bundle(Bundle.open(result.folder), ValidateOptions())
     assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []
     (agreement,) = (v for v in verdicts if v.check == "agrees" and v.status == "pass")
     assert agreement.subject == "header-cpp"
-    difference = worst(agreement.trials, "eager")
+    difference = worst(agreement.comparisons, "eager")
     assert difference is not None
     assert difference.max_abs == 0
-    if any(t.case.refused for t in outcome.manifest.trials):
+    if any(case.refused for case in result.manifest.cases):
         assert [v.status for v in verdicts if v.check == "refusal"] == ["pass"]
 
 
 def test_the_header_and_onnx_runtime_agree_to_the_last_position(tmp_path: Path) -> None:
     for scheme in ("sinusoidal", "rope"):
-        form = Form("dynamic", "exact", "explicit", MAX_LEN)
-        outcome = run(scheme, form, SMALL[scheme], tmp_path / scheme, formats=("header", "onnx"))
-        assert not outcome.failed, outcome.verdicts
-        assert {"header-cpp", "ort-cpu"} <= {v.subject for v in outcome.verdicts if v.check == "agrees"}
-        assert max(t.case.last for t in outcome.manifest.trials if not t.case.refused) == LAST
+        spec = Spec("dynamic", "exact", "explicit", MAX_LEN)
+        result = run(scheme, spec, SCHEMES[scheme].samples[0], tmp_path / scheme, formats=("header", "onnx"))
+        assert not result.failed, result.verdicts
+        assert {"header-cpp", "ort-cpu"} <= {v.subject for v in result.verdicts if v.check == "agrees"}
+        assert max(case.max_position for case in result.manifest.cases if not case.refused) == LAST
 
 
 @pytest.mark.parametrize("edit", ["low_cos", "mid_sin", "high_cos"])
 def test_a_damaged_table_is_caught(tmp_path: Path, edit: str) -> None:
-    form = Form("dynamic", "exact", "explicit", MAX_LEN)
-    outcome = run("sinusoidal", form, {"d_model": 4}, tmp_path, formats=("header",))
-    path = outcome.folder / "model.hpp"
+    spec = Spec("dynamic", "exact", "explicit", MAX_LEN)
+    result = run("sinusoidal", spec, {"d_model": 4}, tmp_path, formats=("header",))
+    path = result.folder / "model.hpp"
     before, head, table = path.read_text().partition(f"{edit}[")
     rows = table.split("},\n")
     rows[33] = rows[33].replace("{0x1.", "{0x1.0", 1).replace("{-0x1.", "{-0x1.0", 1)
     path.write_text(before + head + "},\n".join(rows))
-    manifest = json.loads((outcome.folder / MANIFEST).read_text())
+    manifest = json.loads((result.folder / MANIFEST).read_text())
     manifest["artifacts"][0] |= {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    (outcome.folder / MANIFEST).write_text(json.dumps(manifest))
-    verdicts = {v.check: v for v in validate(Bundle.open(outcome.folder), Options())}
+    (result.folder / MANIFEST).write_text(json.dumps(manifest))
+    verdicts = {v.check: v for v in validate_bundle(Bundle.open(result.folder), ValidateOptions())}
     assert verdicts["integrity"].status == "pass"
     assert verdicts["agrees"].status == "fail"
 
 
 def test_a_header_of_other_ports_does_not_load(tmp_path: Path) -> None:
     bundles = [
-        run("sinusoidal", Form(max_len=MAX_LEN), {"d_model": width}, tmp_path / str(width), formats=("header",)).folder
+        run("sinusoidal", Spec(max_len=MAX_LEN), {"d_model": width}, tmp_path / str(width), formats=("header",)).folder
         for width in (4, 6)
     ]
     shutil.copy(bundles[0] / "model.hpp", bundles[1])
-    from posenc_export.runtimes import RUNTIMES, RunFailed
-
     manifest = Bundle.open(bundles[1]).manifest
     with pytest.raises(RunFailed, match=r"model\.hpp does not compile: .*not a header of these ports"):
-        RUNTIMES["header-cpp"].open(bundles[1] / "model.hpp", manifest.inputs, manifest.outputs)
+        RUNTIMES["header-cpp"].open(bundles[1] / "model.hpp", manifest)
 
 
 def test_without_a_compiler_nothing_is_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +100,7 @@ def test_two_exports_are_the_same_bytes_and_say_what_they_are(tmp_path: Path) ->
     texts = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        written(tmp_path / name, "rope", Form("dynamic", "exact", None, 64), {"head_dim": 8})
+        written(tmp_path / name, "rope", Spec("dynamic", "exact", None, 64), {"head_dim": 8})
         texts.append((tmp_path / name / "model.hpp").read_bytes())
     assert texts[0] == texts[1]
     top = texts[0].decode().partition("#ifndef")[0]
@@ -113,14 +115,14 @@ def test_two_exports_are_the_same_bytes_and_say_what_they_are(tmp_path: Path) ->
         (["--dynamic", "--method", "trig"], "leave --method trig out"),
         (["--dtype", "fp16"], "C++17 has no float16: give --dtype fp32 or fp64"),
         (["rope", "--dtype", "bf16"], "C++17 has no bfloat16"),
-        (["xpos"], "queries and keys must turn alike: those of Scaled do not"),
+        (["xpos"], "queries and keys must be rotated alike: those of xPos are not"),
         (
             ["--dynamic", "-p", "d_model=4096"],
             "4,456,448 numbers, more than 4,194,304: give fewer features",
         ),
         (["-p", "d_model=512", "--max-len", "8193"], "its tables have 4,194,816 numbers, more than 4,194,304: give "),
         (["rope", "--max-len", "32769"], "its tables have 4,194,432 numbers"),
-        (["broken:Good", "-i", "x: float32[batch, seq, 8]"], "Good is none of theirs"),
+        (["broken:Good", "-i", "x: float32[batch, seq, 8]"], "a module is none of them"),
         (
             ["rope", "--dynamic", "-p", "rope_type=dynamic", "-p", "factor=2", "-p", "max_position_embeddings=32"],
             "give --baked, for those of one length",
@@ -137,6 +139,7 @@ def test_what_cannot_be_a_header_is_one_line(cli: Cli, args: list[str], reason: 
 
 
 def test_frequencies_that_switch_are_refused_unless_baked(tmp_path: Path) -> None:
+    params = {"head_dim": 16, "rope_type": "longrope", **ROPE_TYPES["longrope"].samples[0]}
     with pytest.raises(BadInput, match="give --baked"):
-        written(tmp_path, "rope", Form("dynamic", "exact", None, 64), {"head_dim": 16, **LONGROPE})
-    assert not FORMATS["header"].refuses(resolve("rope", Form(), (), (), 0).encoding)
+        written(tmp_path, "rope", Spec("dynamic", "exact", None, 64), params)
+    assert not FORMATS["header"].refuses(scheme_target("rope", Spec(), {}, 0).encoding)

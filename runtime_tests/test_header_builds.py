@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cpp_tools import HERE, STRICT, compiled, compiler, written
-from posenc.scheme import Form
+from posenc.spec import Spec
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for the name that x86 has for it")
 
@@ -29,7 +29,7 @@ SMALLEST = [
 def test_nothing_is_contracted(tmp_path: Path, kind: str, dtype: Any, case: tuple[str, Any, dict[str, Any]]) -> None:
     scheme, mode, params = case
     # Of few pairs, loops are unrolled: GCC 12 then makes vfmaddsub of neighbours, with contraction off.
-    written(tmp_path, scheme, Form(mode, "exact", None, 200, dtype), params)
+    written(tmp_path, scheme, Spec(mode, "exact", None, 200, dtype), params)
     source = HERE / ("use_rotary.cpp" if scheme == "rope" else "use_additive.cpp")
     for level in ("-O2", "-O3"):
         assert fused(kind, level, source, tmp_path) == 0
@@ -38,7 +38,7 @@ def test_nothing_is_contracted(tmp_path: Path, kind: str, dtype: Any, case: tupl
 @X86
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 def test_without_its_pragmas_it_would_be_contracted(tmp_path: Path, kind: str) -> None:
-    written(tmp_path, "rope", Form("dynamic", "exact", None, 200), {"head_dim": 64})
+    written(tmp_path, "rope", Spec("dynamic", "exact", None, 200), {"head_dim": 64})
     path = tmp_path / "model.hpp"
     text = path.read_text().replace('#pragma GCC optimize("fp-contract=off")', "")
     path.write_text(text.replace('_Pragma("clang fp contract(off)")', ""))
@@ -55,7 +55,7 @@ def fused(kind: str, level: str, source: Path, folder: Path) -> int:
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 @pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast"])
 def test_fast_math_is_refused(tmp_path: Path, kind: str, flag: str) -> None:
-    written(tmp_path, "sinusoidal", Form("baked", "exact", None, 40), {"d_model": 4})
+    written(tmp_path, "sinusoidal", Spec("baked", "exact", None, 40), {"d_model": 4})
     process = compiled([compiler(kind), "-std=c++17", flag, "-fsyntax-only", "-I", tmp_path, HERE / "use_additive.cpp"])
     assert process.returncode != 0
     assert "posenc: -ffast-math changes the bits" in process.stderr
@@ -79,7 +79,7 @@ OTHER = '#include "{}/model.hpp"\nbool other(float* out);\nbool other(float* out
 def test_a_program_may_include_it_twice_or_two_of_them(tmp_path: Path, kind: str, second: str) -> None:
     for name, base in (("one", 10000.0), ("two", 100.0)):
         (tmp_path / name).mkdir()
-        written(tmp_path / name, "sinusoidal", Form("dynamic", "exact", None, 40), {"d_model": 4, "base": base})
+        written(tmp_path / name, "sinusoidal", Spec("dynamic", "exact", None, 40), {"d_model": 4, "base": base})
     (tmp_path / "main.cpp").write_text(MAIN)
     (tmp_path / "other.cpp").write_text(OTHER.format(second))
     files = [tmp_path / "main.cpp", tmp_path / "other.cpp"]

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from cpp_tools import LAST, call, eager, library, same, written
-from posenc.scheme import Form
-from test_parity import SMALL
+from posenc.scheme import SCHEMES
+from posenc.spec import Spec
 
 FMA = ("-O3", "-march=native") if platform.machine() == "x86_64" else ("-O3",)
 OPTIMISED = [("-O0",), ("-O2",), FMA]
@@ -30,12 +30,12 @@ BY_EACH = [pytest.param(kind, flags, id=f"{kind}{''.join(flags)}") for kind in (
 def test_rows_and_sums_by_each_compiler(
     tmp_path: Path, kind: str, flags: tuple[str, ...], mode: Any, params: dict[str, Any]
 ) -> None:
-    subject = written(tmp_path, "sinusoidal", Form(mode, "exact", "offset", 200), params)
+    target = written(tmp_path, "sinusoidal", Spec(mode, "exact", "offset", 200), params)
     header, width = library(kind, "use_additive", tmp_path, *flags), params["d_model"]
     x = np.random.default_rng(0).standard_normal((1, 130, width), np.float32)
     for start in (0, 1, 63, 70) if mode == "baked" else (0, 1, 63, 32704, LAST - 129):
-        (sums,) = eager(subject, x, np.array([start]))
-        (rows,) = eager(subject, np.zeros_like(x), np.array([start]))
+        (sums,) = eager(target, x, np.array([start]))
+        (rows,) = eager(target, np.zeros_like(x), np.array([start]))
         out = np.full_like(x, np.nan)
         assert call(header.use_rows, start, 130, out)
         assert same(out + np.float32(0), rows)  # 0 + -0 is 0
@@ -61,14 +61,14 @@ def test_rows_and_sums_by_each_compiler(
 def test_rotations_by_each_compiler(
     tmp_path: Path, kind: str, flags: tuple[str, ...], mode: Any, params: dict[str, Any]
 ) -> None:
-    subject = written(tmp_path, "rope", Form(mode, "exact", "explicit", 200), {"head_dim": 16, **params})
+    target = written(tmp_path, "rope", Spec(mode, "exact", "explicit", 200), {"head_dim": 16, **params})
     header = library(kind, "use_rotary", tmp_path, *flags)
     heads, seq = 3, 5
     at = np.array([[0, 63, 64, 199, 150]] if mode == "baked" else [[0, 63, 64, 32768 * 77 + 64 * 5 + 3, LAST]])
     heads_first = params.get("tensor_layout") != "bshd"
     shape = (1, heads, seq, 16) if heads_first else (1, seq, heads, 16)
     q = np.random.default_rng(0).standard_normal(shape, np.float32)
-    expected, _ = eager(subject, q, q, at)
+    expected, _ = eager(target, q, q, at)
     out, inside = np.full_like(q, np.nan), q.copy()
     for t, p in enumerate(at[0].tolist()):
         here = (0, slice(None), t) if heads_first else (0, t)
@@ -80,7 +80,7 @@ def test_rotations_by_each_compiler(
         assert same(one, expected[here][1])
     assert same(out, expected)
     assert same(inside, expected)
-    cos, sin, _, _ = (part.numpy() for part in subject.encoding.module.turns(torch.from_numpy(at)))
+    cos, sin, _, _ = (part.numpy() for part in target.encoding.module.angles(torch.from_numpy(at)))
     for t, p in enumerate(at[0].tolist()):
         cos_sin = np.empty((2, cos.shape[-1]), np.float32)
         assert call(header.use_row, p, cos_sin[0], cos_sin[1])
@@ -89,7 +89,7 @@ def test_rotations_by_each_compiler(
         assert call(header.use_apply_rotary, cos_sin[0], cos_sin[1], one, one)
         assert same(one, expected[0, 1, t] if heads_first else expected[0, t, 1])
     span = torch.arange(60, 190)[None]
-    cos, sin, _, _ = (part.numpy()[0] for part in subject.encoding.module.turns(span))
+    cos, sin, _, _ = (part.numpy()[0] for part in target.encoding.module.angles(span))
     cos_sin = np.empty((2, *cos.shape), np.float32)
     assert call(header.use_rows, 60, 130, cos_sin[0], cos_sin[1])
     assert same(cos_sin, np.stack([cos, sin]))
@@ -100,12 +100,12 @@ def test_rotations_by_each_compiler(
 def test_several_positions_by_each_compiler(
     tmp_path: Path, kind: str, flags: tuple[str, ...], section_layout: str
 ) -> None:
-    params = {**SMALL["mrope"], "section_layout": section_layout}
-    subject = written(tmp_path, "mrope", Form("dynamic", "exact", "explicit", 200), params)
+    params = {**SCHEMES["mrope"].samples[0], "section_layout": section_layout}
+    target = written(tmp_path, "mrope", Spec("dynamic", "exact", "explicit", 200), params)
     header = library(kind, "use_axial", tmp_path, *flags)
     q = np.random.default_rng(0).standard_normal((1, 1, 3, 16), np.float32)
     at = np.array([[[0, 70, LAST]], [[64, 5, LAST - 64]], [[999999, 1, 3]]])
-    expected, _ = eager(subject, q, q, at)
+    expected, _ = eager(target, q, q, at)
     for t in range(3):
         places, one = at[:, 0, t].tolist(), np.empty(16, np.float32)
         assert call(header.use_rotate, *places, np.ascontiguousarray(q[0, 0, t]), one)
@@ -117,7 +117,7 @@ def test_several_positions_by_each_compiler(
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 def test_what_is_not_held_is_refused_and_nothing_written(tmp_path: Path, kind: str) -> None:
-    written(tmp_path, "sinusoidal", Form("baked", "exact", None, 40), {"d_model": 4})
+    written(tmp_path, "sinusoidal", Spec("baked", "exact", None, 40), {"d_model": 4})
     header = library(kind, "use_additive", tmp_path, "-O2")
     most, least = 2**63 - 1, -(2**63)
     out = np.full((41, 4), 7, np.float32)
@@ -133,7 +133,7 @@ def test_what_is_not_held_is_refused_and_nothing_written(tmp_path: Path, kind: s
 
 
 def test_a_header_of_real_size(tmp_path: Path) -> None:
-    subject = written(tmp_path, "sinusoidal", Form("dynamic", "exact", "offset", 64), {"d_model": 512})
+    target = written(tmp_path, "sinusoidal", Spec("dynamic", "exact", "offset", 64), {"d_model": 512})
     path = tmp_path / "model.hpp"
     assert path.stat().st_size < 9_500_000
     assert max(map(len, path.read_text().splitlines())) <= 120
@@ -141,5 +141,5 @@ def test_a_header_of_real_size(tmp_path: Path) -> None:
     out = np.empty((1, 300, 512), np.float32)
     for start in (0, 12345, LAST - 299):
         assert call(header.use_rows, start, 300, out)
-        (rows,) = eager(subject, np.zeros_like(out), np.array([start]))
+        (rows,) = eager(target, np.zeros_like(out), np.array([start]))
         assert same(out + np.float32(0), rows)

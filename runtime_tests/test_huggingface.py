@@ -105,7 +105,7 @@ def test_layers_that_differ() -> None:
         ({"model_type": "falcon", "alibi": True}, "has no rotary encoding: alibi is True"),
         ({"model_type": "mpt", "attn_config": {"alibi": True}}, "has no rotary encoding: attn_config.alibi is True"),
         ({"model_type": "bert", "position_embedding_type": "absolute"}, "position_embedding_type is 'absolute'"),
-        ({**LLAMA, "rope_scaling": {"type": "magic"}}, r"rope_scaling\.type is 'magic': expected one of default"),
+        ({**LLAMA, "rope_scaling": {"type": "magic"}}, r"rope_scaling\.type is 'magic': expected one of .*default"),
         ({**LLAMA, "rope_scaling": {"type": "linear"}}, r"rope_scaling\.factor is missing: rope type linear needs it"),
         ({**LLAMA, "rope_scaling": {"type": "linear", "factor": "2"}}, r"rope_scaling\.factor must be float, got '2'"),
         ({**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2}}, "max_position_embeddings is missing"),
@@ -172,7 +172,7 @@ def test_overrides_are_stronger() -> None:
     assert read_config(config, None, {"factor": 3.0}).origin["factor"] == "given"
 
 
-def write(folder: Path, config: Any) -> Path:
+def write_config(folder: Path, config: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
@@ -180,7 +180,7 @@ def write(folder: Path, config: Any) -> Path:
 
 def test_a_view_is_read_as_its_config(tmp_path: Path) -> None:
     nested = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
-    folder = write(tmp_path, {"text_config": {**LLAMA, "rope_parameters": nested, "n_positions": 9}})
+    folder = write_config(tmp_path, {"text_config": {**LLAMA, "rope_parameters": nested, "n_positions": 9}})
     view = ModelConfig.load(folder, "full_attention")
     assert (view.path, view.scheme, view.max_position_embeddings) == (folder / "config.json", "rope", 9)
     reading = read_config(view)
@@ -190,7 +190,7 @@ def test_a_view_is_read_as_its_config(tmp_path: Path) -> None:
 
 
 def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> None:
-    folder = write(tmp_path / "a model", {**LLAMA, "rope_theta": 5e5, "max_position_embeddings": 77})
+    folder = write_config(tmp_path / "a model", {**LLAMA, "rope_theta": 5e5, "max_position_embeddings": 77})
     result = cli("export", "--from-hf", str(folder), "--baked", "-p", "head_dim=8", "-f", "onnx", "-q")
     assert result.exit_code == 0, result.output
     manifest = Bundle.open(tmp_path / "rope-baked").manifest
@@ -230,9 +230,9 @@ def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> No
     ],
 )
 def test_bad_usage_is_one_line(cli: Cli, tmp_path: Path, args: list[str], text: str) -> None:
-    write(tmp_path / "llama", {**LLAMA, "rope_theta": 1e4})
-    write(tmp_path / "bloom", {"model_type": "bloom", "alibi": True})
-    write(tmp_path / "list", [])
+    write_config(tmp_path / "llama", {**LLAMA, "rope_theta": 1e4})
+    write_config(tmp_path / "bloom", {"model_type": "bloom", "alibi": True})
+    write_config(tmp_path / "list", [])
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "config.json").write_text("{not json", encoding="utf-8")
     result = cli("export", *args)

@@ -16,10 +16,10 @@ def test_a_good_module_agrees_and_its_reference_is_named(cli: Cli) -> None:
     assert result.exit_code == 0, result.output
     report = json.loads(result.output)
     assert report["passed"]
-    assert report["truth"] == "the module itself in float64 (it has no oracle)"
+    assert report["reference"] == "the module itself in float64 (it has no reference of its own)"
     assert Path("Good-dynamic/model.onnx").is_file()
     manifest = json.loads(Path("Good-dynamic/manifest.json").read_text())
-    assert manifest["outputs"] == [{"name": "y", "axes": ["batch", "seq", 8], "dtype": "float32", "below": None}]
+    assert manifest["outputs"] == [{"name": "y", "axes": ["batch", "seq", 8], "dtype": "float32", "end": None}]
     assert manifest["params"] == {"scale": 0.5}
 
 
@@ -121,4 +121,4 @@ def test_the_command_line_shows_the_caret(cli: Cli) -> None:
 def test_ports_read_as_they_are_written() -> None:
     for text in ("x: float32[batch, seq, 512]", "start: int64[1]", "s: float64[]"):
         assert str(parse_port(text)) == text
-    assert parse_port(" ids :int64[ batch,seq ]<256").below == 256
+    assert parse_port(" ids :int64[ batch,seq ]<256").end == 256

@@ -10,8 +10,8 @@ import posenc
 
 
 def table(positions: int, d_model: int, **params: Any) -> NDArray[np.float64]:
-    encoding = posenc.build("sinusoidal", posenc.Form(max_len=positions), d_model=d_model, output="table", **params)
-    return encoding.truth({}, None)["y"]
+    encoding = posenc.build("sinusoidal", posenc.Spec(max_len=positions), d_model=d_model, output="table", **params)
+    return encoding.reference({}, None)["y"]
 
 
 def test_printed_table_of_six(seed_tables: Any) -> None:
@@ -36,7 +36,7 @@ def test_first_row_of_512_as_printed(seed_tables: Any) -> None:
 
 
 def test_denominators_and_sines_as_printed(seed_tables: Any) -> None:
-    from posenc.sincos.angle_addition import inverse_frequencies
+    from posenc.sincos import inverse_frequencies
 
     digits = 5
     denominators = [float(f"{v:.{digits}g}") for v in 1 / inverse_frequencies(64, 10000.0)]

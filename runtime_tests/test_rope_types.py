@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import AutoConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
 from transformers.models.phi3 import modeling_phi3
@@ -16,13 +17,14 @@ from transformers.models.qwen2 import modeling_qwen2
 
 import posenc
 from conftest import DATA, EPS, EXPLICIT
-from posenc.hf import load_config
-from posenc.rope_types import ROPE_TYPES, Rope
+from posenc.hf import ModelConfig, load_config
+from posenc.rope_types import ROPE_TYPES, Rope, RopeType
 from posenc_export.bundle.folder import Bundle
-from posenc_export.exporter import Order, export
+from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.targets.module import ModelConfig, from_config
-from posenc_export.validation.run import Options, validate
+from posenc_export.targets.hf_config import config_target
+from posenc_export.validation.run import validate_bundle
+from posenc_export.validation.verdict import ValidateOptions
 
 MAX_LEN = 96
 MODULES = {
@@ -89,27 +91,48 @@ def theirs(config: dict[str, Any], positions: torch.Tensor) -> tuple[np.ndarray,
     return cos.numpy(), sin.numpy()
 
 
-def test_each_rope_type_has_three_configurations() -> None:
-    names = [name for name, _ in CONFIGS]
-    assert set(names) == set(ROPE_TYPES)
-    assert min(map(names.count, set(names))) >= 3
+def test_each_rope_type_of_transformers_has_three_configurations() -> None:
+    names, known = [name for name, _ in CONFIGS], {"default", *ROPE_INIT_FUNCTIONS}
+    assert known <= set(ROPE_TYPES), "transformers has a rope type that we have not"
+    assert min(map(names.count, known)) >= 3
+
+
+@pytest.mark.parametrize("kind", ROPE_TYPES.values(), ids=lambda kind: kind.name)
+def test_each_sample_of_a_rope_type_gives_finite_frequencies(kind: RopeType) -> None:
+    assert kind.samples
+    for sample in kind.samples:
+        rope = Rope(kind.name, 16, 1e4, sample)
+        for length in (1, *rope.edges, 2**24):
+            frequencies = rope.at(length)
+            assert frequencies.inv_freq.shape == (8,)
+            assert frequencies.inv_freq.dtype == np.float64
+            assert np.isfinite(frequencies.inv_freq).all()
+            assert np.isfinite(frequencies.attention_factor)
+        for mode in ("baked", "dynamic"):
+            spec = posenc.Spec(mode, "exact", "explicit", MAX_LEN)  # type: ignore[arg-type]
+            parameters = {"rope_type": kind.name, "head_dim": 16, "output": "cos_sin", **sample}
+            cos, sin = posenc.build("rope", spec, **parameters).module(torch.arange(MAX_LEN)[None])
+            assert cos.shape == sin.shape == (1, MAX_LEN, 8)
+            assert torch.isfinite(cos).all()
+            assert torch.isfinite(sin).all()
 
 
 @pytest.mark.parametrize("mode", ["baked", "dynamic"])
 @pytest.mark.parametrize(("name", "config"), CONFIGS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CONFIGS)])
 def test_graphs_match_transformers(tmp_path: Path, name: str, config: dict[str, Any], mode: Any) -> None:
-    form = posenc.Form(mode, "exact", "explicit", MAX_LEN)
+    spec = posenc.Spec(mode, "exact", "explicit", MAX_LEN)
     source = ModelConfig.of(config, path=tmp_path / "config.json")
-    parameters = ("output=cos_sin", "width=full")
-    outcome = export(lambda: from_config(source, form, parameters, 0), Order(validate=False), tmp_path / "bundle")
-    verdicts = validate(Bundle.open(outcome.folder), Options())
+    parameters = {"output": "cos_sin", "width": "full"}
+    options = ExportOptions(validate=False)
+    result = export_target(lambda: config_target(source, spec, parameters, 0), options, tmp_path / "bundle")
+    verdicts = validate_bundle(Bundle.open(result.folder), ValidateOptions())
     assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []
-    manifest = outcome.manifest
+    manifest = result.manifest
     assert manifest.params["rope_type"] == name
     assert manifest.origin["rope_type"]
     lengths = (MAX_LEN,) if mode == "baked" else (7, 40, 41, MAX_LEN)
     for runtime, file in (("ort-cpu", "model.onnx"), ("torchscript-cpu", "model.pt")):
-        runner = RUNTIMES[runtime].open(outcome.folder / file, manifest.inputs, manifest.outputs)
+        runner = RUNTIMES[runtime].open(result.folder / file, manifest)
         for length in lengths:
             positions = np.arange(length)[None]
             ours = runner.run({"positions": positions})
@@ -132,7 +155,7 @@ def test_dynamic_ntk_has_no_memory_and_longrope_switches() -> None:
                         output="cos_sin").module  # fmt: skip
     assert not torch.equal(both(torch.arange(41)[None])[0][:, :40], both(short)[0])
     for max_len, divisor in ((40, 1.0), (41, 2.0)):
-        module = posenc.build("rope", posenc.Form(max_len=max_len), head_dim=16, rope_type="longrope", factor=1.0,
+        module = posenc.build("rope", posenc.Spec(max_len=max_len), head_dim=16, rope_type="longrope", factor=1.0,
                              **factors, output="cos_sin").module  # fmt: skip
         assert float(module(torch.tensor([[1]]))[0][0, 0, 0]) == pytest.approx(math.cos(1 / divisor), abs=1e-6)
 

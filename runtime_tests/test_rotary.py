@@ -19,7 +19,7 @@ from posenc.hf import read_config
 
 @pytest.mark.parametrize("base", [1e4, 5e5, 1e6])
 def test_cos_and_sin_to_two_to_the_24th(base: float) -> None:
-    module = posenc.build("rope", posenc.Form("dynamic"), head_dim=128, rope_theta=base, output="cos_sin").module
+    module = posenc.build("rope", posenc.Spec("dynamic"), head_dim=128, rope_theta=base, output="cos_sin").module
     rng = np.random.default_rng(0)
     positions = np.concatenate([rng.integers(0, 2**24, 60000), 2**24 - 1 - np.arange(5000), np.arange(5000)])
     cos, sin = module(torch.from_numpy(positions[None]))
@@ -29,8 +29,8 @@ def test_cos_and_sin_to_two_to_the_24th(base: float) -> None:
 
 
 def test_a_baked_cache_of_131072_positions_is_64_mib_and_right_to_half_an_ulp() -> None:
-    form = posenc.Form(max_len=131072)
-    module = posenc.build("rope", form, head_dim=128, output="cos_sin").module
+    spec = posenc.Spec(max_len=131072)
+    module = posenc.build("rope", spec, head_dim=128, output="cos_sin").module
     assert sum(b.nbytes for b in module.buffers()) == 131072 * 128 * 4
     positions = np.linspace(0, 131071, 4001).astype(np.int64)
     cos, sin = module(torch.from_numpy(positions[None]))
@@ -40,8 +40,8 @@ def test_a_baked_cache_of_131072_positions_is_64_mib_and_right_to_half_an_ulp() 
         assert (np.abs(ours - reference) / ulp).max() <= 0.5 + 1e-3
 
 
-def rotated(form: posenc.Form, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor, **params: Any) -> Any:
-    return posenc.build("rope", form, **params).module(q, k, positions)
+def rotated(spec: posenc.Spec, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor, **params: Any) -> Any:
+    return posenc.build("rope", spec, **params).module(q, k, positions)
 
 
 def test_rotation_is_apply_rotary_pos_emb_bit_for_bit() -> None:
@@ -74,15 +74,15 @@ def test_interleaved_rotation_is_that_of_gpt_j() -> None:
     np.testing.assert_allclose(torch.cat([sin, cos], -1)[0], table, rtol=0, atol=4 * EPS * 9)
 
 
-@pytest.mark.parametrize("form", [EXPLICIT, posenc.Form("baked", positions="explicit", max_len=4000)])
+@pytest.mark.parametrize("spec", [EXPLICIT, posenc.Spec("baked", positions="explicit", max_len=4000)])
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_norms_are_kept_scores_depend_on_the_distance_and_position_0_is_the_identity(
-    form: posenc.Form, layout: str
+    spec: posenc.Spec, layout: str
 ) -> None:
     q, k = torch.randn(1, 1, 1, 64), torch.randn(1, 1, 1, 64)
 
     def at(n: int, m: int) -> tuple[torch.Tensor, torch.Tensor]:
-        module = posenc.build("rope", form, head_dim=64, layout=layout).module
+        module = posenc.build("rope", spec, head_dim=64, layout=layout).module
         return module(q, k, torch.tensor([[n]]))[0], module(q, k, torch.tensor([[m]]))[1]
 
     assert all(torch.equal(a, b) for a, b in zip(at(0, 0), (q, k), strict=True))
@@ -95,8 +95,8 @@ def test_norms_are_kept_scores_depend_on_the_distance_and_position_0_is_the_iden
 
 
 @pytest.mark.parametrize("model", ["qwen2_vl", "qwen3_vl"])
-@pytest.mark.parametrize("form", [EXPLICIT, posenc.Form("baked", positions="explicit", max_len=300)])
-def test_mrope_is_that_of_qwen_vl(model: str, form: posenc.Form) -> None:
+@pytest.mark.parametrize("spec", [EXPLICIT, posenc.Spec("baked", positions="explicit", max_len=300)])
+def test_mrope_is_that_of_qwen_vl(model: str, spec: posenc.Spec) -> None:
     sections = (4, 6, 6) if model == "qwen2_vl" else (6, 5, 5)
     rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": list(sections)}
     config = AutoConfig.for_model(f"{model}_text", hidden_size=128, num_attention_heads=4, head_dim=32,
@@ -109,22 +109,22 @@ def test_mrope_is_that_of_qwen_vl(model: str, form: posenc.Form) -> None:
     rotary = read_config(config.to_dict())
     assert rotary.scheme == "mrope"
     assert rotary.parameters["sections"] == sections
-    ours = posenc.build("mrope", form, **rotary.parameters, output="cos_sin", width="full").module(positions)
+    ours = posenc.build("mrope", spec, **rotary.parameters, output="cos_sin", width="full").module(positions)
     for one, reference in zip(ours, module(torch.zeros(1), positions), strict=True):
         np.testing.assert_allclose(one, reference, rtol=0, atol=4 * EPS * 300)
 
 
 def test_rope_2d_is_that_of_qwen2_vl_and_timm() -> None:
     places = torch.stack(torch.meshgrid(torch.arange(14), torch.arange(14), indexing="ij")).flatten(1)[:, None]
-    form = posenc.Form("dynamic", positions="explicit")
+    spec = posenc.Spec("dynamic", positions="explicit")
     config = AutoConfig.for_model("qwen2_vl").vision_config
     head_dim = config.embed_dim // config.num_heads
     vision = modeling_qwen2_vl.Qwen2VLVisionRotaryEmbedding(config)
-    cos, sin = posenc.build("rope_2d", form, head_dim=head_dim, output="cos_sin", width="full").module(places)
+    cos, sin = posenc.build("rope_2d", spec, head_dim=head_dim, output="cos_sin", width="full").module(places)
     for one, reference in zip((cos, sin), vision(torch.zeros(1), places[:, 0].T), strict=True):
         np.testing.assert_allclose(one[0], reference, rtol=0, atol=4 * EPS * 14)
     cos, sin = posenc.build(
-        "rope_2d", form, head_dim=32, layout="interleaved", output="cos_sin", width="full"
+        "rope_2d", spec, head_dim=32, layout="interleaved", output="cos_sin", width="full"
     ).module(places)  # fmt: skip
     golden = np.load(DATA / "timm_rope_cat_14x14.npy")  # RotaryEmbeddingCat(32, in_pixels=False): sin, then cos
     np.testing.assert_allclose(torch.cat([sin, cos], -1)[0], golden, rtol=0, atol=4 * EPS * 14)
@@ -133,9 +133,9 @@ def test_rope_2d_is_that_of_qwen2_vl_and_timm() -> None:
 def test_a_grid_is_its_places_one_by_one() -> None:
     q, k = torch.randn(2, 3, 4, 5, 16), torch.randn(2, 1, 4, 5, 16)
     places = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(5), indexing="ij")).flatten(1)
-    for form in (posenc.Form("dynamic"), posenc.Form(max_len=8)):
-        grid = posenc.build("rope_2d", form, head_dim=16).module(q, k)
-        explicit = posenc.Form(form.mode, positions="explicit", max_len=8)
+    for spec in (posenc.Spec("dynamic"), posenc.Spec(max_len=8)):
+        grid = posenc.build("rope_2d", spec, head_dim=16).module(q, k)
+        explicit = posenc.Spec(spec.mode, positions="explicit", max_len=8)
         by_places = posenc.build("rope_2d", explicit, head_dim=16).module(
             q.flatten(2, 3), k.flatten(2, 3), places[:, None].expand(-1, 2, -1)
         )
@@ -146,7 +146,7 @@ def test_a_grid_is_its_places_one_by_one() -> None:
 def test_xpos_fades_with_the_distance_and_no_other_way() -> None:
     q, k = torch.randn(1, 1, 1, 32, dtype=torch.float64), torch.randn(1, 1, 1, 32, dtype=torch.float64)
     for center in (0, 300, "length"):
-        module = posenc.build("xpos", posenc.Form("dynamic", positions="offset", dtype="fp64"), head_dim=32,
+        module = posenc.build("xpos", posenc.Spec("dynamic", positions="offset", dtype="fp64"), head_dim=32,
                               center=center).module  # fmt: skip
 
         def score(n: int, m: int, module: Any = module) -> float:

@@ -1,4 +1,4 @@
-"""What rotary schemes refuse: parameters, shapes, positions and forms, each in one line that says why."""
+"""What rotary schemes refuse: parameters, shapes, positions and specs, each in one line that says why."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from conftest import EXPLICIT
         ("rope", {"rope_type": "linear", "factor": 0.0}, "factor must be above 0, got 0.0"),
         ("rope", {"rope_type": "linear", "factor": -2.0}, "factor must be above 0, got -2.0"),
         ("rope", {"factor": 2.0}, "rope_type=default takes no factor: it takes nothing more"),
-        ("rope", {"rope_type": "lin"}, "rope_type must be default or linear .*, got 'lin'"),
+        ("rope", {"rope_type": "lin"}, "rope_type must be default or dynamic or .*, got 'lin'"),
         ("rope", {"head_dim": "64"}, "head_dim must be int, got '64'"),
         ("rope", {"rope_type": "linear", "factor": True}, "factor must be float, got True"),
         ("rope", {"output": "rows"}, "output must be rotate or cos_sin, got 'rows'"),
@@ -50,7 +50,7 @@ from conftest import EXPLICIT
             {"rope_type": "proportional", "partial_rotary_factor": 1.5},
             "partial_rotary_factor must be at most 1, got 1.5",
         ),
-        ("mrope", {"head_dim": 16, "sections": (2, 2, 2)}, "sum to the 8 pairs that turn, got 2,2,2"),
+        ("mrope", {"head_dim": 16, "sections": (2, 2, 2)}, "sum to the 8 pairs that are rotated, got 2,2,2"),
         ("mrope", {"head_dim": 16, "sections": (4, 4)}, "sections must be at least three"),
         (
             "mrope",
@@ -70,7 +70,7 @@ from conftest import EXPLICIT
 )
 def test_what_is_refused(scheme: str, params: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        posenc.build(scheme, posenc.Form("dynamic"), **params)
+        posenc.build(scheme, posenc.Spec("dynamic"), **params)
 
 
 def test_positions_and_heads_of_the_wrong_shape() -> None:
@@ -82,21 +82,21 @@ def test_positions_and_heads_of_the_wrong_shape() -> None:
         module(x[..., :8], x, torch.arange(3)[None])
     with pytest.raises(IndexError, match=r"positions must be in 0\.\.16777215"):
         module(x, x, torch.tensor([[0, 1, 2**24]]))
-    for form in ("explicit", "offset", "implicit"):
+    for positions in ("explicit", "offset", "implicit"):
         feeds = {"explicit": torch.zeros(1, 1, dtype=torch.int64), "offset": torch.zeros(1, dtype=torch.int64)}
-        decode = posenc.build("rope", posenc.Form("dynamic", positions=form), head_dim=16).module
-        for module_of_form in (decode, torch.jit.script(decode)):
+        decode = posenc.build("rope", posenc.Spec("dynamic", positions=positions), head_dim=16).module
+        for module in (decode, torch.jit.script(decode)):
             with pytest.raises(Exception, match="q has 1 tokens, k or positions 3: expected as many"):
-                module_of_form(x[:, :, :1], x, *([feeds[form]] if form in feeds else []))
-    module = posenc.build("rope", posenc.Form(max_len=3, positions="implicit"), head_dim=16).module
+                module(x[:, :, :1], x, *([feeds[positions]] if positions in feeds else []))
+    module = posenc.build("rope", posenc.Spec(max_len=3, positions="implicit"), head_dim=16).module
     with pytest.raises(ValueError, match="length 4 is beyond the 3 positions"):
         module(torch.zeros(1, 1, 4, 16), torch.zeros(1, 1, 4, 16))
 
 
 def test_what_has_no_form_says_so() -> None:
     with pytest.raises(ValueError, match="mrope has no implicit form: each token has several positions"):
-        posenc.build("mrope", posenc.Form("dynamic", positions="implicit"))
+        posenc.build("mrope", posenc.Spec("dynamic", positions="implicit"))
     with pytest.raises(ValueError, match="rope_2d has no offset form"):
-        posenc.build("rope_2d", posenc.Form("dynamic", positions="offset"))
+        posenc.build("rope_2d", posenc.Spec("dynamic", positions="offset"))
     with pytest.raises(ValueError, match="output=cos_sin takes --positions explicit, or --baked"):
-        posenc.build("rope", posenc.Form("dynamic", positions="implicit"), output="cos_sin")
+        posenc.build("rope", posenc.Spec("dynamic", positions="implicit"), output="cos_sin")

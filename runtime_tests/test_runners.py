@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from conftest import Sanitized, need
-from posenc.scheme import Form
+from posenc.rope_types import ROPE_TYPES
+from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.runtimes.cpp import ORT
 from runner_tools import PROGRAMS, a_case, run, save
-from test_parity import MORE
 from test_parity import run as export_scheme
 
 
@@ -34,7 +34,7 @@ def test_a_runner_answers_each_line_and_outlives_errors(bundle: Path, tmp_path: 
     _, runtime, file = PROGRAMS[name]
     need(runtime)
     manifest = Bundle.open(bundle).manifest
-    runner = RUNTIMES[runtime].open(bundle / file, manifest.inputs, manifest.outputs)
+    runner = RUNTIMES[runtime].open(bundle / file, manifest)
     _, feeds, expected = a_case(bundle)
     for _ in range(2):
         with pytest.raises(RunFailed):
@@ -57,30 +57,31 @@ def test_a_runner_that_dies_says_of_what(bundle: Path) -> None:
             process(feeds, ())
 
 
+NTK = {"head_dim": 16, "rope_type": "dynamic", **ROPE_TYPES["dynamic"].samples[0]}
 SAME_LIBRARY = [
-    ("sinusoidal", {"d_model": 16}, Form("dynamic", "trig", "implicit", 70), {}),
-    ("sinusoidal", {"d_model": 16}, Form("dynamic", "trig", "offset", 70, "fp16"), {}),
-    ("sinusoidal", {"d_model": "auto"}, Form("dynamic", "trig", "explicit", 70), {}),
-    ("rope", MORE["rope"][3], Form("dynamic", "exact", "explicit", 70), {}),
-    ("rope", {"head_dim": 16}, Form("dynamic", "exact", "explicit", 70), {"rotary_op": "onnx", "opset": 23}),
-    ("rope", {"head_dim": 16}, Form("baked", "exact", "offset", 70, "fp16"), {"rotary_op": "microsoft"}),
-    ("xpos", {"head_dim": 16}, Form("dynamic", "trig", "explicit", 70, "bf16"), {}),
+    ("sinusoidal", {"d_model": 16}, Spec("dynamic", "trig", "implicit", 70), {}),
+    ("sinusoidal", {"d_model": 16}, Spec("dynamic", "trig", "offset", 70, "fp16"), {}),
+    ("sinusoidal", {"d_model": "auto"}, Spec("dynamic", "trig", "explicit", 70), {}),
+    ("rope", NTK, Spec("dynamic", "exact", "explicit", 70), {}),
+    ("rope", {"head_dim": 16}, Spec("dynamic", "exact", "explicit", 70), {"rotary_op": "onnx", "opset": 23}),
+    ("rope", {"head_dim": 16}, Spec("baked", "exact", "offset", 70, "fp16"), {"rotary_op": "microsoft"}),
+    ("xpos", {"head_dim": 16}, Spec("dynamic", "trig", "explicit", 70, "bf16"), {}),
 ]
 """What need not have the eager bits: from Python and from C++ a library gives the same ones all the same."""
 
 
-@pytest.mark.parametrize(("scheme", "params", "form", "order"), SAME_LIBRARY)
+@pytest.mark.parametrize(("scheme", "params", "spec", "options"), SAME_LIBRARY)
 def test_cpp_gives_the_bits_that_python_gives(
-    tmp_path: Path, scheme: str, params: dict[str, Any], form: Form, order: dict[str, Any]
+    tmp_path: Path, scheme: str, params: dict[str, Any], spec: Spec, options: dict[str, Any]
 ) -> None:
-    outcome = export_scheme(scheme, form, params, tmp_path, validate=False, **order)
-    manifest = outcome.manifest
+    result = export_scheme(scheme, spec, params, tmp_path, validate=False, **options)
+    manifest = result.manifest
     for python, cpp, file in (("ort-cpu", "ort-cpp", "model.onnx"), ("torchscript-cpu", "libtorch-cpp", "model.pt")):
         need(cpp)
-        one, other = (RUNTIMES[n].open(outcome.folder / file, manifest.inputs, manifest.outputs) for n in (python, cpp))
-        for spec, record in Bundle.open(outcome.folder).recorded():
-            if not spec.case.refused:
-                expected, actual = one.run(record.feeds), other.run(record.feeds)
+        one, other = (RUNTIMES[n].open(result.folder / file, manifest) for n in (python, cpp))
+        for golden in Bundle.open(result.folder).golden():
+            if not golden.case.refused:
+                expected, actual = one.run(golden.feeds), other.run(golden.feeds)
                 for name, array in expected.items():
                     assert actual[name].dtype == array.dtype
-                    assert actual[name].tobytes() == array.tobytes(), (cpp, spec.case.name, name)
+                    assert actual[name].tobytes() == array.tobytes(), (cpp, golden.case.name, name)

@@ -101,28 +101,32 @@ def test_bench_of_rope_is_beside_the_plain_module_and_one_operator(cli: Cli, op:
 def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
     import numpy as np
 
-    from posenc.scheme import Form, build
-    from posenc_export.benchmarks.baselines import PlainRotary, write_one_op
-    from posenc_export.benchmarks.timing import usual
+    from posenc.scheme import build
+    from posenc.spec import Spec
+    from posenc_export.arrays import call_on_arrays
+    from posenc_export.benchmarks.baselines import PlainRotary, baseline_of, write_one_op
     from posenc_export.bundle.folder import Bundle
-    from posenc_export.exporter import Order, write
+    from posenc_export.exporter import ExportOptions, write_bundle
     from posenc_export.runtimes import RUNTIMES
-    from posenc_export.targets.module import resolve, run_eager
+    from posenc_export.targets.scheme import scheme_target
 
-    form = Form("dynamic", max_len=40)
+    spec = Spec("dynamic", max_len=40)
     for op, opset in (("onnx", 23), ("microsoft", 20)):
         folder = tmp_path / op
         folder.mkdir()
-        write(resolve("rope", form, ("head_dim=16",), (), 0), Order(("onnx",), opset, op), folder)
+        options = ExportOptions(("onnx",), opset, op, validate=False)
+        write_bundle(scheme_target("rope", spec, {"head_dim": 16}, 0), options, folder)
         manifest = Bundle.open(folder).manifest
-        assert usual(manifest) == ("head_dim=16", "rope_theta=10000.0")
-        write_one_op(manifest, folder / "one.onnx")
+        baseline = baseline_of(manifest)
+        assert baseline is not None
+        assert (baseline.module, baseline.parameters) == (PlainRotary, {"head_dim": 16, "rope_theta": 10000.0})
+        write_one_op(manifest, 40, folder / "one.onnx")
         rng = np.random.default_rng(0)
         feeds = {n: rng.standard_normal((2, h, 9, 16)).astype(np.float32) for n, h in (("q", 4), ("k", 2))}
         feeds["positions"] = np.arange(9)[None].repeat(2, 0)
-        one_op = RUNTIMES["ort-cpu"].open(folder / "one.onnx", manifest.inputs, manifest.outputs).run(feeds)
-        plain = run_eager(PlainRotary(16, 10000.0), list(feeds.values()))
-        ours = run_eager(build("rope", form, head_dim=16).module, list(feeds.values()))
+        one_op = RUNTIMES["ort-cpu"].open(folder / "one.onnx", manifest).run(feeds)
+        plain = call_on_arrays(PlainRotary(16, 10000.0), list(feeds.values()))
+        ours = call_on_arrays(build("rope", spec, head_dim=16).module, list(feeds.values()))
         for (_, by_one_op), theirs, expected in zip(one_op.items(), plain, ours, strict=True):
             np.testing.assert_allclose(by_one_op, expected, rtol=0, atol=4e-6)
             np.testing.assert_allclose(theirs, expected, rtol=0, atol=3e-5)  # 4 eps at position 8, times the features

@@ -13,10 +13,10 @@ from transformers import BertConfig, BertModel
 from transformers.models.gptj import modeling_gptj
 from transformers.models.qwen2_vl import configuration_qwen2_vl, modeling_qwen2_vl
 
-from posenc import Form
+from posenc import Spec
+from posenc.encoding import eps
 from posenc.hf import replace_rotary
 from posenc.hf.modules import KeepDtype, PatchCosSin
-from posenc.scheme import eps
 from transformers_models import MODELS, SIZES, SWITCH, Whole, model_of, parity, run, tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -75,10 +75,10 @@ def test_angles_stay_accurate_in_half_precision_and_far_out() -> None:
     assert torch.equal(cos, wide.half()), "one rounding, at the end"
 
 
-@pytest.mark.parametrize("form", [Form(max_len=64), Form(mode="dynamic", method="trig", dtype="fp16")])
-def test_other_forms_serve_too(form: Form) -> None:
+@pytest.mark.parametrize("spec", [Spec(max_len=64), Spec(mode="dynamic", method="trig", dtype="fp16")])
+def test_other_specs_serve_too(spec: Spec) -> None:
     before, after = model_of("gemma3"), model_of("gemma3")
-    replace_rotary(after, form)
+    replace_rotary(after, spec)
     args = tokens("gemma3", 1, 30)
     exact = run(Whole(copy.deepcopy(after).double()), *args)
     assert np.abs(run(Whole(after), *args) - run(Whole(before), *args)).max() <= 2 * parity(
@@ -158,9 +158,9 @@ def test_what_cannot_be_replaced_is_one_line() -> None:
     with pytest.raises(ValueError, match="LlamaRotaryEmbedding is itself a rotary module"):
         replace_rotary(model_of("llama").get_submodule("model.rotary_emb"))
     with pytest.raises(ValueError, match="rope_type longrope depends on a call's length: give mode='dynamic'"):
-        replace_rotary(model_of("phi3-longrope"), Form(max_len=64))
+        replace_rotary(model_of("phi3-longrope"), Spec(max_len=64))
     with pytest.raises(ValueError, match="positions=offset was given"):
-        replace_rotary(model_of("llama"), Form(mode="dynamic", positions="offset"))
+        replace_rotary(model_of("llama"), Spec(mode="dynamic", positions="offset"))
     model = model_of("gptj")
     model.transformer.h[1].attn = modeling_gptj.GPTJFlashAttention2(model.config, 1)
     with pytest.raises(ValueError, match=r"h\.1\.attn \(GPTJFlashAttention2\) .* attn_implementation='eager'"):

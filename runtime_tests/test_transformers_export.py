@@ -11,13 +11,15 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from posenc import Form
+from posenc import Spec
+from posenc.encoding import Encoding, NoTables, Tables, Tolerance
 from posenc.hf import replace_rotary
-from posenc.scheme import Encoding, Port, Tolerance
-from posenc_export.exporter import Order, export
+from posenc.ports import Port
+from posenc_export.cli.ports import parse_ports
+from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import Request
 from posenc_export.formats.onnx import write_onnx
-from posenc_export.targets.module import resolve
+from posenc_export.targets.module import module_target
 from transformers_models import AXES, LENGTHS, LONGEST, MODELS, VOCAB, Whole, model_of, parity, run, tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -46,11 +48,16 @@ def tiny_llama() -> nn.Module:
     return Whole(model).eval()
 
 
-def write(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tensor, ...], path: Path) -> Any:
+def no_tables() -> Tables:
+    raise NoTables("a model is more than its positions")
+
+
+def exported_once(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tensor, ...], path: Path) -> Any:
     """Export once, every named axis dynamic, and load; axes that went static are refused while exporting and here."""
     width = run(module, *trace).shape[-1]
     outputs = (Port("y", ("batch", "seq", width), "float32"),)
-    encoding = Encoding(module, ports, outputs, lambda *_: {}, lambda _: Tolerance(), lambda _: Tolerance())
+    tolerance, reference = (lambda _: Tolerance()), (lambda *_: {})
+    encoding = Encoding("module", module, ports, outputs, reference, tolerance, tolerance, no_tables)
     write_onnx(encoding, Request(tuple(one.contiguous() for one in trace), LONGEST), path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert [(i.name, tuple(i.shape)) for i in session.get_inputs()] == [(p.name, p.axes) for p in ports]
@@ -69,7 +76,7 @@ def test_a_model_exports_once_and_holds_at_every_length(name: str, tmp_path: Pat
         Port("positions", (*AXES.get(name, ()), *axes), "int64", LONGEST),
         Port("mask", axes, "int64", 2),
     )
-    session = write(module, ports, tokens(name, 2, 11), tmp_path / "model.onnx")
+    session = exported_once(module, ports, tokens(name, 2, 11), tmp_path / "model.onnx")
     for batch in (1, 3):
         for length in LENGTHS:
             args = tokens(name, batch, length)
@@ -91,7 +98,7 @@ def test_a_step_with_a_cache_is_the_whole_sequence(name: str, heads: int, tmp_pa
     )
     traced = tokens(name, 3, 24, least=24)
     trace = (traced[0][:, 13:], traced[1][:, 13:], traced[2], torch.randn(2, 2, 3, heads, 13, 8))
-    session = write(Step(model), ports, trace, tmp_path / "step.onnx")
+    session = exported_once(Step(model), ports, trace, tmp_path / "step.onnx")
     whole, exact = Whole(model), Whole(copy.deepcopy(model).double())
     for batch in (1, 3):
         for past, length in ((1, 1), (2, 7), (33, 1), (40, 30)):
@@ -108,11 +115,11 @@ def test_a_step_with_a_cache_is_the_whole_sequence(name: str, heads: int, tmp_pa
 
 
 def test_every_check_of_the_exporter_holds_for_a_whole_model(tmp_path: Path) -> None:
-    inputs = ("ids: int64[batch, seq] < 50", "positions: int64[batch, seq]")
-    form = Form(mode="dynamic", max_len=LONGEST)
-    outcome = export(
-        lambda: resolve("test_transformers_export:tiny_llama", form, (), inputs, 0),
-        Order(formats=("onnx",)),
+    ports = parse_ports(("ids: int64[batch, seq] < 50", "positions: int64[batch, seq]"))
+    spec = Spec(mode="dynamic", max_len=LONGEST)
+    result = export_target(
+        lambda: module_target("test_transformers_export:tiny_llama", ports, spec, {}, 0),
+        ExportOptions(formats=("onnx",)),
         tmp_path / "llama",
     )
-    assert not outcome.failed, [v for v in outcome.verdicts if v.status == "fail"]
+    assert not result.failed, [v for v in result.verdicts if v.status == "fail"]

@@ -24,8 +24,8 @@ from transformers import (
     Qwen3VLTextModel,
 )
 
-from posenc.scheme import eps
-from posenc_export.exporter import OWN_EPS, OWN_ERRORS
+from posenc.encoding import eps
+from posenc_export.validation.record import OWN_EPS, OWN_ERRORS
 
 transformers.logging.set_verbosity(50)
 transformers.logging.disable_progress_bar()

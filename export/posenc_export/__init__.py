@@ -1,1 +1,173 @@
-"""Scheme -> artifact -> runtime -> verdict: export an encoding and prove that what was exported is right."""
+"""Export positional encodings to graphs that other programs run, and prove the result.
+
+>>> import posenc_export
+>>> result = posenc_export.export("rope", head_dim=64, mode="dynamic", formats=["onnx"], to="out")
+>>> result.passed, result.folder
+(True, PosixPath('out'))
+>>> posenc_export.validate("out").passed
+True
+
+The command line, `posenc` and `posenc-export`, does what these three functions do. Nothing heavy is imported before one
+of them is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, TypeAlias
+
+from posenc import __version__
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from posenc.hf import ModelConfig
+    from posenc.ports import Port
+    from posenc.spec import Spec
+    from posenc_export.benchmarks import BenchOptions, BenchResult
+    from posenc_export.exporter import ExportOptions, ExportResult
+    from posenc_export.targets import Target
+    from posenc_export.validation.verdict import ValidateOptions, ValidateResult
+
+    Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
+
+__all__ = ["__version__", "bench", "export", "target", "validate"]
+
+
+def target(
+    source: Source = "sinusoidal",
+    *,
+    spec: Spec | None = None,
+    inputs: Sequence[Port] = (),
+    seed: int = 0,
+    parameters: Mapping[str, object] | None = None,
+) -> Target:
+    """Return what is to be exported: an encoding with its name and what it is made of.
+
+    source: the name of a scheme; a model's config (`posenc.hf.ModelConfig.load(path)`); or a module of your own, as
+        "package.module:factory", as a module, or as a class or function that makes one.
+    spec: mode, method, positions, max_len and dtype of a scheme; of a module its max_len alone counts.
+    inputs: what goes into a module of your own.
+    parameters: keyword arguments of the scheme, or of what makes the module.
+
+    Raises BadInput, in one line, where the source stands for nothing that can be exported.
+    """
+    from posenc.hf import ModelConfig
+    from posenc.spec import Spec
+    from posenc_export.errors import BadInput
+
+    spec, parameters = spec or Spec(), parameters or {}
+    is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
+    if inputs and not is_module:
+        raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
+    names = [port.name for port in inputs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"two inputs are named {twice!r}: rename one")
+    if isinstance(source, ModelConfig):
+        from posenc_export.targets.hf_config import config_target
+
+        return config_target(source, spec, parameters, seed)
+    if is_module:
+        from posenc_export.targets.module import module_target
+
+        return module_target(source, tuple(inputs), spec, parameters, seed)
+    from posenc_export.targets.scheme import scheme_target
+
+    return scheme_target(str(source), spec, parameters, seed)
+
+
+def export(
+    source: Source = "sinusoidal",
+    *,
+    to: str | PathLike[str] | None = None,
+    inputs: Sequence[Port] = (),
+    spec: Spec | None = None,
+    options: ExportOptions | None = None,
+    parameters: Mapping[str, object] | None = None,
+    **settings: object,
+) -> ExportResult:
+    """Export a scheme, a model's rotary encoding, or a module of your own to a bundle, and validate it.
+
+    source, inputs: what is exported; see `target`.
+    to: the folder of the bundle [default: ./NAME-MODE]; one that fails goes to TO-failed, and what was at TO stays.
+    spec, options: whole, or their fields by name: mode, method, positions, max_len, dtype; formats, opset, rotary_op,
+        seed, validate, cpp; runtimes, require, atol, rtol, progress.
+    parameters: of the source; every setting that is no field of the spec or the options is one too.
+
+    Returns where the bundle went and the verdicts: `result.passed` says whether all that could run agreed.
+    Raises BadInput (what was asked for makes no sense), Unavailable (a required runtime cannot run here), ExportFailed
+    (there is no graph that holds for what was asked); each is one line.
+    """
+    from pathlib import Path
+
+    from posenc_export.exporter import ExportOptions, export_target
+    from posenc_export.exporter.settings import split
+
+    parts = split(settings, spec, options or ExportOptions(), source)
+    values = {**parts.parameters, **(parameters or {})}
+    return export_target(
+        lambda: target(source, spec=parts.spec, inputs=inputs, seed=parts.options.seed, parameters=values),
+        parts.options,
+        None if to is None else Path(to),
+    )
+
+
+def validate(
+    folder: str | PathLike[str], *, options: ValidateOptions | None = None, **settings: object
+) -> ValidateResult:
+    """Check an existing bundle on this machine, from its golden data alone; the bundle itself is left as it is.
+
+    options: whole, or its fields by name: runtimes, require, atol, rtol, progress.
+
+    Returns the manifest and the verdicts: `result.passed` says whether all that could run agreed.
+    Raises BadInput where the folder is no bundle, Unavailable where a required runtime cannot run here.
+    """
+    from pathlib import Path
+
+    from posenc_export.exporter.settings import with_fields
+    from posenc_export.validation.run import validate_folder
+    from posenc_export.validation.verdict import ValidateOptions
+
+    return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings))
+
+
+def bench(
+    source: Source | PathLike[str] = "sinusoidal",
+    *,
+    inputs: Sequence[Port] = (),
+    spec: Spec | None = None,
+    options: ExportOptions | None = None,
+    timing: BenchOptions | None = None,
+    parameters: Mapping[str, object] | None = None,
+    **settings: object,
+) -> BenchResult:
+    """Time a scheme, a module or a bundle per runtime, beside a copy of the same bytes and the usual export.
+
+    source: as for `export`, or the path of a bundle's folder (a pathlib.Path).
+    timing: whole, or its fields by name: lengths, batch, heads, rounds, runtimes; further settings as for `export`.
+        Without a spec or a max_len, tables have a row for every position of the longest call.
+
+    Returns medians and ratios of one run. Raises BadInput where nothing can be timed.
+    """
+    from pathlib import Path
+
+    from posenc_export.benchmarks import BenchOptions
+    from posenc_export.benchmarks.run import bench_folder, bench_target
+    from posenc_export.exporter import ExportOptions
+    from posenc_export.exporter.settings import fields_of, split, with_fields
+
+    of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
+    timing = with_fields(timing or BenchOptions(), of_timing)
+    if spec is None:
+        settings = {"max_len": max(timing.lengths), **settings}
+    parts = split(settings, spec, options or ExportOptions(), source)
+    if isinstance(source, PathLike):
+        return bench_folder(Path(source), timing, parts.options.validation.progress)
+    values = {**parts.parameters, **(parameters or {})}
+    return bench_target(
+        lambda: target(source, spec=parts.spec, inputs=inputs, seed=parts.options.seed, parameters=values),
+        parts.options,
+        timing,
+    )

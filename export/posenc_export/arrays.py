@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from posenc.ports import Array
 
 if TYPE_CHECKING:
     import torch
-
-Array = NDArray[Any]
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 DTYPES = (*FLOATS, "int64", "int32", "bool")
@@ -21,8 +21,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes
 
-        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return found
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     return np.dtype(name)
 
 
@@ -53,3 +53,26 @@ def to_stored(array: Array) -> Array:
 def from_stored(array: Array, dtype: str) -> Array:
     """Undo to_stored."""
     return array.view(numpy_dtype(dtype)) if dtype == "bfloat16" else array
+
+
+def call_on_arrays(function: Callable[..., object], args: Sequence[Array], device: str = "cpu") -> list[Array]:
+    """Call what takes and returns tensors on arrays; return the outputs as arrays, in order."""
+    import torch
+
+    with torch.no_grad():
+        return flatten(function(*(to_torch(array).to(device) for array in args)))
+
+
+def flatten(outputs: object) -> list[Array]:
+    """Return the tensors of an output, which may be one, or a tuple, list or dict of them, as arrays.
+
+    Raises TypeError where something else is among them, or nothing.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    leaves = pytree.tree_leaves(outputs)
+    wrong = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), None)
+    if wrong is not None or not leaves:
+        raise TypeError(f"outputs must be tensors, got {type(wrong).__name__}")
+    return [to_numpy(leaf) for leaf in leaves]

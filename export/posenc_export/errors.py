@@ -8,26 +8,32 @@ from contextlib import contextmanager
 import click
 
 
-class Problem(click.ClickException):
-    """A failure that is told in one line; below it may stand what it is about, with a caret under the place."""
+class PosencError(click.ClickException):
+    """A failure that is said in one line; below it may stand what it is about, with a caret under the place."""
 
 
-class BadInput(Problem):
-    """What was asked for makes no sense: exit status 2."""
+class BadInput(PosencError):
+    """What was asked for makes no sense, or cannot be read: exit status 2."""
 
     exit_code = 2
 
 
-class Unavailable(Problem):
+class Unavailable(PosencError):
     """A required runtime cannot run here: exit status 3."""
 
     exit_code = 3
 
 
-class ExportFailed(Problem):
+class ExportFailed(PosencError):
     """The module could not be turned into a graph that holds for what was asked: exit status 4."""
 
     exit_code = 4
+
+
+class ToolFailed(PosencError):
+    """The tool itself failed: a full disk, no memory left, a bug: exit status 5."""
+
+    exit_code = 5
 
 
 @contextmanager

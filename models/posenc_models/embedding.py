@@ -33,14 +33,14 @@ def sinusoidal(
     *, d_model: int = 64, context_length: int = 512, mode: Literal["baked", "dynamic"] = "dynamic"
 ) -> ByteEmbedding:
     """Bytes with fixed sinusoidal positions; a dynamic one has no longest context (arXiv:1706.03762)."""
-    form = posenc.Form(mode=mode, max_len=context_length)
-    return ByteEmbedding(posenc.build("sinusoidal", form, d_model=d_model).module, d_model)
+    spec = posenc.Spec(mode=mode, max_len=context_length)
+    return ByteEmbedding(posenc.build("sinusoidal", spec, d_model=d_model).module, d_model)
 
 
 def learned(*, d_model: int = 64, context_length: int = 512) -> ByteEmbedding:
     """Bytes with learned positions, trained together with the token embedding (arXiv:1705.03122)."""
-    form = posenc.Form(max_len=context_length)
-    return ByteEmbedding(posenc.build("learned", form, d_model=d_model).module, d_model)
+    spec = posenc.Spec(max_len=context_length)
+    return ByteEmbedding(posenc.build("learned", spec, d_model=d_model).module, d_model)
 
 
 def to_ids(text: str) -> Tensor:

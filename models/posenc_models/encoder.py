@@ -18,8 +18,8 @@ class TextEncoder(nn.Module):
             raise ValueError(f"d_model ({d_model}) must be divisible by heads ({heads})")
         self.scale = math.sqrt(d_model)
         self.tokens = nn.Embedding(vocabulary, d_model)
-        form = posenc.Form(max_len=max_seq_len)
-        self.positions = posenc.build("learned", form, d_model=d_model).module
+        spec = posenc.Spec(max_len=max_seq_len)
+        self.positions = posenc.build("learned", spec, d_model=d_model).module
         layer = nn.TransformerEncoderLayer(d_model, heads, dim_feedforward=4 * d_model, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 

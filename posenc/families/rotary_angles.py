@@ -1,75 +1,135 @@
-"""What queries and keys turn by: cosines and sines of each pair of features, from positions.
+"""Rotary angles: where the cosines and sines come from that queries and keys are rotated by.
 
-A source of turns is a module called as `turns(positions) -> cos_q, sin_q, cos_k, sin_k`, each (..., pairs), with a
-method `span(length, device)` for positions 0..length-1 with a batch axis. All but xPos turn queries and keys alike.
+A source of them is a module called as `angles(positions) -> cos_q, sin_q, cos_k, sin_k`, each (..., pairs), with
+`arange(length, device)` for positions 0..length-1 with a batch axis. All but xPos rotate queries and keys alike.
 """
 
 import math
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from posenc.lookup import take
+from posenc.encoding import NoTables, Probes, Tables, Tolerance
+from posenc.families.side_by_side import side_by_side
+from posenc.ports import Integers
+from posenc.sincos import ComputedSinCos, SinCosMethod
 
-Turns = tuple[Tensor, Tensor, Tensor, Tensor]
+CosSin = tuple[Tensor, Tensor, Tensor, Tensor]
+BY_LENGTH = "its frequencies change with the length of a call: give --baked, for those of one length"
 
 
-class Fixed(nn.Module):
-    """Turns by frequencies that no call changes: a lowering of `posenc.sincos.angle_addition`."""
+class RotaryAngles(Protocol):
+    """A source of rotary angles: positions from `end` on are refused, if that is not None."""
+
+    @property
+    def end(self) -> int | None:
+        """Positions from here on are refused; None where none is."""
+
+    @property
+    def probes(self) -> Probes:
+        """What must be tried of it."""
+
+    @property
+    def axes(self) -> int:
+        """Positions that a token has."""
+
+    @property
+    def attention_factor(self) -> float:
+        """What multiplies every cosine and sine."""
+
+    def __call__(self, positions: Tensor) -> CosSin:
+        """Return cosines and sines for q and for k: (...) or (axes, ...) -> four times (..., pairs)."""
+
+    def arange(self, length: int, device: torch.device) -> CosSin:
+        """Return those of positions 0..length-1: four times (1, length, pairs)."""
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far cosines and sines, before the attention factor, may be from the float64 reference.
+
+        `vector` is what a scale of queries and keys may be off by, relative.
+        """
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's may be from those of the eager module."""
+
+    def tables(self) -> Tables:
+        """Return what is stored; raise NoTables where that is not all that is needed."""
+
+
+class StaticAngles(nn.Module):
+    """Angles by frequencies that no call changes."""
 
     width: Final[int]
 
-    def __init__(self, lowering: nn.Module, width: int) -> None:
+    def __init__(self, sincos: SinCosMethod) -> None:
         super().__init__()
-        self.lowering = lowering
-        self.width = width
+        self.sincos = sincos
+        self.width = sincos.width
+        self.axes = 1
+        self.end = sincos.end
+        self.probes = sincos.probes
+        self.attention_factor = sincos.scale
 
-    def forward(self, positions: Tensor) -> Turns:
+    def forward(self, positions: Tensor) -> CosSin:
         """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
-        sin, cos = self.lowering.pairs(positions)  # type: ignore[operator]
+        cos, sin = self.sincos.cos_sin(positions)
         return cos, sin, cos, sin
 
-    def span(self, length: int, device: torch.device) -> Turns:
+    def arange(self, length: int, device: torch.device) -> CosSin:
         """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        sin, cos = self.lowering.span(length, self.width).chunk(2, -1)  # type: ignore[operator]
+        sin, cos = self.sincos.arange(length, self.width).chunk(2, -1)
         return cos, sin, cos, sin
 
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return what the sincos method may be off by."""
+        return self.sincos.tolerance(max_position)
 
-class Switched(nn.Module):
-    """Turns by one set of frequencies in calls up to a length, by another in longer ones (LongRoPE), without a branch.
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return by how much a graph of the sincos method may differ."""
+        return self.sincos.eager_tolerance(max_position)
 
-    The lowering holds both sets, one after the other: (..., 2 pairs).
+    def tables(self) -> Tables:
+        """Return the tables of the sincos method."""
+        return self.sincos.tables()
+
+
+class LongRopeAngles(StaticAngles):
+    """Angles by one set of frequencies in calls up to a length, by another in longer ones (LongRoPE), without a branch.
+
+    The sincos method holds both sets, one after the other: (..., 2 pairs). Source: arXiv:2402.13753.
     """
 
     original: Final[int]
 
-    def __init__(self, lowering: nn.Module, original: int) -> None:
-        super().__init__()
-        self.lowering = lowering
+    def __init__(self, sincos: SinCosMethod, original: int) -> None:
+        super().__init__(sincos)
         self.original = original
 
-    def forward(self, positions: Tensor) -> Turns:
+    def forward(self, positions: Tensor) -> CosSin:
         """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
-        sin, cos = self.lowering.pairs(positions)  # type: ignore[operator]
+        cos, sin = self.sincos.cos_sin(positions)
         is_long = positions.max() >= self.original
         short_cos, long_cos = cos.chunk(2, -1)
         short_sin, long_sin = sin.chunk(2, -1)
         cos, sin = torch.where(is_long, long_cos, short_cos), torch.where(is_long, long_sin, short_sin)
         return cos, sin, cos, sin
 
-    def span(self, length: int, device: torch.device) -> Turns:
+    def arange(self, length: int, device: torch.device) -> CosSin:
         """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        return self.forward(torch.arange(length, device=device).unsqueeze(0))
+        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
+        return cos_q, sin_q, cos_k, sin_k
+
+    def tables(self) -> Tables:
+        """Raise NoTables: a call's length chooses among the tables."""
+        raise NoTables(BY_LENGTH)
 
 
-class DynamicNTK(nn.Module):
-    """Turns by frequencies of the call's own length, computed in the graph: no call changes them (dynamic NTK).
+class DynamicNtkAngles(nn.Module):
+    """Angles by frequencies of the call's own length, computed in the graph in float64: no call changes them.
 
-    Frequencies are computed in float64; exactly, so are angles, and whole turns are taken off there, before Sin and Cos
-    in `dtype`; otherwise angles are in `dtype`, as in training code. Source: arXiv:2309.00071, section 3.3.
+    Source: dynamic NTK, arXiv:2309.00071, section 3.3.
     """
 
     pair: Tensor  # 2 i / dim
@@ -77,17 +137,16 @@ class DynamicNTK(nn.Module):
     shift: Tensor
     exponent: Tensor
     log_theta: Tensor
-    turn: Tensor  # 2 pi
     original: Final[int]
-    exact: Final[bool]
 
-    def __init__(
-        self, dim: int, rope_theta: float, *, factor: float, original: int, exact: bool, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, sincos: ComputedSinCos, dim: int, rope_theta: float, *, factor: float, original: int) -> None:
         super().__init__()
+        self.sincos = sincos
         self.original = original
-        self.exact = exact
-        self.dtype = dtype
+        self.axes = 1
+        self.end = sincos.end
+        self.probes = sincos.probes
+        self.attention_factor = 1.0
         # Numbers are buffers: a graph would hold Python's in float32.
         constants = {
             "pair": np.arange(0, dim, 2) / dim,
@@ -95,31 +154,37 @@ class DynamicNTK(nn.Module):
             "shift": factor - 1,
             "exponent": dim / (dim - 2),
             "log_theta": math.log(rope_theta),
-            "turn": 2 * math.pi,
         }
         for name, value in constants.items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64), persistent=False)
 
-    def forward(self, positions: Tensor) -> Turns:
+    def forward(self, positions: Tensor) -> CosSin:
         """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
         length = (positions.max() + 1).clamp(min=self.original).to(torch.float64)
         log_base = (length * self.slope - self.shift).log() * self.exponent + self.log_theta
-        inv_freq = (self.pair * -log_base).exp()
-        if self.exact:
-            angles = positions.to(torch.float64).unsqueeze(-1) * inv_freq
-            angles = (angles - (angles / self.turn).round() * self.turn).to(self.dtype)
-        else:
-            angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq.to(self.dtype)
-        cos, sin = angles.cos(), angles.sin()
+        cos, sin = self.sincos(positions, (self.pair * -log_base).exp())
         return cos, sin, cos, sin
 
-    def span(self, length: int, device: torch.device) -> Turns:
+    def arange(self, length: int, device: torch.device) -> CosSin:
         """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        return self.forward(torch.arange(length, device=device).unsqueeze(0))
+        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
+        return cos_q, sin_q, cos_k, sin_k
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return what the sincos method may be off by."""
+        return self.sincos.tolerance(max_position)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return by how much a graph of the sincos method may differ."""
+        return self.sincos.eager_tolerance(max_position)
+
+    def tables(self) -> Tables:
+        """Raise NoTables: no table holds frequencies that depend on the length continuously."""
+        raise NoTables(BY_LENGTH)
 
 
-class Axial(nn.Module):
-    """Turns by several positions a token, each by its own pairs: (axes, ...) -> four times (..., pairs).
+class AxialAngles(nn.Module):
+    """Angles by several positions a token, each by its own pairs: (axes, ...) -> four times (..., pairs).
 
     order: where the pairs of the first axis, then of the second, ... belong; None where they follow one another.
     """
@@ -127,20 +192,24 @@ class Axial(nn.Module):
     order: Tensor
     ordered: Final[bool]
 
-    def __init__(self, lowerings: list[nn.Module], widths: list[int], order: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, methods: list[SinCosMethod], order: Integers | None = None) -> None:
         super().__init__()
-        self.lowerings = nn.ModuleList(lowerings)
-        self.widths = widths
+        self.methods = nn.ModuleList(methods)  # type: ignore[arg-type]
+        self.widths = [method.width for method in methods]
+        self.axes = len(methods)
+        self.end = methods[0].end
+        self.probes = methods[0].probes
+        self.attention_factor = methods[0].scale
         self.ordered = order is not None
-        taken = torch.from_numpy(np.argsort(order)) if order is not None else torch.zeros(0, dtype=torch.int64)
-        self.register_buffer("order", taken, persistent=False)
+        place = torch.from_numpy(np.argsort(order)) if order is not None else torch.zeros(0, dtype=torch.int64)
+        self.register_buffer("order", place, persistent=False)
 
-    def forward(self, positions: Tensor) -> Turns:
+    def forward(self, positions: Tensor) -> CosSin:
         """Return cosines and sines for q and for k: (axes, ...) -> four times (..., pairs)."""
         sines: list[Tensor] = []
         cosines: list[Tensor] = []
-        for axis, lowering in enumerate(self.lowerings):
-            sin, cos = lowering.pairs(positions[axis])  # type: ignore[operator]
+        for axis, method in enumerate(self.methods):
+            cos, sin = method.cos_sin(positions[axis])  # type: ignore[operator]
             sines.append(sin)
             cosines.append(cos)
         sin, cos = torch.cat(sines, -1), torch.cat(cosines, -1)
@@ -148,96 +217,34 @@ class Axial(nn.Module):
             sin, cos = sin.index_select(-1, self.order), cos.index_select(-1, self.order)
         return cos, sin, cos, sin
 
+    def arange(self, length: int, device: torch.device) -> CosSin:
+        """Return those of tokens whose positions are the same along every axis: four times (1, length, pairs)."""
+        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).expand(self.axes, 1, length))
+        return cos_q, sin_q, cos_k, sin_k
+
     def grid(self, sizes: list[int]) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of every place of a grid: (height, width) -> twice (1, height, width, pairs)."""
         sines: list[Tensor] = []
         cosines: list[Tensor] = []
-        for axis, lowering in enumerate(self.lowerings):
-            rows = lowering.span(sizes[axis], self.widths[axis])  # type: ignore[operator]
+        for axis, method in enumerate(self.methods):
+            rows = method.arange(sizes[axis], self.widths[axis])  # type: ignore[operator]
             rows = rows.unsqueeze(2 - axis)  # (1, height, 1, 2 pairs), (1, 1, width, 2 pairs)
             sin, cos = rows.expand(-1, sizes[0], sizes[1], -1).chunk(2, -1)
             sines.append(sin)
             cosines.append(cos)
         return torch.cat(cosines, -1), torch.cat(sines, -1)
 
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return what the sincos methods, all of one kind, may be off by."""
+        return self._methods()[0].tolerance(max_position)
 
-def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
-    """Return positions counted from a center, or from half the call's length: ceil((largest position + 1) / 2)."""
-    if by_length:
-        return positions - torch.div(positions.max() + 2, 2, rounding_mode="floor")
-    return positions - center
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return by how much a graph of the sincos methods may differ."""
+        return self._methods()[0].eager_tolerance(max_position)
 
+    def tables(self) -> Tables:
+        """Return the tables of all axes, side by side in the order of the pairs."""
+        return side_by_side([method.tables() for method in self._methods()], self.order if self.ordered else None)
 
-class Decay(nn.Module):
-    """The scale of xPos, zeta^((position - center) / scale_base) for each pair, as a product of two digits' rows.
-
-    center: a fixed position, or None for half the call's length. Positions from `limit` on, at which keys would
-    overflow, are refused. Source: Sun et al., arXiv:2212.10554.
-    """
-
-    low: Tensor
-    high: Tensor
-    center: Final[int]
-    by_length: Final[bool]
-    limit: Final[int]
-    reach: Final[int]
-    block: Final[int] = 64
-
-    def __init__(
-        self, zeta: NDArray[np.float64], scale_base: float, *, center: int | None, reach: int, dtype: torch.dtype
-    ) -> None:
-        super().__init__()
-        self.center = center or 0
-        self.by_length = center is None
-        self.reach = reach
-        self.limit = 2 * reach if center is None else center + reach
-        for name, powers in (("low", np.arange(64)), ("high", np.arange(-reach, reach, 64))):
-            rows = torch.from_numpy(zeta ** (powers[:, None] / scale_base))
-            self.register_buffer(name, rows.to(dtype), persistent=False)
-
-    def forward(self, positions: Tensor) -> Tensor:
-        """Return the scales of queries: (...) -> (..., pairs); those of keys are their inverses."""
-        index = centred(positions, self.center, self.by_length) + self.reach
-        index = index.masked_fill((positions < 0) | (positions >= self.limit) | (index < 0), 2 * self.reach)
-        high = take(self.high, torch.div(index, self.block, rounding_mode="floor"), self.limit)
-        return high * take(self.low, index.remainder(self.block), self.limit)
-
-
-class PowerDecay(nn.Module):
-    """The scale of xPos by Pow, as training code computes it."""
-
-    zeta: Tensor
-    scale_base: Final[float]
-    center: Final[int]
-    by_length: Final[bool]
-
-    def __init__(self, zeta: NDArray[np.float64], scale_base: float, *, center: int | None, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.scale_base = scale_base
-        self.center = center or 0
-        self.by_length = center is None
-        self.register_buffer("zeta", torch.from_numpy(zeta).to(dtype), persistent=False)
-
-    def forward(self, positions: Tensor) -> Tensor:
-        """Return the scales of queries: (...) -> (..., pairs); those of keys are their inverses."""
-        power = centred(positions, self.center, self.by_length)
-        return self.zeta.pow(power.to(self.zeta.dtype).unsqueeze(-1) / self.scale_base)
-
-
-class Scaled(nn.Module):
-    """Turns with a scale that keys have the inverse of, so that it fades with the distance alone (xPos)."""
-
-    def __init__(self, turns: nn.Module, decay: nn.Module) -> None:
-        super().__init__()
-        self.turns = turns
-        self.decay = decay
-
-    def forward(self, positions: Tensor) -> Turns:
-        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
-        cos, sin, _, _ = self.turns(positions)
-        scale = self.decay(positions)
-        return cos * scale, sin * scale, cos / scale, sin / scale
-
-    def span(self, length: int, device: torch.device) -> Turns:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        return self.forward(torch.arange(length, device=device).unsqueeze(0))
+    def _methods(self) -> list[SinCosMethod]:
+        return list(self.methods)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.encoding import eps
 from posenc.hf.modules import CosSin
-from posenc.scheme import eps
 
 CosSinFunction = Callable[[Tensor], CosSin]
 """Positions to cosines and sines."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from posenc.hf.defaults import DEFAULTS, NO_DEFAULTS, Defaults
-from posenc.hf.scaling import SCALING_NAMES
+from posenc.hf.scaling import scaling_names
 from posenc.hf.settings import Json, Setting, Settings, short
 
 ROPE_KEYS = ("rope_parameters", "rope_scaling")
@@ -28,7 +28,7 @@ OTHER_KEYS = ("alibi", "position_embedding_type", "position_biased_input")
 """Keys of encodings that are not rotary."""
 LOCAL_THETA = {"rope_local_base_freq": "rope_theta", "local_rope_theta": "global_rope_theta"}
 """Gemma 3 and ModernBERT, as they were first written: the key of sliding layers, and that of the others."""
-VALUES = SCALING_NAMES | {"rope_type", "type", "rope_theta", "mrope_section", "mrope_interleaved"}
+OTHER_VALUES = frozenset(("rope_type", "type", "rope_theta", "mrope_section", "mrope_interleaved"))
 """Keys of rope settings that hold a value; any other that holds an object is a layer type."""
 
 
@@ -171,11 +171,12 @@ def _rope_settings(text: Settings, layer_type: str | None) -> Settings:
 
 def _layers(rope: Settings) -> Json:
     """Return what rope settings hold by layer type: objects, or null; nothing, where all layers are alike."""
+    values = OTHER_VALUES | scaling_names()
     objects = [key for key, value in rope.content.items() if isinstance(value, dict)]
     for key in objects:
-        if key in VALUES:
+        if key in values:
             raise ValueError(f"{rope.path_of(key)} must be a value, got {short(rope.content[key])}")
-    layers = {key: value for key, value in rope.content.items() if key not in VALUES} if objects else {}
+    layers = {key: value for key, value in rope.content.items() if key not in values} if objects else {}
     for key, value in layers.items():
         if not isinstance(value, (dict, type(None))):
             expected = f"{rope.path_of(key)} must be an object, as {objects[0]} is, or null"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posenc.hf.config import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, THETA_KEYS, WIDTH_KEYS, ModelConfig
-from posenc.hf.scaling import ROPE_TYPE_NAMES, parameters_of, scaling_value
+from posenc.hf.scaling import parameters_of, rope_type_names, scaling_value
 from posenc.hf.settings import Json, Setting, short
 
 Parameters = dict[str, Any]
@@ -83,8 +83,8 @@ class _Reader:
         name = rope.content.get(key, "default")
         own = {**ALIASES, **self.config.defaults.aliases}
         rope_type = own.get(name, name) if isinstance(name, str) else ""
-        if rope_type not in ROPE_TYPE_NAMES:
-            expected = f"expected one of {', '.join(ROPE_TYPE_NAMES)}, su or mrope"
+        if rope_type not in rope_type_names():
+            expected = f"expected one of {', '.join(rope_type_names())}, su or mrope"
             raise ValueError(f"{rope.path_of(key)} is {short(name)}: {expected}")
         self.set("rope_type", rope_type, rope.path_of(key) if key in rope.content else "default")
 

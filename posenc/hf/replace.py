@@ -22,7 +22,8 @@ from posenc.hf.compare import Candidate, CosSinFunction, calls, fitting
 from posenc.hf.modules import Attention, CosSin, KeepDtype, LayerCosSin, PatchCosSin, RotaryAttention, TextCosSin
 from posenc.hf.read import Reading, read_config
 from posenc.hf.scaling import is_by_length
-from posenc.scheme import Form, build
+from posenc.scheme import build
+from posenc.spec import Spec
 
 ARRANGEMENTS = (
     {"width": "full", "layout": "halves"},
@@ -49,29 +50,29 @@ class Config(Protocol):
         """Return the content of its config.json."""
 
 
-def replace_rotary(model: nn.Module, form: Form | None = None) -> dict[str, str]:
+def replace_rotary(model: nn.Module, spec: Spec | None = None) -> dict[str, str]:
     """Swap the rotary modules of a transformers model for ours, in place: {name: what was there}.
 
-    form: how ours compute, by default in mode "dynamic" by method "exact"; positions are those that the model gives.
+    spec: how ours compute, by default in mode "dynamic" by method "exact"; positions are those that the model gives.
     Raises ValueError, in one line, for a model without rotary modules and for one that ours cannot stand in for: the
     model is then as it was.
     """
-    form = _explicit(form or Form(mode="dynamic", method="exact"))
+    spec = _explicit(spec or Spec(mode="dynamic", method="exact"))
     theirs = {name: m for name, m in model.named_modules(remove_duplicate=False) if _is_rotary(m)}
     if not theirs or "" in theirs:
         what = "is itself a rotary module" if theirs else "has no rotary module"
         raise ValueError(f"{type(model).__name__} {what}: expected a transformers model that holds one")
-    ours = {id(m): _replacement(name, m, form) for name, m in theirs.items()}
+    ours = {id(m): _replacement(name, m, spec) for name, m in theirs.items()}
     for name, module in theirs.items():
         model.set_submodule(name, ours[id(module)].module.train(module.training))
     return {name: f"{type(m).__name__} ({ours[id(m)].words})" for name, m in theirs.items()}
 
 
-def _explicit(form: Form) -> Form:
-    """Return the form in which cosines and sines are computed: at the model's positions, cast later."""
-    if form.positions not in (None, "explicit"):
-        raise ValueError(f"positions={form.positions} was given: a model tells its own, so leave it out")
-    return replace(form, positions="explicit", dtype="fp64" if form.dtype == "fp64" else "fp32")
+def _explicit(spec: Spec) -> Spec:
+    """Return the spec in which cosines and sines are computed: at the model's positions, cast later."""
+    if spec.positions not in (None, "explicit"):
+        raise ValueError(f"positions={spec.positions} was given: a model has its own, so leave it out")
+    return replace(spec, positions="explicit", dtype="fp64" if spec.dtype == "fp64" else "fp32")
 
 
 def _is_attention(module: nn.Module) -> bool:
@@ -82,23 +83,23 @@ def _is_rotary(module: nn.Module) -> bool:
     return _is_attention(module) or "Rotary" in type(module).__name__
 
 
-def _replacement(name: str, module: nn.Module, form: Form) -> Replacement:
+def _replacement(name: str, module: nn.Module, spec: Spec) -> Replacement:
     """Return what stands in for a module; raise ValueError, with its name, where nothing can."""
     try:
-        return _attention(module, form) if _is_attention(module) else _cos_sin(module, form)
+        return _attention(module, spec) if _is_attention(module) else _cos_sin(module, spec)
     except ValueError as error:
         raise ValueError(f"{name} ({type(module).__name__}) cannot be replaced: {error}") from None
 
 
-def _attention(module: nn.Module, form: Form) -> Replacement:
+def _attention(module: nn.Module, spec: Spec) -> Replacement:
     """Return RotaryAttention in the place of GPT-J's, whose table must hold the sines and cosines of its config."""
     if type(module).__name__ != "GPTJAttention":
         raise ValueError("expected GPTJAttention; load the model with attn_implementation='eager'")
-    reading, table = _read(module, form, {}), module.get_buffer("embed_positions")
-    rotate = build("rope", form, **{**reading.parameters, "tensor_layout": "bshd"}).module.to(table.device)
+    reading, table = _read(module, spec, {}), module.get_buffer("embed_positions")
+    rotate = build("rope", spec, **{**reading.parameters, "tensor_layout": "bshd"}).module.to(table.device)
     ours = RotaryAttention(cast("Attention", module), KeepDtype(rotate))
     candidate = Candidate(ours, partial(_rotation_of, rotate, reading.parameters))
-    positions = [p.to(table.device) for p in _calls(form, reading, len(table))]
+    positions = [p.to(table.device) for p in _calls(spec, reading, len(table))]
     return Replacement(fitting(partial(_rows, table), [candidate], positions), "default")
 
 
@@ -118,7 +119,7 @@ def _rotation_of(rotate: nn.Module, parameters: dict[str, int], positions: Tenso
     return query[:, :, 0, :rotary_dim:2], query[:, :, 0, 1:rotary_dim:2]
 
 
-def _cos_sin(module: nn.Module, form: Form) -> Replacement:
+def _cos_sin(module: nn.Module, spec: Spec) -> Replacement:
     """Return what stands in for a module that gives cosines and sines."""
     arguments, kind = list(inspect.signature(module.forward).parameters), getattr(module, "rope_type", None)
     known = ["x", "position_ids", *(["layer_type"] if isinstance(kind, dict) else [])]
@@ -126,43 +127,43 @@ def _cos_sin(module: nn.Module, form: Form) -> Replacement:
         actual = f"forward({', '.join(arguments)}) of rope type {kind!r}"
         raise ValueError(f"expected forward(x, position_ids), or with a layer_type, and a config; it has {actual}")
     if isinstance(kind, dict):
-        layers = {layer_type: _text(module, form, layer_type) for layer_type in kind}
+        layers = {layer_type: _text(module, spec, layer_type) for layer_type in kind}
         words = ", ".join(f"{layer_type} {layer.words}" for layer_type, layer in layers.items())
         return Replacement(LayerCosSin({name: layer.module for name, layer in layers.items()}), words)
-    return _patches(module, form) if kind == "axial" else _text(module, form)
+    return _patches(module, spec) if kind == "axial" else _text(module, spec)
 
 
-def _text(module: nn.Module, form: Form, layer_type: str | None = None) -> Replacement:
+def _text(module: nn.Module, spec: Spec, layer_type: str | None = None) -> Replacement:
     """Return TextCosSin in the place of a module, or of one of its layer types."""
     inv_freq = _inv_freq(module, "inv_freq" if layer_type is None else f"{layer_type}_inv_freq")
     width, x = 2 * inv_freq.numel(), torch.zeros(1, 1, 1, device=inv_freq.device)
-    reading = _read(module, form, {"head_dim": width, "rotary_dim": width}, layer_type)
+    reading = _read(module, spec, {"head_dim": width, "rotary_dim": width}, layer_type)
     original = partial(_fresh, module, x, () if layer_type is None else (layer_type,))
     axes = 3 if reading.scheme == "mrope" else None
     if axes is None and _takes_axes(original, x):
         raise ValueError("it takes several positions a token, and its rope_parameters have no mrope_section")
-    ours = [TextCosSin(cosines, axes).to(inv_freq.device) for cosines in _arrangements(reading, form)]
+    ours = [TextCosSin(cosines, axes).to(inv_freq.device) for cosines in _arrangements(reading, spec)]
     candidates = [Candidate(one, partial(one, x)) for one in ours]
-    positions = [p.to(inv_freq.device) for p in _calls(form, reading)]
+    positions = [p.to(inv_freq.device) for p in _calls(spec, reading)]
     if axes is not None:
         positions = [torch.stack([p, p.flip(1), p.roll(1)]) for p in positions]
     words = reading.parameters["rope_type"] + (", mrope" if axes else "")
     return Replacement(fitting(original, candidates, positions), words)
 
 
-def _arrangements(reading: Reading, form: Form) -> list[nn.Module]:
+def _arrangements(reading: Reading, spec: Spec) -> list[nn.Module]:
     """Return the modules that may give the cosines and sines of a reading, by how they lay them out."""
     how = [{**reading.parameters, **arrangement, "output": "cos_sin"} for arrangement in ARRANGEMENTS]
-    return [KeepDtype(build(reading.scheme, form, **parameters).module) for parameters in how]
+    return [KeepDtype(build(reading.scheme, spec, **parameters).module) for parameters in how]
 
 
-def _patches(module: nn.Module, form: Form) -> Replacement:
+def _patches(module: nn.Module, spec: Spec) -> Replacement:
     """Return PatchCosSin in the place of a vision tower's module."""
     inv_freq = _inv_freq(module, "inv_freq")
     theta, head_dim = _config_of(module).rope_parameters.get("rope_theta", 10000.0), 4 * inv_freq.numel()
-    cosines = build("rope_2d", form, head_dim=head_dim, rope_theta=theta, output="cos_sin", width="full").module
+    cosines = build("rope_2d", spec, head_dim=head_dim, rope_theta=theta, output="cos_sin", width="full").module
     ours, x = PatchCosSin(KeepDtype(cosines)).to(inv_freq.device), torch.zeros(1, 1, device=inv_freq.device)
-    positions = [torch.cat([p, p.flip(1)]).t().to(inv_freq.device) for p in _calls(form)]
+    positions = [torch.cat([p, p.flip(1)]).t().to(inv_freq.device) for p in _calls(spec)]
     return Replacement(fitting(partial(_fresh, module, x, ()), [Candidate(ours, partial(ours, x))], positions), "axial")
 
 
@@ -178,14 +179,14 @@ def _config_of(module: nn.Module) -> Config:
     return cast("Config", module.config)
 
 
-def _read(module: nn.Module, form: Form, overrides: dict[str, int], layer_type: str | None = None) -> Reading:
+def _read(module: nn.Module, spec: Spec, overrides: dict[str, int], layer_type: str | None = None) -> Reading:
     """Return what the config of a module says; raise ValueError where ours have no such form."""
     config, sections = _config_of(module).to_dict(), getattr(module, "mrope_section", None)
     rope = config.get("rope_parameters")
     if sections and isinstance(rope, dict):
         config["rope_parameters"] = {"mrope_section": list(sections), **rope}
     reading = read_config(config, layer_type, overrides)
-    if form.mode == "baked" and is_by_length(reading.parameters["rope_type"]):
+    if spec.mode == "baked" and is_by_length(reading.parameters["rope_type"]):
         raise ValueError(f"rope_type {reading.parameters['rope_type']} depends on a call's length: give mode='dynamic'")
     return reading
 
@@ -206,9 +207,9 @@ def _fresh(module: nn.Module, x: Tensor, layer: tuple[str, ...], positions: Tens
     return cos_sin
 
 
-def _calls(form: Form, reading: Reading | None = None, longest: int = LONGEST) -> list[Tensor]:
+def _calls(spec: Spec, reading: Reading | None = None, longest: int = LONGEST) -> list[Tensor]:
     """Return the positions to compare at, of each call: the frequencies of a reading may switch between them."""
-    longest = min(longest, form.max_len) if form.mode == "baked" else longest
+    longest = min(longest, spec.max_len) if spec.mode == "baked" else longest
     if reading is None or not is_by_length(reading.parameters["rope_type"]):
         return calls(longest)
     parameters = reading.parameters

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Unpack
 
 from posenc.hf.settings import Setting
-from posenc.parameters import checked
-from posenc.rope_types import ROPE_TYPES, Scaling
+from posenc.parameters import REQUIRED, fit
+from posenc.rope_types import ROPE_TYPES, scaling_parameters
 
-ROPE_TYPE_NAMES: tuple[str, ...] = tuple(ROPE_TYPES)
-SCALING_NAMES: frozenset[str] = frozenset(Scaling.__annotations__)
-"""The names of the parameters of all rope types."""
+
+def rope_type_names() -> tuple[str, ...]:
+    """Return the names of all rope types."""
+    return tuple(ROPE_TYPES)
+
+
+def scaling_names() -> frozenset[str]:
+    """Return the names of the parameters of all rope types."""
+    return frozenset(scaling_parameters())
 
 
 def is_by_length(rope_type: str) -> bool:
     """Return whether the frequencies of a rope type depend on the length of a call."""
-    return ROPE_TYPES[rope_type].by_length
+    return bool(ROPE_TYPES[rope_type].by_length)
 
 
 def parameters_of(rope_type: str) -> Mapping[str, bool]:
     """Return the parameters of a rope type, and for each whether it must be there."""
-    return {name: p.default is p.empty for name, p in ROPE_TYPES[rope_type].parameters.items()}
+    return {name: p.default is REQUIRED for name, p in ROPE_TYPES[rope_type].parameters.items()}
 
 
 def scaling_value(name: str, setting: Setting) -> object:
     """Return a parameter as schemes take it; raise ValueError, with its path, where it is of another type."""
     try:
-        value: object = checked(_scaling, {name: setting.value})[name]
+        return fit(scaling_parameters()[name], setting.value)
     except ValueError as error:
         raise ValueError(str(error).replace(name, setting.path, 1)) from None
-    return value
-
-
-def _scaling(**scaling: Unpack[Scaling]) -> None:
-    """Stand for what takes the parameters of all rope types."""

@@ -1,1 +1,1 @@
-"""One file a scheme: a module, its float64 oracle, one registration. Files here are found by themselves."""
+"""One file a scheme: parameters, source, family, float64 reference. Files here are found by themselves."""

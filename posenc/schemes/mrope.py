@@ -1,51 +1,56 @@
-"""Multimodal RoPE: a token has several positions (time, height, width), each turning pairs of its own.
+"""Multimodal RoPE: a token has several positions (time, height, width), each of which rotates pairs of its own.
 
 Sources: Qwen2-VL, arXiv:2409.12191 (sectioned); Qwen3-VL, arXiv:2511.21631 (interleaved).
 """
 
 from functools import partial
-from typing import Any, Literal, Unpack
+from typing import Annotated, Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from posenc import reference as oracle
-from posenc.families.rotary import Heads, cosines, rotary_error, rotary_parity, rotating
-from posenc.families.rotary_angles import Axial
-from posenc.rope_types import Rope, RopeTypeName, Scaling
-from posenc.scheme import Encoding, Feeds, Form, scheme
-from posenc.sincos import angle_addition as angles
+from posenc import reference as float64
+from posenc.encoding import Encoding
+from posenc.families import rotary
+from posenc.families.apply_rotary import Heads
+from posenc.families.rotary_angles import AxialAngles
+from posenc.parameters import Value
+from posenc.ports import Array, Feeds, Integers
+from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos import sincos
+from posenc.spec import Spec
 
 ONE_POSITION = "each token has several positions; of text alone all are equal, which is the scheme rope"
+SMALL: dict[str, Value] = {"head_dim": 16, "sections": (4, 2, 2)}
 
 
 @scheme(
     "mrope",
     paper="arXiv:2409.12191",
     positions="explicit",
-    unsupported={"implicit": ONE_POSITION, "offset": ONE_POSITION},
+    samples=(SMALL, {**SMALL, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
+    unsupported=Unsupported(positions={"implicit": ONE_POSITION, "offset": ONE_POSITION}),
 )
 def mrope(
-    form: Form,
+    spec: Spec,
     *,
     head_dim: int = 128,
     rotary_dim: int | None = None,
     sections: tuple[int, ...] = (16, 24, 24),
     section_layout: Literal["sectioned", "interleaved"] = "sectioned",
     rope_theta: float = 1000000.0,
-    rope_type: RopeTypeName = "default",
+    rope_type: Annotated[str, ROPE_TYPES] = "default",
     layout: Literal["halves", "interleaved"] = "halves",
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",
     output: Literal["rotate", "cos_sin"] = "rotate",
     width: Literal["half", "full"] = "half",
-    **scaling: Unpack[Scaling],
+    **scaling: Annotated[Value, scaling_parameters],
 ) -> Encoding:
-    """Queries and keys turned by several positions a token: time, height and width.
+    """Queries and keys rotated by several positions a token: time, height and width.
 
     head_dim: features of a head.
-    rotary_dim: features that turn, the first ones; the others pass [default: all].
-    sections: how many pairs turn by each position, of rotary_dim / 2 in all.
+    rotary_dim: features that are rotated, the first ones; the others pass [default: all].
+    sections: how many pairs are rotated by each position, of rotary_dim / 2 in all.
     section_layout: "sectioned" one run of pairs after the other (Qwen2-VL), "interleaved" by turns (Qwen3-VL).
     rope_theta: the base of the frequencies.
     rope_type: how frequencies are scaled; not by types that depend on the length of a call.
@@ -59,71 +64,44 @@ def mrope(
     if rope.by_length:
         raise ValueError(f"rope_type={rope_type} depends on a call's length, and mrope has several: use rope, or yarn")
     axis_of_pair = axes_of_pairs(sections, section_layout, heads.rotary_dim // 2)
-    found = rope.at(form.max_len)
-    method = form.lowering
-    limit = angles.limit_of(form)
-    how: dict[str, Any] = {
-        "dtype": getattr(torch, form.angle_dtype),
-        "max_len": form.max_len,
-        "scale": found.attention_factor,
-    }
-    parts = [found.inv_freq[axis_of_pair == axis] for axis in range(3)]
+    formula = partial(reference, heads=heads, rope=rope, axis_of_pair=axis_of_pair, full=width == "full")
+    output_of = rotary.Output(output, width == "full")
+    return rotary.encode(_angles(spec, rope, axis_of_pair), spec, heads, output_of, reference=formula)
+
+
+def _angles(spec: Spec, rope: Rope, axis_of_pair: Integers) -> AxialAngles:
+    """Return the angles of three positions: a sincos method for the pairs of each, put in order at the end."""
+    frequencies = rope.at(spec.max_len)
+    parts = [frequencies.inv_freq[axis_of_pair == axis] for axis in range(3)]
     order = np.argsort(axis_of_pair, kind="stable")
-    turns = Axial(
-        [angles.lowering(method, part, **how) for part in parts],
-        [2 * len(part) for part in parts],
-        None if np.all(order == np.arange(len(order))) else order,
-    )
-    if output == "rotate":
-        module, inputs, outputs = rotating(turns, form, heads, limit=limit, axes=3)
-    else:
-        module, inputs, outputs = cosines(turns, form, heads, full=width == "full", limit=limit, axes=3)
-    return Encoding(
-        module=module,
-        inputs=inputs,
-        outputs=outputs,
-        truth=partial(truth, heads=heads, rope=rope, axis_of_pair=axis_of_pair, full=width == "full"),
-        error=partial(rotary_error, method, form, output, found.attention_factor),
-        parity=partial(rotary_parity, method, form, output),
-        positions=form.positions,
-        limit=limit,
-        **angles.trials_of(form),
-    )
+    methods = [sincos(spec, part, scale=frequencies.attention_factor) for part in parts]
+    return AxialAngles(methods, None if np.all(order == np.arange(len(order))) else order)
 
 
-def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) -> NDArray[np.int64]:
-    """Return which of the three positions each pair turns by: (pairs,) of 0, 1, 2.
+def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) -> Integers:
+    """Return which of the three positions each pair is rotated by: (pairs,) of 0, 1, 2.
 
     sectioned     0 0 0 1 1 1 2 2 2; a fourth section is time again          interleaved   0 1 2 0 1 2 0 0 0
     """
-    told = ",".join(map(str, sections))
+    text = ",".join(map(str, sections))
     if min(sections) < 1 or sum(sections) != pairs:
-        raise ValueError(f"sections must be at least 1 each and sum to the {pairs} pairs that turn, got {told}")
+        raise ValueError(f"sections must be at least 1 each and sum to the {pairs} pairs that are rotated, got {text}")
     if section_layout == "sectioned":
         if len(sections) < 3:
-            raise ValueError(f"sections must be at least three, for time, height and width, got {told}")
+            raise ValueError(f"sections must be at least three, for time, height and width, got {text}")
         return np.repeat(np.arange(len(sections)) % 3, sections)
     axes = np.zeros(pairs, np.int64)
     for axis, section in enumerate(sections[1:3], start=1):
         axes[axis : 3 * section : 3] = axis
     if len(sections) != 3 or tuple(np.bincount(axes, minlength=3)) != tuple(sections):
-        raise ValueError(f"interleaved sections must be three, with height and width at most a third, got {told}")
+        raise ValueError(f"interleaved sections must be three, with height and width at most a third, got {text}")
     return axes
 
 
-def truth(
-    feeds: Feeds,
-    rows: NDArray[np.int64] | None = None,
-    *,
-    heads: Heads,
-    rope: Rope,
-    axis_of_pair: NDArray[np.int64],
-    full: bool,
-) -> dict[str, NDArray[Any]]:
+def reference(
+    feeds: Feeds, rows: Integers | None = None, *, heads: Heads, rope: Rope, axis_of_pair: Integers, full: bool
+) -> dict[str, Array]:
     """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
-    found = rope.at(1)
-    angle = np.moveaxis(feeds["positions"][axis_of_pair], 0, -1) * found.inv_freq
-    if "q" not in feeds:
-        return oracle.cos_sin(angle, found.attention_factor, layout=heads.layout, full=full)
-    turn = partial(oracle.turned, layout=heads.layout, head_axis=1 if heads.tensor_layout == "bhsd" else 2)
-    return {f"{n}_rotated": turn(feeds[n], angle, found.attention_factor) for n in ("q", "k")}
+    frequencies = rope.at(1)
+    angle = np.moveaxis(feeds["positions"][axis_of_pair], 0, -1) * frequencies.inv_freq
+    return float64.rotary(feeds, angle, frequencies.attention_factor, heads, full=full)

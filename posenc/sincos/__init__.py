@@ -1,1 +1,75 @@
-"""Cosines and sines of position x frequency, by three methods."""
+"""Cosines and sines of position x frequency, by three methods.
+
+`SinCosTable` stores the rows, `AngleAddition` composes them from three small tables, `DirectSinCos` computes them with
+Sin and Cos. Everything that depends on the method, they say themselves: nobody else switches on its name.
+"""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from posenc.encoding import RowSource
+from posenc.ports import Floats
+from posenc.sincos.angle_addition import AngleAddition
+from posenc.sincos.direct import ComputedSinCos, DirectSinCos, SelfAdjustingSinCos
+from posenc.sincos.rows import inverse_frequencies
+from posenc.sincos.table import SinCosTable
+from posenc.spec import Spec
+
+__all__ = [
+    "AngleAddition",
+    "ComputedSinCos",
+    "DirectSinCos",
+    "SelfAdjustingSinCos",
+    "SinCosMethod",
+    "SinCosTable",
+    "computed_sincos",
+    "inverse_frequencies",
+    "self_adjusting_sincos",
+    "sincos",
+]
+
+
+class SinCosMethod(RowSource, Protocol):
+    """A source of rows that hold a cosine and a sine, times `scale`, of each frequency."""
+
+    @property
+    def width(self) -> int:
+        """Columns of a row."""
+
+    @property
+    def scale(self) -> float:
+        """What multiplies every cosine and sine."""
+
+    def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (...) -> twice (..., pairs)."""
+
+
+def sincos(
+    spec: Spec, inv_freq: Floats, *, scale: float = 1.0, width: int | None = None, interleaved: bool = False
+) -> SinCosMethod:
+    """Return what computes rows of cosines and sines as a spec asks for: the only switch on the method.
+
+    inv_freq: (pairs,) radians per position. scale: multiplies every cosine and sine. width: columns of a row, 2 pairs
+    unless it is odd.
+    """
+    width = 2 * len(inv_freq) if width is None else width
+    dtype = getattr(torch, spec.angle_dtype)
+    if spec.mode == "baked":
+        return SinCosTable(inv_freq, width, interleaved=interleaved, max_len=spec.max_len, dtype=dtype, scale=scale)
+    kind = AngleAddition if spec.method == "exact" else DirectSinCos
+    method: SinCosMethod = kind(inv_freq, width, interleaved=interleaved, dtype=dtype, scale=scale)
+    return method
+
+
+def computed_sincos(spec: Spec) -> ComputedSinCos:
+    """Return what computes cosines and sines of frequencies that the graph computes: no table can hold those."""
+    return ComputedSinCos(reduced=spec.method == "exact", dtype=getattr(torch, spec.angle_dtype))
+
+
+def self_adjusting_sincos(spec: Spec, base: float, *, interleaved: bool) -> SelfAdjustingSinCos:
+    """Return what computes rows as wide as each x; raise ValueError where a spec asks for tables."""
+    if spec.mode == "baked" or spec.method == "exact":
+        raise ValueError("d_model=auto has no table to store: it takes --dynamic --method trig")
+    return SelfAdjustingSinCos(base, interleaved=interleaved, dtype=getattr(torch, spec.angle_dtype))

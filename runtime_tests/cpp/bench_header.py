@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import onnxruntime
 
-from posenc.scheme import Form
+from posenc.spec import Spec
 from posenc_export.cpp import filled
-from posenc_export.exporter import Order, write
+from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.runtimes.header import compiler
-from posenc_export.targets.module import resolve
+from posenc_export.targets.scheme import scheme_target
 
 D_MODEL, LENGTHS, ROUNDS, SECONDS = 512, (512, 2048, 8192), 9, 0.2
 FLAGS = (("-O2",), ("-O3", "-march=native"))
@@ -28,8 +28,8 @@ FLAGS = (("-O2",), ("-O3", "-march=native"))
 def exported(folder: Path, output: str) -> Path:
     folder /= output
     folder.mkdir()
-    params = (f"d_model={D_MODEL}", f"output={output}")
-    write(resolve("sinusoidal", Form("dynamic"), params, (), 0), Order(("header", "onnx"), validate=False), folder)
+    target = scheme_target("sinusoidal", Spec("dynamic"), {"d_model": D_MODEL, "output": output}, 0)
+    write_bundle(target, ExportOptions(("header", "onnx"), validate=False), folder)
     return folder
 
 

@@ -1,17 +1,35 @@
-"""Encodings as most people write and export them: what `posenc bench` measures ours against."""
+"""Encodings as most people write and export them: what `posenc bench` measures ours against.
+
+To add one, write a function from a manifest to a `Baseline` and register it below, by the family of the encodings.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.rope_types import scaling_parameters
+from posenc_export.arrays import numpy_dtype
+from posenc_export.bundle.manifest import Manifest
+
 if TYPE_CHECKING:
-    from posenc_export.bundle.folder import Manifest
+    from onnx import NodeProto, TensorProto, ValueInfoProto
+
+    from posenc.ports import Port
+
+ADDITIVE_PARAMETERS = frozenset({"d_model", "base", "layout", "output", "strict_even"})
+"""Parameters of an additive encoding that costs what the plain module does, whatever they are."""
+ROTARY_PARAMETERS = frozenset(
+    {"head_dim", "rotary_dim", "rope_theta", "rope_type", "layout", "tensor_layout", "output", "width"}
+)
+"""The same for a rotary encoding, beside the parameters of rope types."""
 
 
 class PlainSinusoidal(nn.Module):
@@ -42,7 +60,7 @@ class PlainRotary(nn.Module):
         self.register_buffer("inv_freq", inv_freq, persistent=False)
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q and k turned: (batch, head, seq, head_dim), positions (batch, seq)."""
+        """Return q and k rotated: (batch, head, seq, head_dim), positions (batch, seq)."""
         angles = positions[..., None].float() * self.inv_freq
         both = torch.cat((angles, angles), -1)
         cos, sin = both.cos().to(q.dtype).unsqueeze(1), both.sin().to(q.dtype).unsqueeze(1)
@@ -55,28 +73,103 @@ def rotate_half(x: Tensor) -> Tensor:
     return torch.cat((-b, a), -1)
 
 
-def write_one_op(manifest: Manifest, path: Path) -> None:
-    """Write the graph that a hand would: one RotaryEmbedding for q, one for k, over a baked cache of max_len rows."""
+# ---- one operator ----------------------------------------------------------------------------------------------------
+
+
+def write_one_op(manifest: Manifest, rows: int, path: Path) -> None:
+    """Write the graph that a hand would: one RotaryEmbedding for q, one for k, over a baked cache of so many rows."""
     import onnx
-    from onnx import helper, numpy_helper
+    from onnx import helper
 
-    dim, theta = int(manifest.params["head_dim"]), float(manifest.params["rope_theta"])
-    angles = np.arange(manifest.max_len)[:, None] * theta ** (-np.arange(0, dim, 2) / dim)
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(manifest.dtype))
-    caches = [
-        numpy_helper.from_array(np.asarray(f(angles), manifest.dtype), n)
-        for n, f in (("cos_cache", np.cos), ("sin_cache", np.sin))
-    ]
-    microsoft = manifest.rotary_op == "microsoft"
-    rest = ["positions", "cos_cache", "sin_cache"] if microsoft else ["cos_cache", "sin_cache", "positions"]
-    attributes: dict[str, Any] = {"domain": "com.microsoft" if microsoft else ""}
-    nodes = [helper.make_node("RotaryEmbedding", [n, *rest], [f"{n}_rotated"], **attributes) for n in ("q", "k")]
-
-    def value(name: str, dtype: int, axes: tuple[str | int, ...]) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, dtype, list(axes))
-
-    inputs = [value(p.name, kind if p.name != "positions" else onnx.TensorProto.INT64, p.axes) for p in manifest.inputs]
-    outputs = [value(p.name, kind, p.axes) for p in manifest.outputs]
-    graph = helper.make_graph(nodes, "one_op", inputs, outputs, caches)
+    graph = helper.make_graph(
+        [_rotary_node(p.name, out.name, manifest) for p, out in zip(manifest.inputs, manifest.outputs, strict=False)],
+        "one_op",
+        [_value(port) for port in manifest.inputs],
+        [_value(port) for port in manifest.outputs],
+        _caches(manifest, rows),
+    )
     opsets = [helper.make_opsetid("", manifest.opset), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=manifest.ir_version), path)
+
+
+def _rotary_node(x: str, y: str, manifest: Manifest) -> NodeProto:
+    from onnx import helper
+
+    if manifest.rotary_op == "microsoft":
+        names = [x, "positions", "cos_cache", "sin_cache"]
+        return helper.make_node("RotaryEmbedding", names, [y], domain="com.microsoft")
+    return helper.make_node("RotaryEmbedding", [x, "cos_cache", "sin_cache", "positions"], [y])
+
+
+def _caches(manifest: Manifest, rows: int) -> list[TensorProto]:
+    from onnx import numpy_helper
+
+    dim, theta = manifest.params["head_dim"], manifest.params["rope_theta"]
+    angles = np.arange(rows)[:, None] * float(theta) ** (-np.arange(0, dim, 2) / dim)
+    caches = {"cos_cache": np.cos(angles), "sin_cache": np.sin(angles)}
+    return [numpy_helper.from_array(one.astype(numpy_dtype(manifest.dtype)), name) for name, one in caches.items()]
+
+
+def _value(port: Port) -> ValueInfoProto:
+    from onnx import helper
+
+    kind = helper.np_dtype_to_tensor_dtype(numpy_dtype(port.dtype))
+    return helper.make_tensor_value_info(port.name, kind, list(port.axes))
+
+
+# ---- which baseline does the work of a bundle ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What does the work of a bundle as most people write it.
+
+    module, parameters: the usual module. write_one_op: writes the ONNX graph of one operator, with a cache of so many
+    rows, where there is such an operator.
+    """
+
+    module: type[nn.Module]
+    parameters: Mapping[str, object]
+    write_one_op: Callable[[Manifest, int, Path], None] | None = None
+
+
+def additive_baseline(manifest: Manifest) -> Baseline | None:
+    """Return what computes sines and cosines and adds them to x."""
+    params = manifest.params
+    if [p.name for p in manifest.inputs] != ["x"] or params.keys() - ADDITIVE_PARAMETERS or "base" not in params:
+        return None
+    width = manifest.inputs[0].axes[-1]
+    if params.get("output") != "add" or not isinstance(width, int):
+        return None
+    return Baseline(PlainSinusoidal, {"d_model": width, "base": params["base"]})
+
+
+def rotary_baseline(manifest: Manifest) -> Baseline | None:
+    """Return what rotates whole heads, by halves, at one position a token.
+
+    Frequencies of a rope type that scales them cost what unscaled ones do: those are timed.
+    """
+    params, ports = manifest.params, {port.name: port for port in manifest.inputs}
+    if list(ports) != ["q", "k", "positions"] or len(ports["positions"].axes) != 2:
+        return None
+    if params.keys() - ROTARY_PARAMETERS - scaling_parameters().keys() or "rope_theta" not in params:
+        return None
+    head_dim = ports["q"].axes[-1]
+    whole = params.get("rotary_dim") in (None, head_dim)
+    if not whole or (params.get("layout"), params.get("tensor_layout")) != ("halves", "bhsd"):
+        return None
+    one_op = None if manifest.rotary_op == "decomposed" else write_one_op
+    return Baseline(PlainRotary, {"head_dim": head_dim, "rope_theta": params["rope_theta"]}, one_op)
+
+
+BASELINES: Mapping[str, Callable[[Manifest], Baseline | None]] = {
+    "additive": additive_baseline,
+    "rotary": rotary_baseline,
+}
+"""By family of encoding; other families have none."""
+
+
+def baseline_of(manifest: Manifest) -> Baseline | None:
+    """Return what does the work of a bundle as most people write it; None where there is none."""
+    choose = BASELINES.get(manifest.family)
+    return None if choose is None else choose(manifest)

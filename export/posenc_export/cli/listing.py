@@ -1,69 +1,121 @@
-"""What is registered, for people and for programs."""
+"""`posenc schemes`: what is registered, for people, for programs and for docs/schemes.md."""
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING
 
-from posenc.parameters import unpacked_type
-from posenc.scheme import SCHEMES, Scheme
-from posenc_export.cli.parameters import ABSENT, REQUIRED, Parameter, parameters_of
+import click
+
+from posenc_export.cli.options import SETTINGS, complete_source, console, guarded
+from posenc_export.errors import BadInput, bad_input
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-def describe() -> list[dict[str, Any]]:
-    """Return every scheme with its parameters, as JSON values."""
-    return [
-        {
-            "name": scheme.name,
-            "summary": scheme.summary,
-            "paper": scheme.paper,
-            "positions": scheme.positions,
-            "unsupported": dict(scheme.unsupported),
-            "parameters": [_parameter(p, scheme) for p in parameters_of(scheme.build).values()],
-        }
-        for scheme in SCHEMES.values()
-    ]
+    from posenc.parameters import Parameter
+    from posenc.scheme import Scheme
 
 
-def _parameter(parameter: Parameter, scheme: Scheme) -> dict[str, Any]:
+@click.command(context_settings=SETTINGS)
+@click.argument("name", required=False, shell_complete=complete_source)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, as in docs/schemes.md.")
+@guarded
+def schemes(name: str | None, as_json: bool, markdown: bool) -> None:
+    """List the registered schemes, or the one of that NAME, with their parameters and defaults."""
+    from posenc.scheme import SCHEMES
+
+    if as_json and markdown:
+        raise BadInput("--json and --markdown are two ways to print one list: give one of them")
+    with bad_input():
+        chosen = SCHEMES.values() if name is None else [SCHEMES[name]]
+    if as_json:
+        click.echo(json.dumps([describe(scheme) for scheme in chosen], indent=1))
+    elif markdown:
+        click.echo(markdown_of(chosen), nl=False)
+    else:
+        print_schemes(console(), chosen)
+
+
+def describe(scheme: Scheme) -> dict[str, object]:
+    """Return a scheme with its parameters, as JSON values."""
+    return {
+        "name": scheme.name,
+        "summary": scheme.summary,
+        "paper": scheme.paper,
+        "positions": scheme.positions,
+        "unsupported": scheme.unsupported.reasons(),
+        "samples": [dict(sample) for sample in scheme.samples],
+        "parameters": [_described(parameter) for parameter in scheme.parameters.values()],
+    }
+
+
+def _described(parameter: Parameter) -> dict[str, object]:
+    from posenc.parameters import ABSENT, REQUIRED
+
     default = None if parameter.default in (REQUIRED, ABSENT) else parameter.default
-    default = list(default) if isinstance(default, tuple) else default
-    help_ = _help(scheme).get(parameter.name, "")
-    told = {"name": parameter.name, "type": parameter.type_name, "default": default, "help": help_}
-    return told | {"needed_by_some": True} if parameter.default is ABSENT else told
+    described = {
+        "name": parameter.name,
+        "type": parameter.type_name,
+        "default": list(default) if isinstance(default, tuple) else default,
+        "help": parameter.help,
+    }
+    return described | {"needed_by_some": True} if parameter.default is ABSENT else described
 
 
-def _help(scheme: Scheme) -> dict[str, str]:
-    """Return what the docstrings of a builder, and of what it unpacks, say of each parameter: `name: text`."""
-    told = [inspect.getdoc(scheme.build) or "", inspect.getdoc(unpacked_type(scheme.build)) or ""]
-    pairs = (line.partition(": ") for text in told for line in text.splitlines()[1:])
-    return {name: text for name, colon, text in pairs if colon and name.isidentifier()}
-
-
-def print_schemes(console: Console) -> None:
-    """Print every scheme with a table of its parameters."""
+def print_schemes(console: Console, chosen: list[Scheme]) -> None:
+    """Print schemes, each with a table of its parameters."""
     from rich.table import Table
     from rich.text import Text
 
-    for scheme in describe():
-        console.print(Text(f"{scheme['name']}: {scheme['summary']}", style="bold"))
-        console.print(Text(f"  {scheme['paper']}; positions: {scheme['positions']}"))
-        for what, reason in scheme["unsupported"].items():
+    for scheme in chosen:
+        console.print(Text(f"{scheme.name}: {scheme.summary}", style="bold"))
+        console.print(Text(f"  {scheme.paper}; positions: {scheme.positions}"))
+        for what, reason in scheme.unsupported.reasons().items():
             console.print(Text(f"  no {what}: {reason}"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
         table.add_column(overflow="fold", min_width=24)
-        for one in scheme["parameters"]:
-            table.add_row(*(Text(t) for t in (f"-p {one['name']}={_default(one)}", one["type"], one["help"])))
+        for parameter in scheme.parameters.values():
+            table.add_row(*(Text(cell) for cell in (_typed(parameter), parameter.type_name, parameter.help)))
         console.print(table)
         console.print()
 
 
-def _default(parameter: dict[str, Any]) -> str:
-    """Return a default as it would be given; nothing for a parameter that is left out by default."""
-    value = parameter["default"]
-    if "needed_by_some" in parameter:
-        return ""
-    return ",".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
+def _typed(parameter: Parameter) -> str:
+    """Return a parameter as it would be typed, with its default; with none where it is left out by default."""
+    from posenc.parameters import ABSENT, REQUIRED
+
+    value = parameter.default
+    if value is REQUIRED or value is ABSENT:
+        return f"-p {parameter.name}="
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else "none" if value is None else str(value)
+    return f"-p {parameter.name}={text}"
+
+
+def markdown_of(chosen: list[Scheme]) -> str:
+    """Return docs/schemes.md: a section a scheme, with its parameters and samples."""
+    head = "# Schemes\n\nMade by `posenc schemes --markdown > docs/schemes.md`; a test keeps it equal.\n"
+    return head + "".join(_section(scheme) for scheme in chosen)
+
+
+def _section(scheme: Scheme) -> str:
+    lines = [
+        f"\n## {scheme.name}\n",
+        f"{scheme.summary} Source: {scheme.paper}. Positions by default: {scheme.positions}.\n",
+    ]
+    lines += [f"* No {what} form: {reason}." for what, reason in scheme.unsupported.reasons().items()]
+    lines += [""] if scheme.unsupported.reasons() else []
+    lines += ["| parameter | type | what |", "|---|---|---|"]
+    for parameter in scheme.parameters.values():
+        cells = (f"`{_typed(parameter)}`", parameter.type_name, parameter.help)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines += ["", "Tried by the tests with:\n"]
+    lines += [f"* `{' '.join(_assigned(sample)) or 'the defaults'}`" for sample in scheme.samples]
+    return "\n".join(lines) + "\n"
+
+
+def _assigned(sample: object) -> list[str]:
+    assert isinstance(sample, dict)
+    values = {k: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for k, v in sample.items()}
+    return [f"-p {name}={value}" for name, value in values.items()]

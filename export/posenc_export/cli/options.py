@@ -1,46 +1,72 @@
-"""What commands of the command line share: options, the guard around them, the console and the progress line."""
+"""What commands share: options, the guard around them, completion, the console and the progress line."""
 
 from __future__ import annotations
 
 import functools
+import pkgutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.errors import Problem, first_line
+from posenc import __version__
+from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from posenc_export.validation.run import Progress
+    from posenc_export.runtimes import Progress
 
 
-def main_guard(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell an unexpected error in one line, unless -v -v asks for the traceback; clean up when told to stop."""
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Say an unexpected error in one line, with status 5, but for -v -v; clean up when stopped."""
 
     @functools.wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **values: Any) -> None:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:
-            return command(*args, **kwargs)
+            command(*args, **values)
         except (click.ClickException, click.Abort, click.exceptions.Exit, KeyboardInterrupt):
             raise
         except Exception as error:
-            if kwargs.get("verbose", 0) >= 2:
+            if values.get("verbose", 0) >= 2:
                 raise
-            told = f"{type(error).__name__}: {first_line(error)}"
-            raise Problem(f"{told} (-v -v shows where)") from error
+            raise ToolFailed(f"{type(error).__name__}: {first_line(error)} (-v -v shows where)") from error
 
-    return guarded
+    return run
+
+
+def complete_source(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    """Complete the name of a scheme: files are named after them, so nothing is imported."""
+    import posenc.schemes
+
+    return [m.name for m in pkgutil.iter_modules(posenc.schemes.__path__) if m.name.startswith(text)]
+
+
+def complete_parameter(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    """Complete -p: the names of a scheme's parameters, then the choices of one that has a list of them."""
+    from posenc.scheme import SCHEMES
+
+    # A -p that waits for its value ends the parsing: what is typed before it lies in `args`.
+    scheme = next(iter(context.args), None) or context.params.get("scheme") or "sinusoidal"
+    if scheme not in SCHEMES:
+        return []
+    known, (name, equals, _) = SCHEMES[scheme].parameters, text.partition("=")
+    choices = known[name].choices if equals and name in known else ()
+    words = [f"{name}={choice}" for choice in choices] if equals else [f"{name}=" for name in known]
+    return [word for word in words if word.startswith(text)]
 
 
 def options(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -52,7 +78,7 @@ def options(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
     return decorate
 
 
-FORM = options(
+SPEC = options(
     click.option(
         "--from-hf",
         type=click.Path(path_type=Path),
@@ -85,7 +111,13 @@ FORM = options(
         help="0..seq-1; the same from an input `start`; or an input `positions`.  [default: the scheme's]",
     ),
     click.option(
-        "-p", "--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter; see `posenc schemes`."
+        "-p",
+        "--param",
+        "params",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A parameter; see `posenc schemes`.",
+        shell_complete=complete_parameter,
     ),
     click.option(
         "-i",
@@ -135,7 +167,7 @@ SPOKEN = options(
 )
 
 
-def console(given: dict[str, Any]) -> Console:
+def console() -> Console:
     """Return a console on stdout; not a terminal, it is wide enough not to break a table's cells."""
     from rich.console import Console
 
@@ -144,9 +176,9 @@ def console(given: dict[str, Any]) -> Console:
 
 
 @contextmanager
-def progress(given: dict[str, Any]) -> Iterator[Progress]:
+def progress(values: Mapping[str, object]) -> Iterator[Progress]:
     """Yield a function that shows what is going on, on stderr and only on a terminal."""
-    if given.get("quiet") or given.get("as_json") or not sys.stderr.isatty():
+    if values.get("quiet") or values.get("as_json") or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from posenc.scheme import Port
+from posenc.ports import Port
 from posenc_export.arrays import DTYPES
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
@@ -30,19 +30,19 @@ class _Reader:
 
     def take(self, pattern: re.Pattern[str] | str) -> str | None:
         self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
-        found = re.compile(re.escape(pattern) if isinstance(pattern, str) else pattern.pattern).match(
+        match = re.compile(re.escape(pattern) if isinstance(pattern, str) else pattern.pattern).match(
             self.text, self.at
         )
-        if found is None:
+        if match is None:
             return None
-        self.at = found.end()
-        return found.group()
+        self.at = match.end()
+        return match.group()
 
     def need(self, pattern: re.Pattern[str] | str, expected: str) -> str:
-        found = self.take(pattern)
-        if found is None:
+        text = self.take(pattern)
+        if text is None:
             raise PortError(self.text, self.at, expected)
-        return found
+        return text
 
 
 def parse_port(text: str) -> Port:
@@ -55,10 +55,10 @@ def parse_port(text: str) -> Port:
         raise PortError(text, reader.at - len(dtype), f"a dtype, one of {', '.join(DTYPES)}")
     reader.need("[", "'[' and the axes")
     axes = _axes(reader)
-    below = _bound(reader, dtype)
+    end = _end(reader, dtype)
     if reader.take(re.compile(r"\S")) is not None:
         raise PortError(text, reader.at - 1, "nothing more")
-    return Port(name, axes, dtype, below)
+    return Port(name, axes, dtype, end)
 
 
 def _axes(reader: _Reader) -> tuple[str | int, ...]:
@@ -76,16 +76,16 @@ def _axes(reader: _Reader) -> tuple[str | int, ...]:
         reader.need(",", "',' or ']'")
 
 
-def _bound(reader: _Reader, dtype: str) -> int | None:
+def _end(reader: _Reader, dtype: str) -> int | None:
     if reader.take("<") is None:
         return None
     at = reader.at
     if not dtype.startswith("int"):
         raise PortError(reader.text, at - 1, "no bound: only integers have one")
-    below = int(reader.need(NUMBER, "a number above every value"))
-    if below < 1:
+    end = int(reader.need(NUMBER, "a number above every value"))
+    if end < 1:
         raise PortError(reader.text, at + 1, "a number above 0")
-    return below
+    return end
 
 
 def parse_ports(texts: tuple[str, ...]) -> tuple[Port, ...]:

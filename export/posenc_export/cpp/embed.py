@@ -8,16 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc.scheme import Port
-from posenc_export.arrays import Array
-from posenc_export.bundle.folder import GOLDEN, Bundle
+from posenc.ports import Array, Port, axes_of
+from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.cpp import FOLDER
 from posenc_export.cpp.example import example
 from posenc_export.cpp.golden_cases import golden_source
 from posenc_export.cpp.model_class import model_header
 from posenc_export.cpp.names import identifier
 from posenc_export.errors import BadInput
-from posenc_export.validation.plan import axes_of
 
 NAME = "cpp"
 
@@ -43,7 +42,7 @@ def write_cpp(bundle: Bundle) -> None:
     shutil.copytree(FOLDER / "bundle", folder)
     shutil.copytree(FOLDER / "session", folder / "session")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
-        arrays = {key: golden[key] for key in golden.files if not key.endswith(".truth")}
+        arrays = {key: golden[key] for key in golden.files if not key.endswith(REFERENCE)}
     texts = {
         "posenc_model.hpp": model_header(manifest),
         "example.cpp": example(manifest),

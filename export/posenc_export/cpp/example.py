@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from posenc.scheme import Port
-from posenc_export.bundle.folder import Manifest
+from posenc.ports import Port, axes_of, is_length
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import identifier, qualified_type
-from posenc_export.validation.plan import axes_of, is_length
 
 ONES = {"float32": "1", "float64": "1", "float16": "posenc::Half{0x3c00}", "bfloat16": "posenc::BFloat16{0x3f80}"}
 """What the vectors of floats are filled with; those of integers hold zeros."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from posenc.scheme import Port, Tolerance
-from posenc_export.arrays import Array
-from posenc_export.bundle.folder import Manifest, TrialSpec
+from posenc.encoding import Tolerance
+from posenc.ports import Array, Port, axes_of
+from posenc_export.bundle.case import Case
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.sampling import long_axis
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import TYPES, braced, dtype_constant, quoted
-from posenc_export.validation.plan import Case, axes_of, long_axis
-from posenc_export.validation.run import device_parity
 
 BACKENDS = ("onnx", "torchscript")
 """Formats that the class can run, in the order of `Case::tolerances`."""
@@ -24,14 +24,13 @@ def golden_source(manifest: Manifest, arrays: Mapping[str, Array]) -> str:
     return filled(
         "golden.cpp",
         BUNDLE_TEMPLATES,
-        cases="".join(_case(manifest, spec, arrays) for spec in manifest.trials).rstrip(),
+        cases="".join(_case(manifest, case, arrays) for case in manifest.cases).rstrip(),
         unused="" if manifest.inputs else "[[maybe_unused]] ",
         arguments=", ".join(arguments),
     )
 
 
-def _case(manifest: Manifest, spec: TrialSpec, arrays: Mapping[str, Array]) -> str:
-    case = spec.case
+def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
     return filled(
         "golden_case.cpp",
         BUNDLE_TEMPLATES,
@@ -40,7 +39,7 @@ def _case(manifest: Manifest, spec: TrialSpec, arrays: Mapping[str, Array]) -> s
         refused=str(case.refused).lower(),
         inputs=", ".join(_tensors(case, manifest.inputs, arrays)),
         outputs=", ".join(_tensors(case, manifest.outputs, arrays)),
-        tolerances=braced(*_tolerances(manifest, spec)),
+        tolerances=braced(*_tolerances(manifest, case)),
     )
 
 
@@ -51,12 +50,13 @@ def _tensors(case: Case, ports: tuple[Port, ...], arrays: Mapping[str, Array]) -
         yield braced(quoted(port.name), dtype_constant(port), braced(*shape), axis)
 
 
-def _tolerances(manifest: Manifest, spec: TrialSpec) -> Iterator[str]:
+def _tolerances(manifest: Manifest, case: Case) -> Iterator[str]:
     """Yield the tolerances of each backend, on the CPU and on CUDA."""
-    by_format = {artifact.format: artifact.parity for artifact in manifest.artifacts}
     for backend in BACKENDS:
-        loosened = replace(spec, parity=spec.parity.loosened(by_format.get(backend)))
-        yield braced(*(_tolerance(device_parity(loosened, device)) for device in ("cpu", "cuda")))
+        artifact = manifest.artifact(backend)
+        allowed = case.eager_tolerance.plus(artifact.eager_tolerance if artifact else None)
+        of_backend = replace(case, eager_tolerance=allowed)
+        yield braced(*(_tolerance(of_backend.eager_tolerance_on(device)) for device in ("cpu", "cuda")))
 
 
 def _tolerance(allowed: Tolerance) -> str:

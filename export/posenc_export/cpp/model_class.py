@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import textwrap
 
-from posenc.scheme import Port
-from posenc_export.bundle.folder import Manifest
+from posenc.ports import Port, axes_of
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, quoted, sizes
-from posenc_export.validation.plan import axes_of
 
 
 def model_header(manifest: Manifest) -> str:
@@ -64,6 +63,6 @@ def _parameters(manifest: Manifest) -> str:
 
 
 def _documented(manifest: Manifest) -> str:
-    lines = [f"in   {port}" + (f" < {port.below}" if port.below else "") for port in manifest.inputs]
+    lines = [f"in   {port}" + (f" < {port.end}" if port.end else "") for port in manifest.inputs]
     lines += [f"out  {port}" for port in manifest.outputs]
     return "\n".join(f"  ///   {line}" for line in lines)

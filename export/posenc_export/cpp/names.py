@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc.scheme import Port
+from posenc.ports import Port
 
 TYPES = {
     "float32": "float",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import io
 import logging
@@ -12,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from posenc.registry import Registry
 
 if TYPE_CHECKING:
     import torch
 
-    from posenc.scheme import Encoding
-    from posenc_export.formats.onnx.rotary_op import RotaryOp
+    from posenc.encoding import Encoding
 
+RotaryOp = Literal["decomposed", "onnx", "microsoft"]
 OPSETS = range(18, 24)
 DEFAULT_OPSET = 20
 ROTARY_OPS: Mapping[RotaryOp, int] = {"decomposed": OPSETS.start, "onnx": 23, "microsoft": OPSETS.start}
@@ -30,28 +31,37 @@ ROTARY_OPS: Mapping[RotaryOp, int] = {"decomposed": OPSETS.start, "onnx": 23, "m
 
 @dataclass(frozen=True)
 class Request:
-    """What a format is given beside the encoding: tensors to trace with, and lengths the graph must hold for."""
+    """What a format is given beside the encoding: tensors to trace with, and the length the graph must hold up to."""
 
     trace: tuple[torch.Tensor, ...]
-    longest: int
+    max_len: int
     opset: int = DEFAULT_OPSET
     rotary_op: RotaryOp = "decomposed"
+
+
+Writer = Callable[["Encoding", Request, Path], None]
+Content = Callable[[Path], Mapping[str, bytes]]
+Stamp = Callable[[Path, Mapping[str, str]], None]
+
+
+def _no_stamp(path: Path, metadata: Mapping[str, str]) -> None:
+    """Leave a file as it is: its format has no place for metadata."""
 
 
 @dataclass(frozen=True)
 class Format:
     """A kind of file: `write(encoding, request, path)` makes it, `content(path)` is what must be the same twice.
 
-    stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or nothing.
+    stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or "".
     note: why writing it takes long, if it does.
     """
 
     name: str
     file: str
-    write: Callable[[Encoding, Request, Path], None]
-    content: Callable[[Path], Mapping[str, bytes]]
+    write: Writer
+    content: Content
     summary: str
-    stamp: Callable[[Path, Mapping[str, str]], None] = lambda path, metadata: None
+    stamp: Stamp = _no_stamp
     refuses: Callable[[Encoding], str] = lambda encoding: ""
     note: str = ""
 
@@ -63,16 +73,21 @@ def _import_formats() -> None:
 
 FORMATS: Registry[Format] = Registry("format", _import_formats)
 
-Writer = Callable[["Encoding", Request, Path], None]
-
 
 def format_(
-    name: str, *, file: str, content: Callable[[Path], Mapping[str, bytes]], **more: Any
+    name: str,
+    *,
+    file: str,
+    content: Content,
+    stamp: Stamp = _no_stamp,
+    refuses: Callable[[Encoding], str] = lambda encoding: "",
+    note: str = "",
 ) -> Callable[[Writer], Writer]:
-    """Register the decorated writer as a format; `more` are fields of Format."""
+    """Register the decorated writer as a format; see Format for what the arguments mean."""
 
     def register(write: Writer) -> Writer:
-        FORMATS.add(name, Format(name, file, write, content, (write.__doc__ or "").partition("\n")[0], **more))
+        summary = (write.__doc__ or "").partition("\n")[0]
+        FORMATS.add(name, Format(name, file, write, content, summary, stamp, refuses, note))
         return write
 
     return register
@@ -80,8 +95,6 @@ def format_(
 
 def whole_file(path: Path) -> Mapping[str, bytes]:
     """Digest every file of the artifact; a digest keeps a large table from being held twice."""
-    import hashlib
-
     files = sorted(p for p in path.parent.iterdir() if p.name.startswith(path.name))
     return {p.name: hashlib.file_digest(p.open("rb"), "sha256").digest() for p in files}
 

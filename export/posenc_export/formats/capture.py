@@ -5,40 +5,44 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from posenc.scheme import Encoding
+from posenc.encoding import Encoding
+from posenc.ports import is_length
 from posenc_export.errors import ExportFailed, first_line
 from posenc_export.formats import Request, quiet
-from posenc_export.validation.plan import is_length
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 
-def capture(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
-    """Run torch.export with every named axis dynamic; raise ExportFailed where it, or a range of it, went static."""
+def capture(encoding: Encoding, module: nn.Module, request: Request) -> torch.export.ExportedProgram:
+    """Run torch.export on a module with an encoding's ports, every named axis dynamic.
+
+    Raises ExportFailed where the program, or a range of it, went static.
+    """
     import torch
 
     dynamic = torch.export.Dim.DYNAMIC
     shapes = tuple(dict.fromkeys(port.dynamic, dynamic) for port in encoding.inputs)
     with quiet():
         try:
-            program = torch.export.export(encoding.module, request.trace, dynamic_shapes=shapes or None, strict=False)
+            program = torch.export.export(module, request.trace, dynamic_shapes=shapes or None, strict=False)
         except Exception as error:
             raise ExportFailed(f"torch.export refused the module: {explain_capture(error)}") from error
-    _check_ranges(program, encoding, request.longest)
+    _check_ranges(program, encoding, request.max_len)
     return program
 
 
 def explain_capture(error: Exception) -> str:
     """Return the part of a torch.export error that says what happened."""
     text = str(error)
-    found = re.search(r"(You marked .*? as dynamic but .*?)(?:\.|\n)", text)
+    marked = re.search(r"(You marked .*? as dynamic but .*?)(?:\.|\n)", text)
     specialised = re.search(r"- (.*?specialized.*?)\n", text)
-    told = found or specialised
-    return told.group(1) if told else first_line(error)
+    reason = marked or specialised
+    return reason.group(1) if reason else first_line(error)
 
 
-def _check_ranges(program: torch.export.ExportedProgram, encoding: Encoding, longest: int) -> None:
+def _check_ranges(program: torch.export.ExportedProgram, encoding: Encoding, max_len: int) -> None:
     """Refuse a program that torch.export, without a word, made to hold for short sequences only."""
     metas = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
     metas = metas[len(metas) - len(encoding.inputs) :]
@@ -48,8 +52,8 @@ def _check_ranges(program: torch.export.ExportedProgram, encoding: Encoding, lon
             if isinstance(size, int):
                 raise ExportFailed(f"torch.export made axis {axis!r} of {port.name} static, at {size}")
             bounds = program.range_constraints.get(size.node.expr)
-            if is_length(axis) and bounds is not None and bounds.upper < longest:
+            if is_length(axis) and bounds is not None and bounds.upper < max_len:
                 raise ExportFailed(
-                    f"torch.export keeps the graph to {axis} <= {bounds.upper}, but it must hold up to {longest}: "
+                    f"torch.export keeps the graph to {axis} <= {bounds.upper}, but it must hold up to {max_len}: "
                     f"the module branches on the length, or --max-len asks for more than it has"
                 )

@@ -5,18 +5,18 @@ from __future__ import annotations
 import operator
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, first_line
 from posenc_export.formats import Request, format_, quiet
+from posenc_export.formats.rewriting import rewritten, shallow_copy
 
 if TYPE_CHECKING:
     import torch
     from torch import fx, nn
 
-    from posenc.scheme import Encoding
+    from posenc.encoding import Encoding
 
 PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
@@ -30,19 +30,21 @@ def _entries(path: Path) -> Mapping[str, bytes]:
         return {name: hashlib.sha256(archive.read(name)).digest() for name in names}
 
 
-@contextmanager
-def sliced(module: nn.Module) -> Iterator[None]:
-    """Have spans cut by Slice for as long as the context lasts: see AngleAddition."""
-    from posenc.sincos.angle_addition import AngleAddition
+def sliced(module: nn.Module) -> nn.Module:
+    """Have rows cut to their length by Slice: see AngleAddition."""
+    from posenc.sincos import AngleAddition
 
-    parts = [part for part in module.modules() if isinstance(part, AngleAddition)]
-    for part in parts:
-        part.splits = False
-    try:
-        yield
-    finally:
-        for part in parts:
-            part.splits = True
+    if not isinstance(module, AngleAddition):
+        return module
+    copied = shallow_copy(module)
+    copied.__dict__["splits"] = False
+    return copied
+
+
+def _program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+    from posenc_export.formats.capture import capture
+
+    return capture(encoding, rewritten(encoding.module, sliced), request)
 
 
 @format_("pt2", file=PT2, content=_entries)
@@ -50,10 +52,7 @@ def write_pt2(encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
 
-    from posenc_export.formats.capture import capture
-
-    with sliced(encoding.module):
-        program = capture(encoding, request)
+    program = _program(encoding, request)
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # paths of this machine
     with quiet():
@@ -65,10 +64,7 @@ def write_aoti(encoding: Encoding, request: Request, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch
 
-    from posenc_export.formats.capture import capture
-
-    with sliced(encoding.module):
-        program = capture(encoding, request)
+    program = _program(encoding, request)
     guard(program)
     with quiet():
         try:
@@ -132,12 +128,12 @@ def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], of: 
         inside = _add(graph, aten.all.default, _add(graph, aten.logical_and.default, above, below))
         _add(graph, aten._assert_async.msg, inside, "a position is out of range: a table has not as many rows")
         if isinstance(rows, int):
-            kept = _add(graph, aten.clamp.default, index, lowest, rows - 1)
+            clamped = _add(graph, aten.clamp.default, index, lowest, rows - 1)
             if len(place) == 1:
-                look_up.update_arg(place[0], kept)
+                look_up.update_arg(place[0], clamped)
             else:
                 indices = list(look_up.args[place[0]])  # type: ignore[arg-type]
-                indices[place[1]] = kept
+                indices[place[1]] = clamped
                 look_up.update_arg(place[0], indices)
 
 

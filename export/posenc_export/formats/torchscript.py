@@ -14,7 +14,7 @@ from posenc_export.formats import Request, format_, quiet
 if TYPE_CHECKING:
     import torch
 
-    from posenc.scheme import Encoding
+    from posenc.encoding import Encoding
 
 FREEZE_BELOW = 2**26
 """Bytes of constants above which a script is not frozen: PyTorch never frees those of a frozen one."""

@@ -1,23 +1,21 @@
 """Runtimes: a file in, a runner out; a runner takes arrays by name and returns arrays by name.
 
-To add one, write a decorated loader in a file of this
-folder. A runtime that cannot run says so by raising Missing, with the library it
-lacks; nothing falls back to another device in silence.
+To add one, write a decorated loader in a file of this folder. A runtime that cannot run says so by raising Missing,
+with the library it lacks; nothing falls back to another device in silence.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from posenc.ports import Array, Feeds, Port
 from posenc.registry import Registry
-from posenc.scheme import Port
-from posenc_export.arrays import Array
-from posenc_export.errors import first_line
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.errors import BadInput, Unavailable, bad_input, first_line
 
 
 class Missing(Exception):
@@ -30,15 +28,15 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True)
 class Runner:
-    """A loaded graph: `call(feeds)` runs it; `nodes` lists (provider, node name, op type) where the runtime tells."""
+    """A loaded graph: `call(feeds)` runs it; `nodes` lists (provider, node name, op type) where the runtime says it."""
 
-    call: Callable[[Mapping[str, Array]], dict[str, Array]]
+    call: Callable[[Feeds], dict[str, Array]]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     providers: tuple[str, ...] = ()
     nodes: tuple[tuple[str, str, str], ...] = ()
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, feeds: Feeds) -> dict[str, Array]:
         """Check the feeds by name, dtype and shape, then run; raise RunFailed, in one line, where either fails."""
         problem = check_feeds(feeds, self.inputs)
         if problem:
@@ -49,29 +47,41 @@ class Runner:
             raise RunFailed(_last_line(error)) from error
 
 
+Loader = Callable[[Path, Manifest], Runner]
+Progress = Callable[[str], None]
+
+
+def _nothing_to_check() -> None:
+    """Let a runtime run wherever its Python package is installed."""
+
+
+def _nothing_to_prepare(progress: Progress) -> None:
+    """Leave everything as it is."""
+
+
 @dataclass(frozen=True)
 class Runtime:
     """A way to run one format on one device.
 
     check: raises Missing where it cannot run here; quick.
-    prepare: makes what can be made here of what it needs, telling how far it is; what is in the way, `check` says.
+    prepare: makes what can be made here of what it needs, saying how far it is; what is in the way, `check` says.
     lenient: why it may answer where others refuse.
     """
 
     name: str
     format: str
     device: str
-    load: Callable[[Path, tuple[Port, ...], tuple[Port, ...]], Runner]
+    load: Loader
     summary: str
-    check: Callable[[], None] = field(default=lambda: None)
-    prepare: Callable[[Callable[[str], None]], None] = field(default=lambda _: None)
+    check: Callable[[], None] = _nothing_to_check
+    prepare: Callable[[Progress], None] = _nothing_to_prepare
     lenient: str = ""
 
-    def open(self, path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+    def open(self, path: Path, manifest: Manifest) -> Runner:
         """Load a file; raise Missing where the runtime is not available, RunFailed where the file cannot be loaded."""
         self.check()
         try:
-            return self.load(path, inputs, outputs)
+            return self.load(path, manifest)
         except (Missing, RunFailed):
             raise
         except Exception as error:
@@ -85,21 +95,50 @@ def _import_runtimes() -> None:
 
 RUNTIMES: Registry[Runtime] = Registry("runtime", _import_runtimes)
 
-Loader = Callable[[Path, tuple[Port, ...], tuple[Port, ...]], Runner]
 
-
-def runtime(name: str, *, format_: str, device: str, **more: Any) -> Callable[[Loader], Loader]:
-    """Register the decorated loader as a runtime; `more` are fields of Runtime."""
+def runtime(
+    name: str,
+    *,
+    format_: str,
+    device: str,
+    check: Callable[[], None] = _nothing_to_check,
+    prepare: Callable[[Progress], None] = _nothing_to_prepare,
+    lenient: str = "",
+) -> Callable[[Loader], Loader]:
+    """Register the decorated loader as a runtime; see Runtime for what the arguments mean."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
-        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, **more))
+        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, prepare, lenient))
         return load
 
     return register
 
 
-def check_feeds(feeds: Mapping[str, Array], ports: tuple[Port, ...]) -> str:
+def prepare(names: Iterable[str], required: Iterable[str], progress: Progress) -> None:
+    """Make ready what was named; raise Unavailable, before any other work, where a required runtime cannot run."""
+    with bad_input():
+        runtimes = [RUNTIMES[name] for name in dict.fromkeys((*names, *required))]
+    for runtime in runtimes:
+        runtime.prepare(progress)
+    for name in required:
+        try:
+            RUNTIMES[name].check()
+        except Missing as missing:
+            raise Unavailable(f"{name} is required and not available here: {missing}") from missing
+
+
+def check_readable(option: str, names: Iterable[str], formats: Iterable[str]) -> None:
+    """Raise BadInput where a runtime that is named by an option reads none of the formats that there are."""
+    there = list(formats)
+    for name in names:
+        with bad_input():
+            runtime = RUNTIMES[name]
+        if runtime.format not in there:
+            raise BadInput(f"{option} {name} reads {runtime.format}, which is not among {', '.join(there)}")
+
+
+def check_feeds(feeds: Feeds, ports: tuple[Port, ...]) -> str:
     """Return what is wrong with the feeds, in one line, or nothing."""
     names = [port.name for port in ports]
     for name in feeds:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc.scheme import Port
-from posenc_export.arrays import Array, from_stored, to_stored
+from posenc.ports import Array, Port
+from posenc_export.arrays import from_stored, to_stored
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 from posenc_export.runtimes.onnx_runtime import ort_cuda_missing
 from posenc_export.runtimes.pytorch import torch_cuda_missing
@@ -112,29 +113,29 @@ def _check_cuda(program: Program, device_missing: Callable[[], None]) -> None:
         raise Missing(f"the library of {program.name} cannot use CUDA: {answer.strip()}")
 
 
-def _run(program: Program, path: Path, outputs: tuple[Port, ...], **how: str) -> Callable[..., dict[str, Array]]:
+def _runner(program: Program, path: Path, manifest: Manifest, **how: str) -> Runner:
     process = Process(program, path.parent, **how)
-    return lambda feeds: process(feeds, outputs)
+    return Runner(lambda feeds: process(feeds, manifest.outputs), manifest.inputs, manifest.outputs)
 
 
 @runtime("ort-cpp", format_="onnx", device="cpu", check=partial(_check, ORT), prepare=ORT.build)
-def load_ort_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_ort_cpp(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime's C++ API, on the CPU."""
-    return Runner(_run(ORT, path, outputs, format_="onnx", device="cpu"), inputs, outputs)
+    return _runner(ORT, path, manifest, format_="onnx", device="cpu")
 
 
 @runtime(
     "ort-cpp-cuda", format_="onnx", device="cuda", check=partial(_check_cuda, ORT, ort_cuda_missing), prepare=ORT.build
 )
-def load_ort_cpp_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_ort_cpp_cuda(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime's C++ API, on CUDA."""
-    return Runner(_run(ORT, path, outputs, format_="onnx", device="cuda"), inputs, outputs)
+    return _runner(ORT, path, manifest, format_="onnx", device="cuda")
 
 
 @runtime("libtorch-cpp", format_="torchscript", device="cpu", check=partial(_check, TORCH), prepare=TORCH.build)
-def load_libtorch_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_libtorch_cpp(path: Path, manifest: Manifest) -> Runner:
     """TorchScript in libtorch from C++, on the CPU."""
-    return Runner(_run(TORCH, path, outputs, format_="torchscript", device="cpu"), inputs, outputs)
+    return _runner(TORCH, path, manifest, format_="torchscript", device="cpu")
 
 
 @runtime(
@@ -144,12 +145,12 @@ def load_libtorch_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port,
     check=partial(_check_cuda, TORCH, torch_cuda_missing),
     prepare=TORCH.build,
 )
-def load_libtorch_cpp_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_libtorch_cpp_cuda(path: Path, manifest: Manifest) -> Runner:
     """TorchScript in libtorch from C++, on CUDA."""
-    return Runner(_run(TORCH, path, outputs, format_="torchscript", device="cuda"), inputs, outputs)
+    return _runner(TORCH, path, manifest, format_="torchscript", device="cuda")
 
 
 @runtime("aoti-cpp", format_="aoti", device="cpu", check=partial(_check, TORCH), prepare=TORCH.build)
-def load_aoti_cpp(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_aoti_cpp(path: Path, manifest: Manifest) -> Runner:
     """An AOTInductor package in libtorch from C++, on the CPU."""
-    return Runner(_run(TORCH, path, outputs, format_="aoti", device="cpu"), inputs, outputs)
+    return _runner(TORCH, path, manifest, format_="aoti", device="cpu")

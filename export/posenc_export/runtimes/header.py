@@ -10,31 +10,30 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
-from posenc.scheme import Port
-from posenc_export.arrays import Array
+from posenc.ports import Array, Feeds, Port
+from posenc_export.bundle.case import Case
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import REALS, filled
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
-from posenc_export.validation.plan import Case
 
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 """Hidden, what a library holds is its own: one that is loaded later would be given the tables of the first."""
-Call = Callable[[Mapping[str, Array]], dict[str, Array]]
+Call = Callable[[Feeds], dict[str, Array]]
 Function = Callable[..., None]
 
 
 def compiler() -> list[str]:
-    """Return the command of a C++ compiler: $CXX, or the first found; raise Missing where there is none."""
-    told = shlex.split(os.environ.get("CXX", ""))
-    names = told[:1] or COMPILERS
-    found = next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
+    """Return the command of a C++ compiler: $CXX, or the first there is; raise Missing where there is none."""
+    words = shlex.split(os.environ.get("CXX", ""))
+    names = words[:1] or COMPILERS
+    path = next((path for path in map(shutil.which, names) if path), None)
+    if path is None:
         raise Missing(f"no C++ compiler: {', '.join(names)} not found; set CXX")
-    return [found, *told[1:]]
+    return [path, *words[1:]]
 
 
 def _check_compiler() -> None:
@@ -42,10 +41,9 @@ def _check_compiler() -> None:
 
 
 @runtime("header-cpp", format_="header", device="cpu", check=_check_compiler)
-def load_header(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_header(path: Path, manifest: Manifest) -> Runner:
     """The C++ header, compiled by the C++ compiler of this machine."""
-    bind = {"y": _adding, "cos": _turning, "q_rotated": _rotating}[outputs[0].name]
-    return Runner(bind(path, inputs, outputs), inputs, outputs)
+    return Runner(BINDINGS[manifest.family](path, manifest), manifest.inputs, manifest.outputs)
 
 
 def _compiled(path: Path, template: str, output: Port, axes: int = 1) -> Function:
@@ -64,29 +62,27 @@ def _compiled(path: Path, template: str, output: Port, axes: int = 1) -> Functio
         call = ctypes.CDLL(str(library)).call
     call.restype = ctypes.c_bool
 
-    def checked(*arguments: Any) -> None:
+    def checked(*arguments: Array | int | None) -> None:
         if not call(*map(_argument, arguments)):
             raise RunFailed("a position is not among those that the header holds")
 
     return checked
 
 
-def _argument(value: Array | int | None) -> Any:
-    return ctypes.c_size_t(value) if isinstance(value, int) else ctypes.c_void_p(None if value is None else _at(value))
+def _argument(value: Array | int | None) -> ctypes.c_size_t | ctypes.c_void_p:
+    if isinstance(value, int):
+        return ctypes.c_size_t(value)
+    assert value is None or value.flags.c_contiguous
+    return ctypes.c_void_p(None if value is None else int(value.ctypes.data))
 
 
-def _at(array: Array) -> int:
-    assert array.flags.c_contiguous
-    return int(array.ctypes.data)
-
-
-def _adding(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Call:
+def _adding(path: Path, manifest: Manifest) -> Call:
     """Return what writes rows, and adds them to x where the output has all of its sequences."""
-    (y,) = outputs
+    (y,) = manifest.outputs
     write = _compiled(path, "call_additive.cpp", y)
 
-    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
-        out = np.empty(Case("call", _sizes(feeds, inputs)).shape(y), y.dtype)
+    def call(feeds: Feeds) -> dict[str, Array]:
+        out = np.empty(_shape(feeds, manifest, y), y.dtype)
         x = np.ascontiguousarray(feeds["x"]) if "x" in feeds and y.axes[0] == "batch" else None
         if "positions" in feeds:
             first, length = np.ascontiguousarray(feeds["positions"]), 1
@@ -99,12 +95,13 @@ def _adding(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> 
     return call
 
 
-def _turning(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Call:
+def _giving_cos_sin(path: Path, manifest: Manifest) -> Call:
     """Return what writes cosines and sines."""
-    write = _compiled(path, "call_cos_sin.cpp", outputs[0], _axes(inputs))
+    outputs = manifest.outputs
+    write = _compiled(path, "call_cos_sin.cpp", outputs[0], _axes(manifest))
 
-    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
-        shape = Case("call", _sizes(feeds, inputs)).shape(outputs[0])
+    def call(feeds: Feeds) -> dict[str, Array]:
+        shape = _shape(feeds, manifest, outputs[0])
         cos, sin = (np.empty(shape, port.dtype) for port in outputs)
         places = _places(feeds, shape[-2:-1])
         write(places, places.shape[0] * places.shape[1], cos, sin)
@@ -113,11 +110,12 @@ def _turning(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) ->
     return call
 
 
-def _rotating(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Call:
-    """Return what turns queries and keys."""
-    write = _compiled(path, "call_rotate.cpp", outputs[0], _axes(inputs))
+def _rotating(path: Path, manifest: Manifest) -> Call:
+    """Return what rotates queries and keys."""
+    inputs, outputs = manifest.inputs, manifest.outputs
+    write = _compiled(path, "call_rotate.cpp", outputs[0], _axes(manifest))
 
-    def rotated(x: Array, port: Port, feeds: Mapping[str, Array]) -> Array:
+    def rotated(x: Array, port: Port, feeds: Feeds) -> Array:
         x, out = np.ascontiguousarray(x), np.empty_like(x, order="C")
         heads_first = port.axes[1] in ("head", "head_kv")
         heads, dim = x.shape[1 if heads_first else -2], x.shape[-1]
@@ -131,22 +129,31 @@ def _rotating(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -
     return lambda feeds: {o.name: rotated(feeds[i.name], i, feeds) for i, o in zip(inputs, outputs, strict=False)}
 
 
-def _sizes(feeds: Mapping[str, Array], inputs: tuple[Port, ...]) -> dict[str, int]:
-    return {name: feeds[port.name].shape[i] for port in inputs for i, name in port.dynamic.items()}
+BINDINGS: Mapping[str, Callable[[Path, Manifest], Call]] = {
+    "additive": _adding,
+    "cos_sin": _giving_cos_sin,
+    "rotary": _rotating,
+}
+"""By family of encoding."""
 
 
-def _axes(inputs: tuple[Port, ...]) -> int:
+def _shape(feeds: Feeds, manifest: Manifest, output: Port) -> tuple[int, ...]:
+    sizes = {name: feeds[port.name].shape[i] for port in manifest.inputs for i, name in port.dynamic.items()}
+    return Case("call", sizes).shape(output)
+
+
+def _axes(manifest: Manifest) -> int:
     """Return how many positions a token has."""
-    told = next((port.axes for port in inputs if port.name == "positions"), ())
-    grid = any("height" in port.axes for port in inputs)
-    return int(told[0]) if len(told) == 3 else 2 if grid else 1
+    axes = next((port.axes for port in manifest.inputs if port.name == "positions"), ())
+    grid = any("height" in port.axes for port in manifest.inputs)
+    return int(axes[0]) if len(axes) == 3 else 2 if grid else 1
 
 
-def _places(feeds: Mapping[str, Array], lengths: tuple[int, ...]) -> Array:
-    """Return every token's positions, as told or counted along the lengths: (1 or batch, tokens, axes)."""
+def _places(feeds: Feeds, lengths: tuple[int, ...]) -> Array:
+    """Return every token's positions, as given or counted along the lengths: (1 or batch, tokens, axes)."""
     if "positions" in feeds:
-        told = feeds["positions"]
-        places = np.moveaxis(told, 0, -1) if told.ndim == 3 else told[..., None]
+        positions = feeds["positions"]
+        places = np.moveaxis(positions, 0, -1) if positions.ndim == 3 else positions[..., None]
     else:
         places = np.indices(lengths, np.int64).reshape(1, len(lengths), -1).swapaxes(1, 2)
         places = places + (feeds["start"][0] if "start" in feeds else 0)

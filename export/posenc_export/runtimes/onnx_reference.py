@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from posenc.scheme import Port
-from posenc_export.arrays import Array
+from posenc.ports import Array, Feeds
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, Runner, runtime
 
 
@@ -16,7 +15,7 @@ from posenc_export.runtimes import Missing, Runner, runtime
     device="cpu",
     lenient="NumPy cuts a slice short without an error",
 )
-def load_onnx_reference(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_onnx_reference(path: Path, manifest: Manifest) -> Runner:
     """The onnx package's own evaluator in NumPy: slow, and shares no code with ONNX Runtime."""
     import onnx
     from onnx.reference import ReferenceEvaluator
@@ -26,7 +25,7 @@ def load_onnx_reference(path: Path, inputs: tuple[Port, ...], outputs: tuple[Por
         raise Missing(f"the onnx package has no operators of {', '.join(sorted(others))}")
     session = ReferenceEvaluator(str(path))
 
-    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def call(feeds: Feeds) -> dict[str, Array]:
         return dict(zip(session.output_names, session.run(None, dict(feeds)), strict=True))
 
-    return Runner(call, inputs, outputs, ("numpy",))
+    return Runner(call, manifest.inputs, manifest.outputs, ("numpy",))

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc.scheme import Port
-from posenc_export.arrays import Array, to_numpy, to_stored
+from posenc.ports import Array, Feeds
+from posenc_export.arrays import to_numpy, to_stored
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, Runner, runtime
 
 
@@ -55,30 +56,28 @@ def _unresolved(library: Path) -> str | None:
     try:
         ctypes.CDLL(str(library))
     except OSError as error:
-        name, found, _ = str(error).partition(": cannot open shared object file")
+        name, is_missing, _ = str(error).partition(": cannot open shared object file")
         # The provider refers to symbols of the host program: only a missing file matters here.
-        return name.strip() if found else None
+        return name.strip() if is_missing else None
     return None
 
 
 @runtime("ort-cpu", format_="onnx", device="cpu")
-def load_ort_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_ort_cpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime, CPU execution provider."""
-    return _ort(path, inputs, outputs, "CPUExecutionProvider", {})
+    return _ort(path, manifest, "CPUExecutionProvider", {})
 
 
 @runtime("ort-cuda", format_="onnx", device="cuda", check=ort_cuda_missing)
-def load_ort_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_ort_cuda(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime, CUDA execution provider, with proof of where each node ran."""
-    runner = _ort(path, inputs, outputs, "CUDAExecutionProvider", {"use_tf32": "0"})
+    runner = _ort(path, manifest, "CUDAExecutionProvider", {"use_tf32": "0"})
     if "CUDAExecutionProvider" not in runner.providers:
         raise Missing(f"ONNX Runtime fell back to {', '.join(runner.providers)}: CUDA could not be initialised")
     return runner
 
 
-def _ort(
-    path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...], provider: str, config: Mapping[str, str]
-) -> Runner:
+def _ort(path: Path, manifest: Manifest, provider: str, config: Mapping[str, str]) -> Runner:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -90,14 +89,14 @@ def _ort(
     quiet = onnxruntime.RunOptions()
     quiet.log_severity_level = 4
 
-    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def call(feeds: Feeds) -> dict[str, Array]:
         if not bfloat16:
             return dict(zip(names, session.run(None, dict(feeds), quiet), strict=True))
         values = {name: _ort_value(array) for name, array in feeds.items()}
         produced = session.run_with_ort_values(None, values, quiet)
         return {name: _ort_array(value) for name, value in zip(names, produced, strict=True)}
 
-    return Runner(call, inputs, outputs, tuple(session.get_providers()), _placement(session))
+    return Runner(call, manifest.inputs, manifest.outputs, tuple(session.get_providers()), _placement(session))
 
 
 def _ort_value(array: Array) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from posenc.scheme import Port
-from posenc_export.arrays import Array, to_torch
+from posenc.ports import Array, Feeds
+from posenc_export.arrays import call_on_arrays
+from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, Runner, runtime
 
 
@@ -24,36 +24,36 @@ def torch_cuda_missing() -> None:
 
 
 @runtime("torchscript-cpu", format_="torchscript", device="cpu")
-def load_torchscript_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_torchscript_cpu(path: Path, manifest: Manifest) -> Runner:
     """TorchScript in PyTorch, on the CPU."""
-    return _torchscript(path, inputs, outputs, "cpu")
+    return _torchscript(path, manifest, "cpu")
 
 
 @runtime("torchscript-cuda", format_="torchscript", device="cuda", check=torch_cuda_missing)
-def load_torchscript_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_torchscript_cuda(path: Path, manifest: Manifest) -> Runner:
     """TorchScript in PyTorch, on CUDA."""
-    return _torchscript(path, inputs, outputs, "cuda")
+    return _torchscript(path, manifest, "cuda")
 
 
 @runtime("pt2-cpu", format_="pt2", device="cpu")
-def load_pt2_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_pt2_cpu(path: Path, manifest: Manifest) -> Runner:
     """A program of torch.export in PyTorch, on the CPU."""
     import torch
 
-    return _runner(torch.export.load(path).module(), inputs, outputs, "cpu")
+    return _runner(torch.export.load(path).module(), manifest, "cpu")
 
 
 @runtime("pt2-cuda", format_="pt2", device="cuda", check=torch_cuda_missing)
-def load_pt2_cuda(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_pt2_cuda(path: Path, manifest: Manifest) -> Runner:
     """A program of torch.export in PyTorch, on CUDA."""
     import torch
     from torch.export.passes import move_to_device_pass
 
-    return _runner(move_to_device_pass(torch.export.load(path), "cuda").module(), inputs, outputs, "cuda")
+    return _runner(move_to_device_pass(torch.export.load(path), "cuda").module(), manifest, "cuda")
 
 
 @runtime("aoti-cpu", format_="aoti", device="cpu")
-def load_aoti_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Runner:
+def load_aoti_cpu(path: Path, manifest: Manifest) -> Runner:
     """An AOTInductor package in PyTorch, on the CPU."""
     import torch
 
@@ -62,47 +62,43 @@ def load_aoti_cpu(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...
     with quiet():
         package = torch._inductor.aoti_load_package(str(path))
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> object:
         with _silent():  # a package prints what it then raises
             return package(*args)
 
-    return _runner(call, inputs, outputs, "cpu")
+    return _runner(call, manifest, "cpu")
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
     """Send what C++ code prints on stderr nowhere."""
-    kept = os.dup(2)
+    stderr = os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
-def _torchscript(path: Path, inputs: tuple[Port, ...], outputs: tuple[Port, ...], device: str) -> Runner:
+def _torchscript(path: Path, manifest: Manifest, device: str) -> Runner:
     import torch
 
     from posenc_export.formats import quiet
 
     with quiet():
         module = torch.jit.load(str(path), map_location=device)
-    return _runner(module, inputs, outputs, device)
+    return _runner(module, manifest, device)
 
 
-def _runner(module: Callable[..., Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...], device: str) -> Runner:
+def _runner(module: Callable[..., object], manifest: Manifest, device: str) -> Runner:
     """Return a runner of what takes and returns tensors of a device."""
-    import torch
+    outputs = manifest.outputs
 
-    from posenc_export.targets.module import flatten
-
-    def call(feeds: Mapping[str, Array]) -> dict[str, Array]:
-        args = [to_torch(feeds[port.name]).to(device) for port in inputs]
-        with torch.no_grad():
-            produced = flatten(module(*args))
+    def call(feeds: Feeds) -> dict[str, Array]:
+        produced = call_on_arrays(module, [feeds[port.name] for port in manifest.inputs], device)
         names = [port.name for port in outputs] + [f"extra{i}" for i in range(len(produced) - len(outputs))]
         return dict(zip(names, produced, strict=False))
 
-    return Runner(call, inputs, outputs, (device,))
+    return Runner(call, manifest.inputs, outputs, (device,))

@@ -1,1 +1,34 @@
-"""What is exported: a scheme, a model's config, or a user's module."""
+"""What is exported: a scheme, a model's config, or a user's module; three makers of one `Target`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from posenc.encoding import Encoding
+from posenc.spec import Spec
+
+OWN_FLOAT64 = "the module itself in float64 (it has no reference of its own)"
+SCHEME_REFERENCE = "the scheme's float64 reference"
+
+
+@dataclass(frozen=True)
+class Target:
+    """An encoding with the name, the spec and the parameters that it is made of.
+
+    reference: what its outputs are held against, in words. declared: whether its tolerances come from mathematics.
+    origin: for parameters that were read from a file, where from.
+    """
+
+    name: str
+    encoding: Encoding
+    spec: Spec
+    params: Mapping[str, object]
+    reference: str = SCHEME_REFERENCE
+    declared: bool = True
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """The default name of its bundle."""
+        return f"{self.name.rpartition(':')[2]}-{self.spec.mode}"

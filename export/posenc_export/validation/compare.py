@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posenc.scheme import Tolerance
-from posenc_export.arrays import Array
+from posenc.encoding import FRACTION_BITS, Tolerance
+from posenc.ports import Array, Floats
 
-MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 SMALLEST = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}
 
 
@@ -26,8 +23,8 @@ class Difference:
 
     dtype: str
     mismatch: str | None = None
-    error: NDArray[np.float64] | None = None
-    magnitude: NDArray[np.float64] | None = None
+    error: Floats | None = None
+    magnitude: Floats | None = None
     same_bits: bool = False
 
     @property
@@ -43,7 +40,7 @@ class Difference:
     @property
     def max_ulp(self) -> float:
         """The largest error in units in the last place of the expected value, in the output's own dtype."""
-        if self.error is None or self.magnitude is None or not self.error.size or self.dtype not in MANTISSA:
+        if self.error is None or self.magnitude is None or not self.error.size or self.dtype not in FRACTION_BITS:
             return 0.0
         return float(np.max(self.error / ulp(self.magnitude, self.dtype)))
 
@@ -64,16 +61,16 @@ class Judgement:
     reason: str = ""
 
 
-def ulp(magnitude: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+def ulp(magnitude: Floats, dtype: str) -> Floats:
     """Return the distance between neighbouring numbers of a dtype at the given magnitudes."""
     exponent = np.frexp(np.where(np.isfinite(magnitude), magnitude, 0.0))[1] - 1
-    return np.asarray(np.ldexp(1.0, np.maximum(exponent, SMALLEST[dtype]) - MANTISSA[dtype]))
+    return np.asarray(np.ldexp(1.0, np.maximum(exponent, SMALLEST[dtype]) - FRACTION_BITS[dtype]))
 
 
 def measure(actual: Array, expected: Array) -> Difference:
     """Measure an output against an expected one of the same shape; a float64 expectation fits any float output."""
     name = actual.dtype.name
-    floats = name in MANTISSA
+    floats = name in FRACTION_BITS
     if actual.shape != expected.shape:
         return Difference(name, mismatch=f"shape {actual.shape}, expected {expected.shape}")
     if actual.dtype != expected.dtype and not (floats and expected.dtype == np.float64):
@@ -100,10 +97,10 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
         return Judgement(False, f"NaN at {list(difference.worst)}")
     if tolerance.bits:
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
-    allowed: Any = tolerance.atol + tolerance.rtol * difference.magnitude
+    allowed: Floats = tolerance.atol + tolerance.rtol * difference.magnitude
     if tolerance.vector and difference.magnitude.ndim:
         allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
-    if difference.dtype in MANTISSA:
+    if difference.dtype in FRACTION_BITS:
         allowed = allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
     # Written so that a NaN in `allowed` fails too.
     if not np.all(difference.error <= allowed):

@@ -5,32 +5,25 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_export.cpp import REALS, filled
 from posenc_export.errors import bad_input
 from posenc_export.formats import Request, format_, whole_file
-from posenc_export.formats.header.tables import Store, added, turned
+from posenc_export.formats.header.functions import FUNCTIONS, Functions
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
-    from posenc.scheme import Encoding
+    from posenc.encoding import Encoding, Tables
 
+MOST = 2**22
+"""Numbers of a table above which a compiler takes gigabytes of memory over it."""
+INSTEAD = {"rows": "give --dynamic, or less --max-len", "digits": "give fewer features"}
 CONSTANTS: Mapping[str, tuple[str, int]] = {"float32": ("f", 6), "float64": ("", 4)}
 """What constants of a dtype end with, and how many of them fit a line."""
-
-
-@dataclass(frozen=True)
-class Functions:
-    """What a program calls: its text, the constants beside it, and how it is used, for the comment on top."""
-
-    text: str
-    constants: Mapping[str, int | bool]
-    example: str
 
 
 def refuses(encoding: Encoding) -> str:
@@ -57,97 +50,45 @@ def _comment(fact: str) -> list[str]:
 def write_header(encoding: Encoding, request: Request, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
     with bad_input():
-        store, functions = _parts(encoding)
-    path.write_text(_text(store, functions, encoding.outputs[0].dtype), "ascii")
+        tables, functions = _parts(encoding)
+    path.write_text(_text(tables, functions, encoding.outputs[0].dtype), "ascii")
 
 
-def _parts(encoding: Encoding) -> tuple[Store, Functions]:
+def _parts(encoding: Encoding) -> tuple[Tables, Functions]:
     """Return the tables and the functions of an encoding; raise ValueError, in one line, where it has none."""
-    from posenc.families import additive as positions
-    from posenc.families import rotary
-
-    module, dtype = encoding.module, encoding.outputs[0].dtype
-    if isinstance(module, (positions.Implicit, positions.Offset, positions.Explicit, positions.Rows, positions.Whole)):
-        store, functions = _additive(module.source)
-    elif isinstance(module, (rotary.RotateImplicit, rotary.RotateOffset, rotary.RotateExplicit, rotary.RotateGrid)):
-        store, functions = _rotating(module.turns, module.rotate)
-    elif isinstance(module, (rotary.CosSin, rotary.WholeCosSin)):
-        store, functions = _turning(module.turns, module.full, module.interleaved)
-    else:
-        raise ValueError(f"it takes this package's encodings, and {type(module).__name__} is none of theirs")
+    if encoding.family not in FUNCTIONS:
+        raise ValueError(f"it has functions for {', '.join(FUNCTIONS)}; a {encoding.family} is none of them")
+    tables = encoding.tables()
+    _check(tables)
+    dtype = encoding.outputs[0].dtype
     if dtype not in REALS:
         raise ValueError(f"C++17 has no {dtype}: give --dtype fp32 or fp64")
-    return store, functions
+    return tables, FUNCTIONS[encoding.family](tables, encoding.shape or {})
 
 
-def _additive(source: nn.Module) -> tuple[Store, Functions]:
-    store = added(source)
-    example = (
-        "bool fine = posenc::rows(0, seq, y);  // the rows themselves, (seq, width)\n"
-        "fine = posenc::add(start, seq, x, y);  // x + rows"
-    )
-    return store, Functions(filled("additive.hpp"), {"width": store.row_width}, example)
-
-
-def _rotating(turns: nn.Module, rotate: Any) -> tuple[Store, Functions]:
-    store = turned(turns)
-    constants = {"head_dim": rotate.head_dim, "rotary_dim": rotate.rotary_dim, "interleaved": rotate.interleaved}
-    example = (
-        "for (std::size_t t = 0; t < seq; ++t) {  // q: (heads, seq, head_dim), rotated in place\n"
-        "  posenc::real* head = q + t * posenc::head_dim;\n"
-        f"  bool fine = posenc::rotate({_place(store)}, head, head, heads, seq * posenc::head_dim);\n"
-        "}"
-    )
-    return store, _turns(store, store.row_width // 2, constants, example, rotate=True)
-
-
-def _turning(turns: nn.Module, full: bool, interleaved: bool) -> tuple[Store, Functions]:
-    store = turned(turns)
-    width = store.row_width if full else store.row_width // 2
-    example = f"bool fine = posenc::row({_place(store)}, cos, sin);  // (width) each"
-    return store, _turns(store, width, {"interleaved": interleaved}, example, rotate=False)
-
-
-def _place(store: Store) -> str:
-    """Return what tells an example's position."""
-    return "{" + ", ".join("abc"[: _count(store)]) + "}" if _count(store) > 1 else "t"
-
-
-def _count(store: Store) -> int:
-    """Return the positions of a token."""
-    return max(store.axes) + 1
-
-
-def _turns(store: Store, width: int, constants: Mapping[str, int | bool], example: str, *, rotate: bool) -> Functions:
-    """Return the functions of a rotary encoding, at one position a token or at an array of several."""
-    axes = _count(store)
-    one = {"place": "std::int64_t", "pointer": "&position", "refused": "!detail::holds(position, 1)"}
-    several = {
-        "place": f"const std::array<std::int64_t, {axes}>&",
-        "pointer": "position.data()",
-        "refused": " || ".join(f"!detail::holds(position[{axis}], 1)" for axis in range(axes)),
-    }
-    how = one if axes == 1 else several
-    more = [filled("cos_sin_rows.hpp")] if axes == 1 else []
-    more += [filled("apply_rotary.hpp"), filled("rotate.hpp", **how)] if rotate else []
-    constants = {"width": width, "pairs": store.row_width // 2, "axes": axes, **constants}
-    return Functions(filled("cos_sin.hpp", more="".join(more), **how), constants, example)
+def _check(tables: Tables) -> None:
+    """Raise ValueError for tables too large to compile, or with numbers that C++ has no constants for."""
+    numbers = sum(table.numel() for table in tables.arrays.values())
+    if numbers > MOST:
+        raise ValueError(f"its tables have {numbers:,} numbers, more than {MOST:,}: {INSTEAD[tables.kind]}")
+    if not all(bool(table.isfinite().all()) for table in tables.arrays.values()):
+        raise ValueError("its table holds numbers that are not finite, for which C++ has no constants")
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
-def _text(store: Store, functions: Functions, dtype: str) -> str:
+def _text(tables: Tables, functions: Functions, dtype: str) -> str:
     """Return the header, in a namespace named after all that it says: two of them in one program are two things."""
     from posenc import __version__
 
     fields = {
         "version": __version__,
         "real": REALS[dtype],
-        "end": store.limit,
-        "last": store.limit - 1,
+        "end": tables.end,
+        "last": tables.end - 1,
         "constants": "".join(_constant(*item) for item in functions.constants.items()),
-        "store": _stored(store, dtype),
+        "store": _stored(tables, dtype),
         "functions": functions.text.rstrip(),
         "example": textwrap.indent(functions.example, "//   "),
     }
@@ -160,23 +101,27 @@ def _constant(name: str, value: int | bool) -> str:
     return f"inline constexpr {kind} {name} = {str(value).lower()};\n"
 
 
-def _stored(store: Store, dtype: str) -> str:
-    constants = {name: str(value).lower() for name, value in store.constants.items()}
-    tables = "\n".join(line for name, table in store.tables.items() for line in _table(name, table, dtype))
-    return filled(f"{store.kind}.hpp", tables=tables, runs=_runs(store.axes), row_width=store.row_width, **constants)
+def _stored(tables: Tables, dtype: str) -> str:
+    arrays = "\n".join(line for name, table in tables.arrays.items() for line in _array(name, table, dtype))
+    fields = {"tables": arrays, "runs": _runs(tables.axes), "row_width": tables.width}
+    if tables.kind == "rows":
+        return filled("table.hpp", **fields)
+    low, mid = tables.digits
+    interleaved = str(tables.layout == "interleaved").lower()
+    return filled("digits.hpp", row_interleaved=interleaved, low_rows=low, mid_rows=mid, **fields)
 
 
-def _runs(axes: list[int]) -> str:
+def _runs(axes: tuple[int, ...]) -> str:
     """Return {axis, first, one past the last} of every run of one axis."""
-    found, first = [], 0
+    runs, first = [], 0
     for axis, run in groupby(axes):
-        last = first + len(list(run))
-        found.append(f"{{{axis}, {first}, {last}}}")
-        first = last
-    return ", ".join(found)
+        end = first + len(list(run))
+        runs.append(f"{{{axis}, {first}, {end}}}")
+        first = end
+    return ", ".join(runs)
 
 
-def _table(name: str, table: Tensor, dtype: str) -> Iterator[str]:
+def _array(name: str, table: Tensor, dtype: str) -> Iterator[str]:
     """Yield the lines of an array: (rows, columns)."""
     suffix, fit = CONSTANTS[dtype]
     yield f"inline constexpr real {name}[{table.shape[0]}][{table.shape[1]}] = {{"

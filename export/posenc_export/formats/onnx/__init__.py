@@ -13,7 +13,7 @@ from posenc_export.formats import Request, format_, quiet, whole_file
 if TYPE_CHECKING:
     import onnx
 
-    from posenc.scheme import Encoding
+    from posenc.encoding import Encoding
 
 MAX_IR_VERSION = 10
 EXTERNAL_DATA_ABOVE = 2**31 - 2**20
@@ -37,10 +37,9 @@ def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
     import torch
 
     from posenc_export.formats.capture import capture
-    from posenc_export.formats.onnx.rotary_op import fused
+    from posenc_export.formats.onnx.rotary_op import with_rotary_op
 
-    with fused(encoding.module, request.rotary_op):
-        program = capture(encoding, request)
+    program = capture(encoding, with_rotary_op(encoding.module, request.rotary_op), request)
     with quiet():
         try:
             exported = torch.onnx.export(

@@ -7,24 +7,22 @@ checked, so that their ids are always in range and always of the whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import nn
 
-from posenc.families.rotary import Rotate
-from posenc.scheme import Tolerance, eps
+from posenc.encoding import Tolerance, eps
+from posenc.families.apply_rotary import ApplyRotary
 from posenc_export.errors import BadInput
+from posenc_export.formats import RotaryOp
+from posenc_export.formats.rewriting import rewritten
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-RotaryOp = Literal["decomposed", "onnx", "microsoft"]
 
-
-def fused_parity(dtype: str) -> Tolerance:
+def operator_tolerance(dtype: str) -> Tolerance:
     """Return how far an operator may be from the products and sums it stands for: its kernels contract them.
 
     That changes two roundings of values up to the largest of a head, and at most the last digit of a narrower dtype.
@@ -32,12 +30,12 @@ def fused_parity(dtype: str) -> Tolerance:
     return Tolerance(vector=2 * eps("float32"), ulps=0.0 if dtype == "float32" else 1.0)
 
 
-class FusedRotate(nn.Module):
-    """What `Rotate` does, by ai.onnx RotaryEmbedding (opset 23) or com.microsoft RotaryEmbedding: for export alone."""
+class RotaryOperator(nn.Module):
+    """What `ApplyRotary` does, by ai.onnx RotaryEmbedding (opset 23) or that of com.microsoft: for export alone."""
 
     op: Final[str]
 
-    def __init__(self, plain: Rotate, op: str) -> None:
+    def __init__(self, plain: ApplyRotary, op: str) -> None:
         super().__init__()
         self.op = op
         self.head_axis = plain.head_axis
@@ -46,14 +44,14 @@ class FusedRotate(nn.Module):
         self.interleaved = plain.interleaved
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Return x turned; shapes are those of `Rotate`."""
+        """Return x rotated; shapes are those of `ApplyRotary`."""
         if not self.passing:
-            return self.turn(x, cos, sin)
+            return self.rotate(x, cos, sin)
         # The operators want a static number of heads with their own attribute for this.
-        turning, passing = x.split([self.rotary_dim, self.passing], -1)
-        return torch.cat([self.turn(turning, cos, sin), passing], -1)
+        rotated, passing = x.split([self.rotary_dim, self.passing], -1)
+        return torch.cat([self.rotate(rotated, cos, sin), passing], -1)
 
-    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Bring heads and caches to the operators' shapes: (batch, head, seq, dim) and (1 or batch, seq, pairs)."""
         wide = x.to(cos.dtype)
         cos, sin = cos.flatten(1, -2), sin.flatten(1, -2)  # a grid is a sequence
@@ -88,24 +86,10 @@ class FusedRotate(nn.Module):
         )
 
 
-@contextmanager
-def fused(module: nn.Module, op: RotaryOp) -> Iterator[None]:
-    """Put `op` in the place of every rotation of a module, for as long as the context lasts."""
+def with_rotary_op(module: nn.Module, op: RotaryOp) -> nn.Module:
+    """Return a module with `op` in the place of every rotation; raise BadInput where there is none."""
     if op == "decomposed":
-        yield
-        return
-    places: list[tuple[nn.Module, str, Rotate]] = [
-        (parent, name, child)
-        for parent in module.modules()
-        for name, child in parent.named_children()
-        if isinstance(child, Rotate)
-    ]
-    if not places:
+        return module
+    if not any(isinstance(part, ApplyRotary) for part in module.modules()):
         raise BadInput(f"--rotary-op {op} is for what rotates q and k: nothing here does")
-    try:
-        for parent, name, plain in places:
-            setattr(parent, name, FusedRotate(plain, op))
-        yield
-    finally:
-        for parent, name, plain in places:
-            setattr(parent, name, plain)
+    return rewritten(module, lambda part: RotaryOperator(part, op) if isinstance(part, ApplyRotary) else part)

@@ -1,0 +1,166 @@
+"""How long a graph takes, beside a copy of what it writes and the plain export of a Sin/Cos module, in one run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from posenc.scheme import SCHEMES
+from posenc.spec import Spec
+from posenc_export.benchmarks import BenchOptions, BenchResult, LengthResult
+from posenc_export.benchmarks.baselines import Baseline, baseline_of
+from posenc_export.benchmarks.contenders import COPY, ONE_OP, PLAIN, Contender, contenders_in
+from posenc_export.benchmarks.workers import worker
+from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.errors import BadInput, bad_input
+from posenc_export.exporter import ExportOptions, write_bundle
+from posenc_export.exporter.options import check_options
+from posenc_export.formats import FORMATS
+from posenc_export.runtimes import RUNTIMES, Progress, prepare
+from posenc_export.targets import Target
+from posenc_export.targets.module import module_target
+from posenc_export.validation.verdict import ValidateOptions
+
+
+def bench_target(make: Callable[[], Target], options: ExportOptions, timing: BenchOptions) -> BenchResult:
+    """Export the target that `make` returns to a scratch folder, and time it at every length.
+
+    Of the options, opset, rotary_op, seed and progress count: formats are those that the runtimes read, and nothing is
+    validated. Raises BadInput, in one line, where nothing can be timed.
+    """
+    progress = options.validation.progress
+    _prepare(timing, progress)
+    options = _scratch_options(options, formats_read(timing))
+    check_options(options)
+    with _exported(make, options) as folder:
+        return _bench(folder, timing, progress)
+
+
+def bench_folder(folder: Path, timing: BenchOptions, progress: Progress) -> BenchResult:
+    """Time a bundle at every length; raise BadInput, in one line, where nothing can be timed."""
+    _prepare(timing, progress)
+    return _bench(folder, timing, progress)
+
+
+def formats_read(timing: BenchOptions) -> tuple[str, ...]:
+    """Return the formats that the runtimes read; where none is named, whatever is quickly written."""
+    read = {RUNTIMES[name].format for name in timing.runtimes}
+    return tuple(f.name for f in FORMATS.values() if (f.name in read if read else not f.note))
+
+
+def _prepare(timing: BenchOptions, progress: Progress) -> None:
+    with bad_input():
+        for name in timing.runtimes:
+            RUNTIMES[name]
+    prepare(timing.runtimes, (), progress)
+
+
+def _bench(folder: Path, timing: BenchOptions, progress: Progress) -> BenchResult:
+    manifest = Bundle.open(folder).manifest
+    longest = max(timing.lengths)
+    if manifest.mode == "baked" and longest > manifest.max_len:
+        raise BadInput(f"length {longest} is beyond the {manifest.max_len} rows of the table: give --max-len")
+    ours = contenders_in(folder, "", timing.runtimes)
+    if not ours:
+        raise BadInput("none of the runtimes reads what was exported and can run here")
+    with _baselines(manifest, ours, longest, progress) as theirs:
+        contenders = [*ours, *theirs, Contender(COPY, None, folder)]
+        lengths = tuple(_at_length(contenders, length, timing, progress) for length in timing.lengths)
+    return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, lengths)
+
+
+# ---- exported to scratch folders -------------------------------------------------------------------------------------
+
+
+def _scratch_options(options: ExportOptions, formats: tuple[str, ...]) -> ExportOptions:
+    """Return options that write formats and validate nothing."""
+    return ExportOptions(
+        formats,
+        options.opset,
+        options.rotary_op if "onnx" in formats else "decomposed",
+        options.seed,
+        validate=False,
+        validation=ValidateOptions(progress=options.validation.progress),
+    )
+
+
+@contextmanager
+def _exported(make: Callable[[], Target], options: ExportOptions) -> Iterator[Path]:
+    """Yield a scratch folder with the bundle of a target, in those of the formats that it can be written in."""
+    options.validation.progress("exporting")
+    with TemporaryDirectory(prefix="posenc-bench-") as folder:
+        target = make()
+        formats = tuple(name for name in options.formats if _can_be(target, name))
+        write_bundle(target, replace(options, formats=formats), Path(folder))
+        del target
+        yield Path(folder)
+
+
+def _can_be(target: Target, format_: str) -> bool:
+    refused = SCHEMES[target.name].unsupported.formats if target.declared else {}
+    return format_ not in refused and not FORMATS[format_].refuses(target.encoding)
+
+
+@contextmanager
+def _baselines(
+    manifest: Manifest, ours: Sequence[Contender], longest: int, progress: Progress
+) -> Iterator[list[Contender]]:
+    """Yield the usual module, exported, and one operator with a baked cache, where the encoding is what they are."""
+    runtimes = [one.runtime for one in ours if one.runtime and RUNTIMES[one.runtime].format == "onnx"]
+    baseline = baseline_of(manifest) if runtimes else None
+    if baseline is None:
+        yield []
+        return
+    options = _scratch_options(ExportOptions(validation=ValidateOptions(progress=progress)), ("onnx",))
+    with _exported(lambda: _baseline_target(baseline, manifest), options) as folder, ExitStack() as stack:
+        contenders = contenders_in(folder, PLAIN, runtimes)
+        if baseline.write_one_op is not None:
+            scratch = Path(stack.enter_context(TemporaryDirectory(prefix="posenc-bench-")))
+            beside = shutil.copytree(folder, scratch / "one-op")
+            outputs = Bundle.open(folder).manifest.outputs  # the copy's manifest names them so
+            baseline.write_one_op(replace(manifest, outputs=outputs), longest, beside / FORMATS["onnx"].file)
+            contenders += contenders_in(beside, ONE_OP, runtimes)
+        yield contenders
+
+
+def _baseline_target(baseline: Baseline, manifest: Manifest) -> Target:
+    spec = Spec(mode="dynamic", max_len=64)
+    return module_target(baseline.module, manifest.inputs, spec, baseline.parameters, 0)
+
+
+# ---- timed -----------------------------------------------------------------------------------------------------------
+
+
+def _at_length(contenders: Sequence[Contender], length: int, timing: BenchOptions, progress: Progress) -> LengthResult:
+    """Time contenders at one length, in rounds: each in a process of its own."""
+    times: dict[str, list[float]] = {one.name: [] for one in contenders}
+    with ExitStack() as stack:
+        workers = {one.name: stack.enter_context(worker(one, length, timing)) for one in contenders}
+        for i in range(timing.rounds):
+            for name, time_a_round in workers.items():
+                progress(f"length {length}, round {i + 1} of {timing.rounds}: {name}")
+                times[name].append(time_a_round())
+    return compared(length, {name: float(np.median(values)) for name, values in times.items()})
+
+
+def compared(length: int, medians: Mapping[str, float]) -> LengthResult:
+    """Return the seconds of each contender in milliseconds, beside a copy and beside its usual exports."""
+    return LengthResult(
+        length,
+        milliseconds={name: 1e3 * seconds for name, seconds in medians.items()},
+        times_a_copy={name: seconds / medians[COPY] for name, seconds in medians.items() if name != COPY},
+        faster_than_plain=_faster_than(PLAIN, medians),
+        faster_than_one_op=_faster_than(ONE_OP, medians),
+    )
+
+
+def _faster_than(prefix: str, medians: Mapping[str, float]) -> dict[str, float]:
+    usual = {name.removeprefix(prefix): seconds for name, seconds in medians.items() if name.startswith(prefix)}
+    return {name: usual[name] / seconds for name, seconds in medians.items() if name in usual}

@@ -1,0 +1,107 @@
+"""What a bundle says of itself: manifest.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from posenc.encoding import Tolerance
+from posenc.ports import Port
+from posenc_export.bundle.case import Case
+from posenc_export.errors import BadInput
+
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One file in the bundle; weights that lie beside a graph are an artifact of their own, format "FORMAT.data".
+
+    eager_tolerance: how much farther this file may be from the eager module than the cases say.
+    """
+
+    format: str
+    file: str
+    bytes: int
+    sha256: str
+    eager_tolerance: Tolerance | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a bundle says of itself.
+
+    family: what kind of encoding it is. reference: what outputs are held against, in words.
+    origin: for parameters that were read from a file, where from.
+    """
+
+    scheme: str
+    family: str
+    params: Mapping[str, Any]
+    mode: str
+    method: str | None
+    positions: str | None
+    max_len: int
+    dtype: str
+    opset: int
+    ir_version: int
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    artifacts: tuple[Artifact, ...]
+    cases: tuple[Case, ...]
+    trace: Mapping[str, int]
+    reference: str
+    versions: Mapping[str, str]
+    rotary_op: str = "decomposed"
+    origin: Mapping[str, str] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    def artifact(self, format_: str) -> Artifact | None:
+        """Return the file of a format, if there is one."""
+        return next((artifact for artifact in self.artifacts if artifact.format == format_), None)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the manifest as JSON values."""
+        fields = asdict(self)
+        return {"schema_version": fields.pop("schema_version"), **fields, "cases": [c.to_json() for c in self.cases]}
+
+    @classmethod
+    def from_json(cls, data: object) -> Manifest:
+        """Read a manifest; raise BadInput, in one line, where it is not one, or of another schema."""
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not isinstance(version, int):
+            raise BadInput("manifest.json has no schema_version: it does not describe a bundle")
+        if version != SCHEMA_VERSION:
+            todo = "upgrade it" if version > SCHEMA_VERSION else "export the bundle again"
+            raise BadInput(
+                f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}"
+            )
+        try:
+            return cls(**_fields(data))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadInput(f"manifest.json is damaged: {type(error).__name__}: {error}") from error
+
+
+def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **data,
+        "cases": tuple(_case(case) for case in data["cases"]),
+        "inputs": tuple(_port(port) for port in data["inputs"]),
+        "outputs": tuple(_port(port) for port in data["outputs"]),
+        "artifacts": tuple(_artifact(artifact) for artifact in data["artifacts"]),
+    }
+
+
+def _case(data: Mapping[str, Any]) -> Case:
+    eager, reference = Tolerance(**data["eager_tolerance"]), Tolerance(**data["tolerance"])
+    return Case(data["name"], data["sizes"], data["first"], data["refused"], eager, reference)
+
+
+def _port(data: Mapping[str, Any]) -> Port:
+    return Port(data["name"], tuple(data["axes"]), data["dtype"], data["end"])
+
+
+def _artifact(data: Mapping[str, Any]) -> Artifact:
+    tolerance = data.get("eager_tolerance")
+    return Artifact(**{**data, "eager_tolerance": None if tolerance is None else Tolerance(**tolerance)})

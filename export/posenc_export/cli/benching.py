@@ -1,0 +1,80 @@
+"""`posenc bench`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.options import SETTINGS, SPEC, WRITTEN, complete_source, console, guarded, options, progress
+from posenc_export.cli.sources import Values, read_source
+from posenc_export.runtimes import RUNTIMES, Progress
+
+if TYPE_CHECKING:
+    from posenc_export.benchmarks import BenchResult
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("scheme_or_bundle", required=False, shell_complete=complete_source)
+@SPEC
+@WRITTEN
+@options(
+    click.option(
+        "--length",
+        "lengths",
+        multiple=True,
+        type=click.IntRange(min=1),
+        default=(512, 2048, 8192),
+        help="Lengths to time.",
+    ),
+    click.option("--batch", type=click.IntRange(min=1), default=1, help="Sequences in a call."),
+    click.option("--heads", type=click.IntRange(min=1), default=32, help="Heads of queries and of keys."),
+    click.option("--rounds", type=click.IntRange(min=1), default=7, help="Times each contender is loaded and timed."),
+    click.option(
+        "--runtime",
+        "runtimes",
+        multiple=True,
+        type=click.Choice(list(RUNTIMES)),
+        help="[default: all but onnx-reference and those in C++ processes]",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
+)
+@guarded
+def bench(**values: Any) -> None:
+    """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and the plain export of its usual module."""
+    from posenc_export.cli.tables import print_bench
+
+    with progress(values) as say:
+        result = _timed(values, say)
+    if values["as_json"]:
+        click.echo(json.dumps(result.to_json(), indent=1))
+    else:
+        print_bench(console(), result)
+
+
+def _timed(values: Values, say: Progress) -> BenchResult:
+    """Time a bundle, or what the options ask for: its tables then hold every length."""
+    import posenc_export
+    from posenc_export.benchmarks import BenchOptions
+    from posenc_export.exporter.options import ExportOptions
+    from posenc_export.exporter.settings import split
+
+    names = ("lengths", "batch", "heads", "rounds", "runtimes")
+    timing = BenchOptions(**{name: values[name] for name in names})
+    written = {"opset": values["opset"], "rotary_op": values["rotary_op"], "progress": say}
+    name = values["scheme_or_bundle"]
+    if name is not None and Path(name).is_dir():
+        return posenc_export.bench(Path(name), timing=timing, progress=say)
+    longest = max(*values["lengths"], values["max_len"] or 0)
+    source = read_source({**values, "scheme": name, "max_len": longest})
+    wanted = split({**source.settings, **written}, None, ExportOptions())
+    return posenc_export.bench(
+        source.source,
+        inputs=source.inputs,
+        spec=wanted.spec,
+        options=wanted.options,
+        timing=timing,
+        parameters=source.parameters(),
+    )

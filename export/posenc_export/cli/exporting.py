@@ -1,0 +1,125 @@
+"""`posenc export`, which is `posenc-export`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.options import (
+    CHECKED,
+    SETTINGS,
+    SPEC,
+    SPOKEN,
+    VERSION,
+    WRITTEN,
+    complete_source,
+    console,
+    guarded,
+    options,
+    progress,
+)
+from posenc_export.cli.sources import TextSource, Values, named_runtimes, read_source
+from posenc_export.errors import Unavailable
+from posenc_export.formats import FORMATS
+
+if TYPE_CHECKING:
+    from posenc_export.exporter import ExportResult
+    from posenc_export.exporter.settings import Settings
+    from posenc_export.runtimes import Progress
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("scheme", required=False, shell_complete=complete_source)
+@SPEC
+@options(
+    click.option(
+        "-f",
+        "--format",
+        "formats",
+        multiple=True,
+        type=click.Choice(list(FORMATS)),
+        default=("onnx", "torchscript"),
+        help="What to write.",
+    ),
+)
+@WRITTEN
+@CHECKED
+@options(
+    click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
+    click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of random weights and inputs."),
+)
+@SPOKEN
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="[default: ./SCHEME-MODE]")
+@VERSION
+@guarded
+def export(**values: Any) -> None:
+    """Export SCHEME (a name, or package.module:factory) to a bundle, and validate it; SCHEME is sinusoidal by default.
+
+    Exit status: 0 all that could run agreed; 1 a mismatch or a failed check, the bundle is then DIR-failed;
+    2 wrong usage; 3 a required runtime is not available; 4 the export itself failed; 5 the tool itself failed.
+    """
+    import posenc_export
+    from posenc_export.bundle.folder import check_target
+
+    source = read_source(values)
+    if values["output"] is not None:
+        check_target(values["output"])
+    with progress(values) as say:
+        wanted = _wanted(source, values, say)
+        say("loading torch")
+        result = posenc_export.export(
+            source.source,
+            to=values["output"],
+            inputs=source.inputs,
+            spec=wanted.spec,
+            options=wanted.options,
+            parameters=source.parameters(),
+        )
+    _print_result(result, values)
+    for reason in result.unmet:
+        raise Unavailable(reason)
+    sys.exit(1 if result.failed else 0)
+
+
+def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
+    """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
+    from posenc_export.exporter.options import ExportOptions, check_options
+    from posenc_export.exporter.settings import split
+    from posenc_export.runtimes import prepare
+
+    names = ("opset", "rotary_op", "seed", "cpp", "require", "atol", "rtol")
+    settings = {
+        **{name: values[name] for name in names},
+        "formats": tuple(dict.fromkeys(values["formats"])),
+        "runtimes": named_runtimes(values),
+        "validate": not values["no_validate"],
+        "progress": say,
+    }
+    wanted = split({**source.settings, **settings}, None, ExportOptions(), source.source)
+    check_options(wanted.options)
+    prepare(wanted.options.validation.runtimes, wanted.options.validation.require, say)
+    return wanted
+
+
+def _print_result(result: ExportResult, values: Values) -> None:
+    from posenc_export.cli.tables import print_comparisons, print_report
+    from posenc_export.validation.report import report_json
+
+    if values["as_json"]:
+        report = report_json(result.manifest, result.verdicts)
+        click.echo(json.dumps({"bundle": str(result.folder), **report}, indent=1, allow_nan=False))
+        return
+    if values["quiet"]:
+        return
+    print_report(console(), result.manifest, result.verdicts)
+    for artifact in result.manifest.artifacts:
+        click.echo(f"{result.folder / artifact.file}  {artifact.bytes:,} bytes")
+    if values["verbose"]:
+        print_comparisons(result.verdicts)
+    if result.failed:
+        click.echo(f"nothing was written to its place: what failed lies in {result.folder}", err=True)

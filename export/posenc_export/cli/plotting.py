@@ -1,0 +1,41 @@
+"""`posenc plot`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posenc_export.cli.options import SETTINGS, complete_parameter, complete_source, guarded
+from posenc_export.errors import bad_input
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("scheme", default="sinusoidal", shell_complete=complete_source)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf."
+)
+@click.option("--kind", type=click.Choice(["heatmap", "clock", "error"]), default="heatmap", help="What to draw.")
+@click.option("--max-len", type=click.IntRange(min=1), default=None, metavar="N", help="Positions to draw.")
+@click.option(
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter; see `posenc schemes`.",
+    shell_complete=complete_parameter,
+)
+@guarded
+def plot(**values: Any) -> None:
+    """Draw SCHEME: its table, its pairs as clock hands, or the error of the three ways to compute it."""
+    from posenc.parameters import parse
+    from posenc.scheme import SCHEMES
+    from posenc_export.plots import draw
+
+    scheme = values["scheme"]
+    with bad_input():
+        parameters = parse(values["params"], SCHEMES[scheme].parameters, scheme)
+    draw(scheme, values["kind"], values["max_len"], parameters, values["output"])
+    click.echo(f"wrote {values['output']}")

@@ -1,0 +1,112 @@
+"""What is to be exported, from text: SCHEME, --from-hf, -p and -i become values here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.ports import parse_ports
+from posenc_export.errors import bad_input
+
+if TYPE_CHECKING:
+    from posenc.hf import ModelConfig
+    from posenc.ports import Port
+
+Values = Mapping[str, Any]
+"""What click read, by the names of its parameters."""
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """What the options ask for: the source, the inputs of a module, the spec's settings, -p as it was typed."""
+
+    source: str | ModelConfig
+    inputs: tuple[Port, ...]
+    settings: Mapping[str, object]
+    texts: tuple[str, ...]
+
+    def parameters(self) -> dict[str, object]:
+        """Return what -p says, by the parameters of the source; this loads the scheme, or the user's module.
+
+        Raises BadInput, in one line, for what does not fit.
+        """
+        from posenc.parameters import Parameter, parameters_of, parse
+        from posenc.scheme import SCHEMES
+
+        name = self.source if isinstance(self.source, str) else self.source.scheme
+        known: dict[str, Parameter]
+        if ":" in name:
+            from posenc_export.targets.module import import_factory
+
+            factory = import_factory(name)
+            known = parameters_of(factory) if callable(factory) else {}
+        else:
+            with bad_input():
+                known = SCHEMES[name].parameters
+        with bad_input():
+            return parse(self.texts, known, name)
+
+
+def read_source(values: Values) -> TextSource:
+    """Return what the options ask for; raise UsageError for options that mean nothing for it."""
+    config = _config(values)
+    name = values["scheme"] or "sinusoidal"
+    if config is None and ":" in name:
+        _check_module(name, values)
+    elif values["method"] and not values["dynamic"]:
+        raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
+    with bad_input():
+        inputs = parse_ports(values["inputs"])
+    return TextSource(config or name, inputs, _spec_settings(values), values["params"])
+
+
+def _config(values: Values) -> ModelConfig | None:
+    from posenc.hf import ModelConfig
+
+    path: Path | None = values["from_hf"]
+    if path is None:
+        if values["layer_type"] is not None:
+            raise click.UsageError("--layer-type chooses among the layers of a config: give --from-hf with it")
+        return None
+    if values["inputs"]:
+        raise click.UsageError("-i gives the inputs of package.module:factory; --from-hf has its own")
+    with bad_input():
+        config = ModelConfig.load(path, values["layer_type"])
+        scheme = config.scheme
+    if values["scheme"] not in (None, scheme):
+        raise click.UsageError(f"{path} describes {scheme}, not {values['scheme']}: leave SCHEME out")
+    return config
+
+
+def _check_module(name: str, values: Values) -> None:
+    """Raise UsageError where an option of schemes is given for a module."""
+    of_schemes = {
+        "--baked": values["dynamic"] is False,
+        "--method": values["method"],
+        "--positions": values["positions"],
+        "--dtype": values["dtype"] != "fp32",
+    }
+    wrong = next((option for option, used in of_schemes.items() if used), None)
+    if wrong is not None:
+        raise click.UsageError(f"{wrong} is for schemes; {name} decides that itself: give it as -p, or in -i")
+
+
+def _spec_settings(values: Values) -> dict[str, object]:
+    """Return the fields of the spec that were given."""
+    fields = {
+        "mode": "dynamic" if values["dynamic"] else None,
+        "method": values["method"],
+        "positions": values["positions"],
+        "max_len": values["max_len"],
+        "dtype": values["dtype"],
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def named_runtimes(values: Values) -> tuple[str, ...]:
+    """Return the runtimes to run on, none for all: what is required runs whatever else is named."""
+    return tuple(dict.fromkeys((*values["runtimes"], *values["require"]))) if values["runtimes"] else ()

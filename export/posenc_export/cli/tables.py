@@ -1,0 +1,66 @@
+"""Reports and timings as tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from posenc_export.validation.report import COLUMNS, cells, folded, headline, read_from
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from posenc_export.benchmarks import BenchResult
+    from posenc_export.bundle.manifest import Manifest
+    from posenc_export.validation.verdict import Verdict
+
+STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
+
+
+def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdict]) -> None:
+    """Print the table, what failed in lines of its own, and the headline."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in COLUMNS:
+        table.add_column(column, overflow="fold", no_wrap=column in COLUMNS[:1])
+    for verdict in folded(verdicts):
+        shown = replace(verdict, detail="see below") if verdict.status == "fail" else verdict
+        texts = [Text(cell) for cell in cells(shown)]
+        texts[2].stylize(STYLES[verdict.status])
+        table.add_row(*texts)
+    if verdicts:
+        console.print(table)
+    for verdict in verdicts:
+        if verdict.status == "fail":
+            console.print(Text(f"{verdict.subject} {verdict.check}: {verdict.detail}"), soft_wrap=True)
+    console.print(Text(headline(manifest, verdicts)))
+    if manifest.origin:
+        console.print(Text(read_from(manifest)), soft_wrap=True)
+
+
+def print_comparisons(verdicts: Sequence[Verdict]) -> None:
+    """Print every comparison, a line each."""
+    for verdict in verdicts:
+        for c in verdict.comparisons:
+            click.echo(f"  {verdict.subject}  {c.case}  {c.output}  {c.against}  {c.max_abs:.3g}")
+
+
+def print_bench(console: Console, result: BenchResult) -> None:
+    """Print one row a contender and length."""
+    from rich.table import Table
+
+    from posenc_export.benchmarks.report import COLUMNS as TIMES
+    from posenc_export.benchmarks.report import rows, title
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
+    table.title = title(result)
+    for column in TIMES:
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for row in rows(result):
+        table.add_row(*row)
+    console.print(table)

@@ -1,0 +1,39 @@
+"""`posenc validate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, console, guarded, progress
+from posenc_export.cli.sources import named_runtimes
+from posenc_export.errors import Unavailable
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("bundle", type=click.Path(path_type=Path))
+@CHECKED
+@SPOKEN
+@guarded
+def validate(bundle: Path, **values: Any) -> None:
+    """Check an existing BUNDLE on this machine, from its golden data alone; the bundle itself is left as it is."""
+    import posenc_export
+    from posenc_export.cli.tables import print_report
+    from posenc_export.validation.report import report_json
+    from posenc_export.validation.verdict import ValidateOptions
+
+    with progress(values) as say:
+        options = ValidateOptions(named_runtimes(values), values["require"], values["atol"], values["rtol"], say)
+        result = posenc_export.validate(bundle, options=options)
+    if values["as_json"]:
+        report = report_json(result.manifest, result.verdicts)
+        click.echo(json.dumps({"bundle": str(bundle), **report}, indent=1, allow_nan=False))
+    elif not values["quiet"]:
+        print_report(console(), result.manifest, result.verdicts)
+    for reason in result.unmet:
+        raise Unavailable(reason)
+    sys.exit(1 if result.failed else 0)

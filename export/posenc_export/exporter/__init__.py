@@ -1,0 +1,53 @@
+"""From a target to a bundle on disk, with its verdicts."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from posenc_export.bundle.folder import Bundle, check_target, install, staged
+from posenc_export.cpp.embed import write_cpp
+from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
+from posenc_export.exporter.write import write_bundle
+from posenc_export.runtimes import prepare
+from posenc_export.targets import Target
+from posenc_export.validation.report import write_report
+from posenc_export.validation.run import validate_bundle
+from posenc_export.validation.verdict import unmet
+
+__all__ = ["ExportOptions", "ExportResult", "export_target", "write_bundle"]
+
+
+def export_target(make: Callable[[], Target], options: ExportOptions, to: Path | None = None) -> ExportResult:
+    """Export the target that `make` returns to a bundle at `to`, or at its default place, and validate it.
+
+    A bundle that fails goes to TO-failed, so that it can be looked at and nobody takes it for a good one; one that was
+    at `to` stays. Raises ExportFailed where there is no graph to write. (A target handed over ready would be kept alive
+    by the caller: with its table, as large as everything that validation needs.)
+    """
+    check_options(options)
+    if to is not None:
+        check_target(to)
+    validation = options.validation
+    prepare(validation.runtimes, validation.require, validation.progress)
+    validation.progress("loading torch")
+    target = make()
+    to = to or Path(target.folder)
+    check_target(to)
+    with staged(to) as scratch:
+        manifest, captures = write_bundle(target, options, scratch)
+        del target  # from here on the bundle speaks for itself
+        gc.collect()
+        bundle = Bundle.open(scratch)
+        if options.cpp:
+            write_cpp(bundle)
+        verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
+        result = ExportResult(manifest, tuple(verdicts), tuple(unmet(verdicts, validation.require)), to)
+        if result.failed:
+            result = replace(result, folder=to.with_name(f"{to.name}-failed"))
+        write_report(scratch, result.manifest, result.verdicts)
+        validation.progress(f"writing {result.folder}")
+        install(scratch, result.folder)
+    return result

@@ -1,0 +1,76 @@
+"""The manifest of an export."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from posenc.encoding import Tolerance
+from posenc.spec import Spec
+from posenc_export.bundle.case import Case
+from posenc_export.bundle.folder import sha256
+from posenc_export.bundle.manifest import Artifact, Manifest
+from posenc_export.exporter.options import ExportOptions
+from posenc_export.formats import FORMATS
+from posenc_export.formats.onnx import MAX_IR_VERSION
+from posenc_export.targets import Target
+
+PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
+
+
+def describe(
+    target: Target, options: ExportOptions, cases: tuple[Case, ...], trace: Mapping[str, int], folder: Path
+) -> Manifest:
+    """Return the manifest of what was written into a folder."""
+    spec, encoding = target.spec, target.encoding
+    return Manifest(
+        scheme=target.name,
+        family=encoding.family,
+        params=dict(target.params),
+        mode=spec.mode,
+        method=spec.method if spec.mode == "dynamic" and target.declared else None,
+        positions=encoding.positions,
+        max_len=spec.max_len,
+        dtype=spec.torch_dtype,
+        opset=options.onnx_opset,
+        ir_version=MAX_IR_VERSION,
+        inputs=encoding.inputs,
+        outputs=encoding.outputs,
+        artifacts=tuple(a for name in options.formats for a in _artifacts(folder, name, options, spec)),
+        cases=cases,
+        trace=trace,
+        reference=target.reference,
+        versions=versions(),
+        rotary_op=options.rotary_op,
+        origin=dict(target.origin),
+    )
+
+
+def _artifacts(folder: Path, name: str, options: ExportOptions, spec: Spec) -> list[Artifact]:
+    """Return the files of one format: the graph, and its weights where they lie beside it."""
+    file, tolerance = FORMATS[name].file, _operator_tolerance(options, name, spec)
+    files = [(name, folder / file), (f"{name}.data", folder / f"{file}.data")]
+    return [Artifact(kind, p.name, p.stat().st_size, sha256(p), tolerance) for kind, p in files if p.is_file()]
+
+
+def _operator_tolerance(options: ExportOptions, name: str, spec: Spec) -> Tolerance | None:
+    """Return what a rotary operator may change of a graph's last digits; None where there is none."""
+    if name != "onnx" or options.rotary_op == "decomposed":
+        return None
+    from posenc_export.formats.onnx.rotary_op import operator_tolerance
+
+    return operator_tolerance(spec.torch_dtype)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes a bundle."""
+    facts = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return facts

@@ -1,0 +1,70 @@
+"""What to write, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from posenc_export.errors import BadInput, bad_input
+from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, RotaryOp
+from posenc_export.runtimes import check_readable
+from posenc_export.validation.verdict import ValidateOptions, ValidateResult
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What to write, and whether to validate it.
+
+    opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
+    seed: of random weights and inputs. validate: run what was written. cpp: add a folder for C++.
+    """
+
+    formats: tuple[str, ...] = ("onnx", "torchscript")
+    opset: int | None = None
+    rotary_op: RotaryOp = "decomposed"
+    seed: int = 0
+    validate: bool = True
+    cpp: bool = False
+    validation: ValidateOptions = field(default_factory=ValidateOptions)
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+
+    @property
+    def onnx_opset(self) -> int:
+        """The opset of ONNX files."""
+        return self.opset or max(DEFAULT_OPSET, ROTARY_OPS[self.rotary_op])
+
+
+@dataclass(frozen=True)
+class ExportResult(ValidateResult):
+    """Where a bundle went, and what was found; not validated, it has no verdicts."""
+
+    folder: Path = Path()
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was validated, nothing failed, and every required runtime ran."""
+        return bool(self.verdicts) and super().passed
+
+
+def check_options(options: ExportOptions) -> None:
+    """Raise BadInput, in one line, for options that contradict one another, before any work is done."""
+    formats = options.formats
+    if not formats:
+        raise BadInput(f"formats are empty: give one or more of {', '.join(FORMATS)}")
+    with bad_input():
+        for name in formats:
+            FORMATS[name]
+    check_readable("--runtime", options.validation.runtimes, formats)
+    check_readable("--require", options.validation.require, formats)
+    if options.rotary_op != "decomposed" and "onnx" not in formats:
+        raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
+    if options.cpp and not {"onnx", "torchscript"} & set(formats):
+        raise BadInput("--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it")
+    if options.opset is not None and options.opset not in OPSETS:
+        raise BadInput(f"opset must be in {OPSETS.start}..{OPSETS.stop - 1}, got {options.opset}")
+    if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:
+        least = ROTARY_OPS[options.rotary_op]
+        raise BadInput(f"--rotary-op {options.rotary_op} needs opset {least}, got --opset {options.opset}")

@@ -1,0 +1,83 @@
+"""Keyword arguments of the Python API: which are a spec's, which are options, which are parameters of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar, get_origin, get_type_hints
+
+from posenc.hf import ModelConfig
+from posenc.parameters import Parameter, fit
+from posenc.spec import Spec
+from posenc_export.errors import BadInput, bad_input
+from posenc_export.exporter.options import ExportOptions
+from posenc_export.validation.verdict import ValidateOptions
+
+Options = TypeVar("Options")
+LONGEST_TABLE = 2**22
+"""Rows of a table beyond which nobody means it without saying so."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A spec, options, and the parameters of what is exported."""
+
+    spec: Spec
+    options: ExportOptions
+    parameters: Mapping[str, object]
+
+
+def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOptions, source: object = None) -> Settings:
+    """Return each setting where it belongs: by its name a field of the spec or of the options, else a parameter.
+
+    A table of a model's config has, where nothing else is said, as many rows as the model has positions.
+    """
+    of_spec = {name: settings[name] for name in fields_of(Spec) & settings.keys()}
+    of_options = {name: settings[name] for name in fields_of(ExportOptions) & settings.keys()}
+    of_validation = {name: settings[name] for name in fields_of(ValidateOptions) & settings.keys()}
+    taken = {**of_spec, **of_options, **of_validation}
+    validation = with_fields(options.validation, of_validation)
+    if spec is None and isinstance(source, ModelConfig) and of_spec.get("mode", "baked") == "baked":
+        of_spec = {"max_len": _context(source), **of_spec}
+    return Settings(
+        with_fields(spec or Spec(), of_spec),
+        replace(with_fields(options, of_options), validation=validation),
+        {name: value for name, value in settings.items() if name not in taken},
+    )
+
+
+def _context(config: ModelConfig) -> int:
+    """Return how many rows the table of a model has; raise BadInput where nobody means so many without saying so."""
+    with bad_input():
+        context = config.max_position_embeddings or Spec.max_len
+    if context > LONGEST_TABLE:
+        raise BadInput(f"the config's max_position_embeddings is {context}: give --max-len for a table")
+    return context
+
+
+def fields_of(options: type) -> set[str]:
+    """Return the names of a dataclass's fields."""
+    return {field.name for field in fields(options)}
+
+
+def with_fields(options: Options, values: Mapping[str, object]) -> Options:
+    """Return options with other values; lists become tuples, and one name a tuple of one.
+
+    Raises BadInput, in one line, for a name that is no field.
+    """
+    kind = type(options)
+    unknown = next((name for name in values if name not in fields_of(kind)), None)
+    if unknown is not None:
+        raise BadInput(f"there is no option {unknown!r}: expected {', '.join(sorted(fields_of(kind)))}")
+    hints = get_type_hints(kind)
+    with bad_input():
+        fitting = {name: _fitting(Parameter(name, hints[name]), value) for name, value in values.items()}
+        return replace(options, **fitting)  # type: ignore[type-var]
+
+
+def _fitting(field_: Parameter, value: object) -> object:
+    """Return a value of a field's type: lists become tuples, one name a tuple of one, none an empty one."""
+    if get_origin(field_.type) is tuple:
+        value = (value,) if isinstance(value, str) else value
+        return () if value in ((), []) else fit(field_, value)
+    return fit(field_, value)

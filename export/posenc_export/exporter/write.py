@@ -1,0 +1,118 @@
+"""The files of a bundle: artifacts, golden data, manifest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from posenc.encoding import Encoding
+from posenc.scheme import SCHEMES
+from posenc_export.arrays import to_torch
+from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.bundle.folder import MANIFEST, write_json
+from posenc_export.bundle.golden import write_golden
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.cpp.embed import check_embeddable
+from posenc_export.errors import BadInput
+from posenc_export.exporter.describe import describe
+from posenc_export.exporter.options import ExportOptions
+from posenc_export.formats import FORMATS, Request
+from posenc_export.targets import Target
+from posenc_export.validation.checks import Capture
+from posenc_export.validation.checks.capture import changes, fingerprint
+from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.plan import plan, trace_sizes
+from posenc_export.validation.record import own_tolerances, record, worst_error
+
+SCRATCH = "first"
+SHORTEST = 3
+"""The least max_len that leaves torch.export, which takes a length to be at least 2, something to vary."""
+
+
+def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:
+    """Write the artifacts, golden data and manifest of a target; return the manifest and what its export showed.
+
+    Where it is to be validated, it is exported again after the calls at other lengths, to see whether they changed
+    anything: that is then what is validated. Otherwise nothing is shown.
+    """
+    encoding = target.encoding
+    request, trace = _request(target, options)
+    scratch = folder / SCRATCH
+    first = _write_formats(target, request, options, scratch if options.validate else folder)
+    state = fingerprint(encoding.module)
+    options.validation.progress("recording the eager outputs and the reference")
+    cases = record(encoding, plan(encoding, trace, request.max_len), options.seed)
+    cases = cases if target.declared else [own_tolerances(golden) for golden in cases]
+    captures: dict[str, Capture] = {}
+    if options.validate:
+        changed = changes(state, fingerprint(encoding.module))
+        second = _write_formats(target, request, options, folder)
+        third = second if second == first else _write_formats(target, request, options, scratch)
+        shutil.rmtree(scratch)
+        captures = {n: Capture(second[n] == third[n], first[n] == second[n], changed) for n in options.formats}
+    _stamp(target, options, folder, cases)
+    write_golden(folder, cases)
+    manifest = describe(target, options, tuple(golden.case for golden in cases), trace, folder)
+    write_json(folder / MANIFEST, manifest.to_json())
+    return manifest, captures
+
+
+def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[str, int]]:
+    """Return what formats are given, and the sizes to trace with; refuse what cannot be written."""
+    encoding, max_len = target.encoding, target.spec.max_len
+    for name in options.formats:
+        _refuse_unsupported(target, name)
+    if options.rotary_op != "decomposed" and target.spec.dtype == "fp64":
+        raise BadInput(f"--rotary-op {options.rotary_op} has no fp64: expected fp32, fp16 or bf16")
+    if options.cpp:
+        check_embeddable(encoding.inputs, encoding.outputs)
+    if encoding.end is not None and max_len > encoding.end:
+        raise BadInput(f"max_len must be at most the {encoding.end} positions of {target.name}, got {max_len}")
+    end = (encoding.end or max(max_len, 64)) if target.declared else max_len
+    trace = trace_sizes(encoding, dims_of(encoding), end)
+    if trace and end < SHORTEST:
+        raise BadInput(f"max_len {max_len} leaves no length to vary: give --max-len {SHORTEST} or more")
+    tracing = feeds_for(encoding.inputs, Case("trace", trace), options.seed)
+    tensors = tuple(to_torch(tracing[p.name]) for p in encoding.inputs)
+    return Request(tensors, max_len, options.onnx_opset, options.rotary_op), trace
+
+
+def _write_formats(
+    target: Target, request: Request, options: ExportOptions, folder: Path
+) -> dict[str, Mapping[str, bytes]]:
+    """Write every format into a folder; return what must be the same each time."""
+    folder.mkdir(exist_ok=True)
+    contents = {}
+    for format_ in map(FORMATS.__getitem__, options.formats):
+        options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
+        format_.write(target.encoding, request, folder / format_.file)
+        contents[format_.name] = format_.content(folder / format_.file)
+    return contents
+
+
+def dims_of(encoding: Encoding) -> set[int]:
+    """Return every size that a parameter or a buffer has: no traced length may be taken for one of them."""
+    tensors = [*encoding.module.parameters(), *encoding.module.buffers()]
+    return {int(n) for tensor in tensors for n in tensor.shape}
+
+
+def _refuse_unsupported(target: Target, format_: str) -> None:
+    reasons = SCHEMES[target.name].unsupported.formats if target.declared else {}
+    reason = reasons.get(format_) or FORMATS[format_].refuses(target.encoding)
+    if reason:
+        raise BadInput(f"{target.name} cannot be exported to {format_}: {reason}")
+
+
+def _stamp(target: Target, options: ExportOptions, folder: Path, cases: list[GoldenCase]) -> None:
+    """Write into each file, where its format has a place for that, what it is and how far off it is at worst."""
+    error = worst_error(cases)
+    facts = {
+        "scheme": target.name,
+        "params": json.dumps(dict(target.params)),
+        "mode": target.spec.mode,
+        "worst_error": "unknown" if error is None else f"{error:.3g}",
+    }
+    for name in options.formats:
+        FORMATS[name].stamp(folder / FORMATS[name].file, {f"posenc.{key}": value for key, value in facts.items()})

@@ -1,0 +1,42 @@
+"""Modules changed for an exporter: on a shallow copy, which shares all weights, never on the live module."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    Swap = Callable[[nn.Module], nn.Module]
+
+
+def rewritten(module: nn.Module, swap: Swap) -> nn.Module:
+    """Return a module with what `swap` makes of each module in it, from the leaves up.
+
+    swap: returns its argument where nothing is to be changed. What holds nothing that changed is the module itself,
+    not a copy; a module that stands in two places is swapped once.
+    """
+    return _rewritten(module, swap, {})
+
+
+def _rewritten(module: nn.Module, swap: Swap, done: dict[nn.Module, nn.Module]) -> nn.Module:
+    if module not in done:
+        children = {name: _rewritten(child, swap, done) for name, child in module._modules.items() if child is not None}
+        changed = any(child is not module._modules[name] for name, child in children.items())
+        done[module] = swap(_with_children(module, children) if changed else module)
+    return done[module]
+
+
+def _with_children(module: nn.Module, children: dict[str, nn.Module]) -> nn.Module:
+    copied = shallow_copy(module)
+    copied._modules.update(children)
+    return copied
+
+
+def shallow_copy(module: nn.Module) -> nn.Module:
+    """Return a copy that shares parameters, buffers and children, and can be given other attributes and children."""
+    copied = copy.copy(module)
+    copied.__dict__["_modules"] = dict(module._modules)
+    return copied

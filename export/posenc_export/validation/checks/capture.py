@@ -1,0 +1,57 @@
+"""Checks of what an export saw of the module: it must keep nothing of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from posenc_export.validation.checks import Context, check
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@check("purity", stage="capture")
+def purity(context: Context) -> list[str]:
+    """Calls at other lengths change neither the module's state nor what an export gives."""
+    capture = context.captured
+    problems = [f"a call changed {name} of the module" for name in capture.changed]
+    if not capture.same_after_calls:
+        problems.append(
+            "the export after calls at other lengths is another graph: the module keeps something of a call"
+        )
+    return problems
+
+
+@check("determinism", stage="capture")
+def determinism(context: Context) -> list[str]:
+    """Exporting twice gives the same bytes."""
+    return [] if context.captured.same_twice else ["two exports in a row differ"]
+
+
+def fingerprint(module: nn.Module) -> dict[str, object]:
+    """Return what a call could change of a module: tensors by identity and version, plain values by value."""
+    import torch
+
+    state: dict[str, object] = {}
+    for prefix, part in module.named_modules():
+        for name, value in [*vars(part).items(), *part._parameters.items(), *part._buffers.items()]:
+            key = f"{prefix}.{name}" if prefix else name
+            if isinstance(value, torch.Tensor):
+                state[key] = (id(value), value._version, tuple(value.shape))
+            elif isinstance(value, (int, float, str, bool, tuple, list)) or value is None:
+                state[key] = repr(value) if not _holds_tensors(value) else id(value)
+            elif isinstance(value, dict) and not name.startswith("_"):
+                state[key] = (sorted(map(repr, value)), [id(v) for v in value.values()])
+    return state
+
+
+def _holds_tensors(value: object) -> bool:
+    import torch
+
+    return isinstance(value, (tuple, list)) and any(isinstance(v, torch.Tensor) for v in value)
+
+
+def changes(before: Mapping[str, object], after: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the names whose fingerprint changed."""
+    return tuple(sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k)))

@@ -1,0 +1,95 @@
+"""Checks of the graph in a file: axes, names, dtypes and inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc.ports import is_length
+from posenc_export.formats import quiet
+from posenc_export.formats.onnx import MAX_IR_VERSION, read_onnx
+from posenc_export.validation.checks import Context, check
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@check("static-axis", stage="artifact", of=("onnx",))
+def static_axis(context: Context) -> list[str]:
+    """Every axis asked to be dynamic is symbolic in the graph, under its name, and no constant has a traced length."""
+    graph = read_onnx(context.path).graph
+    declared = ((context.manifest.inputs, graph.input), (context.manifest.outputs, graph.output))
+    problems = []
+    for ports, values in declared:
+        by_name = {value.name: value for value in values}
+        for port in ports:
+            dims = by_name[port.name].type.tensor_type.shape.dim if port.name in by_name else []
+            for index, axis in port.dynamic.items():
+                actual = _dim(dims[index]) if index < len(dims) else None
+                if actual != axis:
+                    problems.append(f"axis {axis!r} of {port.name} is {actual} in the graph")
+    traced = {n for axis, n in context.manifest.trace.items() if is_length(axis)}
+    lengths = traced - {context.manifest.max_len}  # a table of three rows may be traced at three
+    for tensor in graph.initializer:
+        if lengths & set(tensor.dims):
+            problems.append(f"constant {tensor.name} has the traced length: shape {list(tensor.dims)}")
+    return problems
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> str | int:
+    return dim.dim_param or dim.dim_value
+
+
+@check("structure", stage="artifact", of=("onnx",))
+def structure(context: Context) -> list[str]:
+    """Names, dtypes, opset and IR version are those of the manifest, and onnx.checker accepts the graph in full."""
+    import onnx
+
+    model = read_onnx(context.path)
+    manifest = context.manifest
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
+    problems = []
+    for kind, ports, values in (
+        ("inputs", manifest.inputs, model.graph.input),
+        ("outputs", manifest.outputs, model.graph.output),
+    ):
+        actual = [(v.name, _dtype(v)) for v in values]
+        expected = [(p.name, p.dtype) for p in ports]
+        if actual != expected:
+            problems.append(f"{kind} are {actual}, expected {expected}")
+    if opset != manifest.opset:
+        problems.append(f"opset is {opset}, expected {manifest.opset}")
+    if model.ir_version > MAX_IR_VERSION or model.ir_version != manifest.ir_version:
+        problems.append(f"IR version is {model.ir_version}, expected {manifest.ir_version}, at most {MAX_IR_VERSION}")
+    if not problems:
+        try:
+            onnx.checker.check_model(str(context.path), full_check=True)
+        except Exception as error:
+            problems.append(f"onnx.checker: {str(error).strip().splitlines()[0]}")
+    return problems
+
+
+def _dtype(value: onnx.ValueInfoProto) -> str:
+    from onnx import helper
+
+    return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name)
+
+
+@check("lost-input", stage="artifact", of=("onnx", "torchscript"))
+def lost_input(context: Context) -> list[str]:
+    """Every input is used by the graph."""
+    used = _used_by_onnx(context) if context.path.suffix == ".onnx" else _used_by_script(context)
+    return [f"input {port.name!r} is not used" for port in context.manifest.inputs if port.name not in used]
+
+
+def _used_by_onnx(context: Context) -> set[str]:
+    graph = read_onnx(context.path).graph
+    return {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+
+
+def _used_by_script(context: Context) -> set[str]:
+    import torch
+
+    with quiet():
+        values = list(torch.jit.load(str(context.path), map_location="cpu").inlined_graph.inputs())[1:]
+    # A script keeps arguments that no port feeds, at their defaults: they come last.
+    return {port.name for port, value in zip(context.manifest.inputs, values, strict=False) if value.uses()}

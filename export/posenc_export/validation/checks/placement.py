@@ -1,0 +1,53 @@
+"""Checks of a loaded graph: it must run where it is meant to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc_export.formats.onnx import read_onnx
+from posenc_export.validation.checks import Context, check
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@check("provider", stage="runner", of=("ort-cpu", "ort-cuda"))
+def provider(context: Context) -> list[str]:
+    """The session runs on the provider that was asked for, not on a silent fallback."""
+    runner, runtime = context.loaded
+    wanted = f"{runtime.device.upper()}ExecutionProvider"
+    got = runner.providers
+    return [f"asked for {wanted}, got {', '.join(got)}"] if not got or got[0] != wanted else []
+
+
+@check("placement", stage="runner", of=("ort-cuda",))
+def placement(context: Context) -> list[str]:
+    """No node that computes rows runs on the CPU of a CUDA session; sizes and block numbers may."""
+    runner, _ = context.loaded
+    if not runner.nodes:
+        return ["ONNX Runtime does not say where nodes run: it must be 1.23 or newer"]
+    small = small_values(context.path)
+    stray = [
+        f"{op} {name}" for where, name, op in runner.nodes if where != "CUDAExecutionProvider" and name not in small
+    ]
+    return [f"on the CPU: {', '.join(stray)}"] if stray else []
+
+
+def small_values(path: Path) -> set[str]:
+    """Return the nodes whose outputs are all integers, booleans, or floats of rank 0 or 1: sizes and block numbers."""
+    import onnx
+
+    model = read_onnx(path)
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    values = {v.name: v.type.tensor_type for v in (*inferred.value_info, *inferred.output, *inferred.input)}
+    return {node.name for node in inferred.node if all(_is_small(values.get(name)) for name in node.output)}
+
+
+def _is_small(kind: onnx.TypeProto.Tensor | None) -> bool:
+    from onnx import TensorProto
+
+    floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+    if kind is None:
+        return False
+    return kind.elem_type not in floats or (kind.HasField("shape") and len(kind.shape.dim) < 2)

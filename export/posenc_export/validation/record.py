@@ -1,0 +1,101 @@
+"""Golden data: what the eager module and the float64 reference give in every case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from posenc.encoding import Encoding, Tolerance, eps
+from posenc.ports import Array, Port
+from posenc_export.arrays import FLOATS, call_on_arrays
+from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
+from posenc_export.errors import BadInput, first_line
+from posenc_export.validation.compare import measure
+from posenc_export.validation.feeds import feeds_for
+
+OWN_ERRORS, OWN_EPS = 4, 16
+"""A user's graph may differ from its eager module by 4 times what that is off from float64, and 16 eps of the peak."""
+
+
+def record(encoding: Encoding, cases: list[Case], seed: int) -> list[GoldenCase]:
+    """Run the eager module and the reference in every case; large outputs are kept at some rows only."""
+    return [_record(encoding, case, feeds_for(encoding.inputs, case, seed)) for case in cases]
+
+
+def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> GoldenCase:
+    if case.refused:  # absent floats are read back as zeros: no refusal depends on them
+        return GoldenCase(case, {k: v for k, v in feeds.items() if v.dtype.name not in FLOATS})
+    eager, rows = _eager(encoding, case, feeds)
+    reference = _reference(encoding, feeds, eager, rows)
+    rows |= {p.name: at for p in encoding.inputs if (at := _sparse(p, feeds[p.name])) is not None}
+    return GoldenCase(case, {p.name: _at_rows(p, feeds[p.name], rows) for p in encoding.inputs}, eager, reference, rows)
+
+
+def _eager(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the outputs of the eager module, and the rows at which large ones are kept."""
+    rows: dict[str, Array] = {}
+    eager: dict[str, Array] = {}
+    for port, output in zip(encoding.outputs, _called(encoding, case, feeds), strict=True):
+        if output.dtype.name in FLOATS and np.isnan(output).any():
+            raise BadInput(
+                f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it"
+            )
+        at = sampled_rows(port, output.shape)
+        rows |= {} if at is None else {port.name: at}
+        eager[port.name] = _at_rows(port, output, rows)
+    return eager, rows
+
+
+def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> list[Array]:
+    try:
+        return call_on_arrays(encoding.module, [feeds[p.name] for p in encoding.inputs])
+    except Exception as error:
+        reason = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
+        raise BadInput(f"{reason}; lower --max-len if it has no more positions") from error
+
+
+def _reference(
+    encoding: Encoding, feeds: Mapping[str, Array], eager: Mapping[str, Array], rows: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return the reference of each output at the rows that are kept; none of a module that cannot run in float64."""
+    try:
+        whole = encoding.reference(feeds, rows.get(encoding.outputs[0].name))
+    except TypeError:
+        return {}
+    reference = {}
+    for port in encoding.outputs:
+        value = np.asarray(whole[port.name], np.float64)
+        if value.shape != eager[port.name].shape:  # a reference may give every row
+            value = _at_rows(port, value, rows)
+        if eager[port.name].dtype.kind != "b":
+            reference[port.name] = value
+    return reference
+
+
+def _at_rows(port: Port, array: Array, rows: Mapping[str, Array]) -> Array:
+    return sample(array, rows.get(port.name), long_axis(port, array.shape))
+
+
+def _sparse(port: Port, feed: Array) -> Array | None:
+    """Return the rows of an input that are not zeros by construction."""
+    return sampled_rows(port, feed.shape) if feed.dtype.name in FLOATS else None
+
+
+def own_tolerances(golden: GoldenCase) -> GoldenCase:
+    """Return a case of a module without a reference, with the tolerances that its eager module's own error suggests."""
+    floats = {k: v for k, v in golden.eager.items() if v.dtype.name in FLOATS}
+    peak = max((float(np.max(np.abs(v.astype(np.float64)), initial=0.0)) for v in floats.values()), default=0.0)
+    errors = [measure(v, golden.reference[k]).max_abs for k, v in floats.items() if k in golden.reference]
+    own = max(errors, default=0.0)
+    grain = max((eps(v.dtype.name) for v in floats.values()), default=0.0)
+    eager = Tolerance(atol=OWN_ERRORS * own + OWN_EPS * grain * peak)
+    return replace(golden, case=replace(golden.case, eager_tolerance=eager, tolerance=Tolerance(atol=eager.atol + own)))
+
+
+def worst_error(cases: list[GoldenCase]) -> float | None:
+    """Return how far the eager outputs, which a graph must equal, are from the reference; None without one."""
+    errors = [measure(golden.eager[k], value).max_abs for golden in cases for k, value in golden.reference.items()]
+    return max(errors, default=None)

@@ -1,0 +1,125 @@
+"""What validation finds: comparisons of outputs, and verdicts, the rows of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from posenc.encoding import Tolerance
+from posenc_export.bundle.manifest import Manifest
+
+Status = Literal["pass", "fail", "skip"]
+Against = Literal["eager", "reference"]
+Progress = Callable[[str], None]
+
+
+def no_progress(text: str) -> None:
+    """Say nothing of how far things are."""
+
+
+@dataclass(frozen=True)
+class ValidateOptions:
+    """How to validate: which runtimes, which of them must run, and a tolerance in place of the derived ones."""
+
+    runtimes: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    atol: float | None = None
+    rtol: float | None = None
+    progress: Progress = field(default=no_progress)
+
+    def __post_init__(self) -> None:
+        for name in ("atol", "rtol"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} must be at least 0, got {value}")
+
+    def tolerance(self, derived: Tolerance) -> Tolerance:
+        """Return the derived tolerance, or the one that is to be taken in its place."""
+        if self.atol is None and self.rtol is None:
+            return derived
+        return Tolerance(atol=self.atol or 0.0, rtol=self.rtol or 0.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output in one case on one runtime, judged against the eager output or the float64 reference.
+
+    position: where the largest error is; peak: the largest magnitude that was expected.
+    """
+
+    case: str
+    output: str
+    against: Against
+    max_abs: float
+    max_ulp: float
+    position: int | None
+    passed: bool
+    reason: str = ""
+    peak: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A row of the report: what was looked at, on what, how it came out and why.
+
+    subject: a format or a runtime; check: "agrees" for the comparisons, else the name of a check.
+    """
+
+    subject: str
+    check: str
+    status: Status
+    detail: str = ""
+    comparisons: tuple[Comparison, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return JSON values; a NaN or infinite error becomes null, as JSON has no word for it."""
+        fields = asdict(self)
+        for comparison in fields["comparisons"]:
+            for key in ("max_abs", "max_ulp", "peak"):
+                comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None
+        return fields
+
+
+def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:
+    """Return the comparison with the largest error against one of the two; a NaN is the largest."""
+    of_one = [c for c in comparisons if c.against == against]
+    return max(of_one, key=lambda c: np.inf if np.isnan(c.max_abs) else c.max_abs, default=None)
+
+
+def failed(verdicts: Sequence[Verdict]) -> bool:
+    """Return whether anything that could run disagreed or failed a check."""
+    return any(v.status == "fail" for v in verdicts)
+
+
+def unmet(verdicts: Sequence[Verdict], required: Sequence[str]) -> list[str]:
+    """Return, in words, the required runtimes that turned out, when they were to load the graph, not to run here."""
+    return [
+        f"{v.subject} is required and {v.detail}"
+        for v in verdicts
+        if v.subject in required and v.check == "agrees" and v.status == "skip"
+    ]
+
+
+@dataclass(frozen=True)
+class ValidateResult:
+    """What a bundle says of itself, and what was found.
+
+    unmet: the required runtimes that did not run, each with the reason.
+    """
+
+    manifest: Manifest
+    verdicts: tuple[Verdict, ...]
+    unmet: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything that could run disagreed or failed a check."""
+        return failed(self.verdicts)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed, and every required runtime ran."""
+        return not self.failed and not self.unmet

@@ -1,0 +1,151 @@
+"""What a built encoding is: a module, its ports, the float64 reference, how near to that it must be, what it stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from posenc.ports import Array, Feeds, Integers, Port
+from posenc.spec import Positions, Spec
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+FRACTION_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
+
+
+def eps(dtype: str) -> float:
+    """Return the distance from 1.0 to the next number of a dtype by torch's name."""
+    return float(np.ldexp(1.0, -FRACTION_BITS[dtype]))
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What an output may be off by: `atol + rtol * |expected| + ulps * (one ulp of expected)`, or no bit at all.
+
+    The ulp is of the output's own dtype, so that one half ulp allows for one correct rounding. `vector` adds so much of
+    the largest |expected| along the last axis: what a rotation mixes is off relative to all that it mixes.
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: float = 0.0
+    vector: float = 0.0
+    bits: bool = False
+
+    def plus(self, other: Tolerance | None) -> Tolerance:
+        """Return what two causes may add up to; None adds nothing, and where no bit was allowed the other is all."""
+        if other is None or self.bits:
+            return other or self
+        return Tolerance(
+            self.atol + other.atol, self.rtol + other.rtol, self.ulps + other.ulps, self.vector + other.vector
+        )
+
+
+SAME_BITS = Tolerance(bits=True)
+ToleranceAt = Callable[[int], Tolerance]
+"""The largest position met -> what an output may be off by."""
+Reference = Callable[[Feeds, Integers | None], dict[str, Array]]
+
+
+@dataclass(frozen=True)
+class Probes:
+    """What must be tried of an encoding, beside what is tried of all.
+
+    lengths: of calls around which the formula changes, or beyond which nothing would be tried.
+    positions: of one call, which together read every row of what is stored.
+    """
+
+    lengths: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
+
+
+class NoTables(ValueError):
+    """An encoding is not stored tables alone; the text says why, in one line."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What an encoding stores, where that is all it needs, and how a row is made of it.
+
+    kind: "rows", one table of them, or "digits", cosines and sines of each digit of a position.
+    arrays: by name, (rows, columns) each.
+    axes: the axis of a position that each column of a row, or each pair of digits, is read by.
+    width: numbers of a row.
+    layout: of a row: "interleaved" s0 c0 s1 c1, "halves" s0 s1 c0 c1, or None where it holds no pairs.
+    end: positions from here on are not held.
+    digits: how many positions the lowest digit counts, then the middle one.
+    """
+
+    kind: Literal["rows", "digits"]
+    arrays: Mapping[str, Tensor]
+    axes: tuple[int, ...]
+    width: int
+    layout: str | None
+    end: int
+    digits: tuple[int, int] = (0, 0)
+
+
+class RowSource(Protocol):
+    """Rows of positions, by a module that is called with positions and a width: (...) -> (..., width)."""
+
+    @property
+    def end(self) -> int | None:
+        """Positions from here on are refused; None where none is."""
+
+    @property
+    def probes(self) -> Probes:
+        """What must be tried of it."""
+
+    def __call__(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far rows may be from the float64 reference, at positions up to one."""
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from those of the eager module."""
+
+    def tables(self) -> Tables:
+        """Return what is stored; raise NoTables where that is not all that rows are made of."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A built encoding: an eager module, its ports, the mathematics it approximates and how well it must.
+
+    family: "additive", "rotary", "cos_sin", or "module" for somebody's own; exporters look up by it.
+    reference: inputs to float64 outputs, from the paper's formula; a second argument, if not None, is the indices along
+        the longest output axis to return.
+    tolerance: the largest position met -> how far an output may be from the reference.
+    eager_tolerance: the largest position met -> how far a graph on the CPU may be from the eager module.
+    end: positions from here on must be refused; None where there is no such end.
+    tables: what a header or a cache stores; raises NoTables where that is not all it needs.
+    shape: constants of the family: head_dim, rotary_dim, interleaved, width.
+    """
+
+    family: str
+    module: nn.Module
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    reference: Reference
+    tolerance: ToleranceAt
+    eager_tolerance: ToleranceAt
+    tables: Callable[[], Tables]
+    positions: Positions | None = None
+    end: int | None = None
+    probes: Probes = Probes()
+    shape: Mapping[str, int | bool] | None = None
+
+
+def rounding(spec: Spec, add: bool) -> Tolerance:
+    """Return what the roundings after the rows may cost: the sum with x, and a cast to a narrower dtype."""
+    if spec.torch_dtype != spec.angle_dtype:
+        return Tolerance(rtol=eps(spec.angle_dtype) / 2, ulps=0.5)
+    return Tolerance(ulps=0.5 if add else 0.0)

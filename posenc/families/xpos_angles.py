@@ -1,0 +1,154 @@
+"""Rotary angles with a scale that fades with distance: xPos (Sun et al., arXiv:2212.10554)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import NoTables, Tables, Tolerance
+from posenc.families.rotary_angles import CosSin, RotaryAngles
+from posenc.lookup import take
+from posenc.ports import Floats
+
+ROUNDINGS = 5
+"""What a scale, its inverse and the products with them may be off by, in eps."""
+
+
+@dataclass(frozen=True)
+class Fade:
+    """How xPos fades: zeta^((position - center) / scale_base) for each pair; center None is half the call's length.
+
+    radius: how far from the center a scale and its inverse stay within what the output's dtype holds.
+    """
+
+    zeta: Floats
+    scale_base: float
+    center: int | None
+    radius: int
+
+    @property
+    def end(self) -> int:
+        """Positions from here on have a key that overflows."""
+        return 2 * self.radius if self.center is None else self.center + self.radius
+
+
+class Scale(Protocol):
+    """The scales of queries; those of keys are their inverses."""
+
+    @property
+    def end(self) -> int | None:
+        """Positions from here on are refused; None where none is."""
+
+    @property
+    def roundings(self) -> float:
+        """What a scale may be off by, relative, in eps."""
+
+    def __call__(self, positions: Tensor) -> Tensor:
+        """Return the scales: (...) -> (..., pairs)."""
+
+
+def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
+    """Return positions counted from a center, or from half the call's length: ceil((largest position + 1) / 2)."""
+    if by_length:
+        return positions - torch.div(positions.max() + 2, 2, rounding_mode="floor")
+    return positions - center
+
+
+class ScaleTable(nn.Module):
+    """The scale of xPos as a product of two digits' rows; positions at which keys would overflow are refused."""
+
+    low: Tensor
+    high: Tensor
+    center: Final[int]
+    by_length: Final[bool]
+    end: Final[int]
+    radius: Final[int]
+    block: Final[int] = 64
+
+    def __init__(self, fade: Fade, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.center = fade.center or 0
+        self.by_length = fade.center is None
+        self.radius = fade.radius
+        self.end = fade.end
+        self.roundings = float(ROUNDINGS)
+        for name, powers in (("low", np.arange(64)), ("high", np.arange(-fade.radius, fade.radius, 64))):
+            rows = torch.from_numpy(fade.zeta ** (powers[:, None] / fade.scale_base))
+            self.register_buffer(name, rows.to(dtype), persistent=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Return the scales of queries: (...) -> (..., pairs)."""
+        index = centred(positions, self.center, self.by_length) + self.radius
+        index = index.masked_fill((positions < 0) | (positions >= self.end) | (index < 0), 2 * self.radius)
+        high = take(self.high, torch.div(index, self.block, rounding_mode="floor"), self.end)
+        return high * take(self.low, index.remainder(self.block), self.end)
+
+
+class ScalePower(nn.Module):
+    """The scale of xPos by Pow, as training code computes it: at any position, off by more where it is larger."""
+
+    zeta: Tensor
+    scale_base: Final[float]
+    center: Final[int]
+    by_length: Final[bool]
+
+    def __init__(self, fade: Fade, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.scale_base = fade.scale_base
+        self.center = fade.center or 0
+        self.by_length = fade.center is None
+        self.end = None
+        self.roundings = ROUNDINGS + 4 * (fade.radius / fade.scale_base * -math.log(fade.zeta[0]))
+        self.register_buffer("zeta", torch.from_numpy(fade.zeta).to(dtype), persistent=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Return the scales of queries: (...) -> (..., pairs)."""
+        power = centred(positions, self.center, self.by_length)
+        return self.zeta.pow(power.to(self.zeta.dtype).unsqueeze(-1) / self.scale_base)
+
+
+class XPosAngles(nn.Module):
+    """Angles with a scale that keys have the inverse of, so that scores fade with the distance alone."""
+
+    def __init__(self, angles: RotaryAngles, fade: Fade, dtype: torch.dtype) -> None:
+        super().__init__()
+        # What computes angles at any position computes scales there too; what looks up refuses.
+        scale: Scale = ScalePower(fade, dtype) if angles.end is None else ScaleTable(fade, dtype)
+        self.angles = angles
+        self.scale = scale
+        self.axes = 1
+        self.end = None if angles.end is None or scale.end is None else min(angles.end, scale.end)
+        self.probes = replace(angles.probes, lengths=(fade.end,), positions=())
+        self.attention_factor = 1.0
+        self.eps = torch.finfo(dtype).eps
+
+    def forward(self, positions: Tensor) -> CosSin:
+        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
+        cos, sin, _, _ = self.angles(positions)
+        scale = self.scale(positions)
+        return cos * scale, sin * scale, cos / scale, sin / scale
+
+    def arange(self, length: int, device: torch.device) -> CosSin:
+        """Return those of positions 0..length-1: four times (1, length, pairs)."""
+        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
+        return cos_q, sin_q, cos_k, sin_k
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return what cosines and sines, and relative to them the scale, may be off by."""
+        return self._scaled(self.angles.tolerance(max_position))
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return by how much a graph may differ."""
+        return self._scaled(self.angles.eager_tolerance(max_position))
+
+    def _scaled(self, tolerance: Tolerance) -> Tolerance:
+        if tolerance.bits:
+            return tolerance
+        return replace(tolerance, vector=tolerance.vector + self.scale.roundings * self.eps)
+
+    def tables(self) -> Tables:
+        """Raise NoTables: a header rotates queries and keys by the same tables."""
+        raise NoTables("queries and keys must be rotated alike: those of xPos are not")

@@ -1,0 +1,62 @@
+"""YaRN: slow pairs interpolated, fast ones left."""
+
+import math
+
+import numpy as np
+
+from posenc.rope_types import Frequencies, geometric, rope_type, stretch_of
+
+
+@rope_type(
+    "yarn",
+    paper="arXiv:2309.00071",
+    samples=({"factor": 4.0, "original_max_position_embeddings": 32},),
+)
+def yarn(
+    dim: int,
+    rope_theta: float,
+    length: int,
+    *,
+    original_max_position_embeddings: int,
+    factor: float | None = None,
+    max_position_embeddings: int | None = None,
+    attention_factor: float | None = None,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
+) -> Frequencies:
+    """Interpolate slow pairs, leave fast ones, and ramp between those that rotate beta_fast and beta_slow times.
+
+    original_max_position_embeddings: the context the model was first trained for.
+    factor: by how much the context is stretched [default: the ratio of the two contexts].
+    max_position_embeddings: the context the model is made for.
+    attention_factor: multiplies cosines and sines [default: from factor].
+    mscale: with mscale_all_dim, weighs log(factor) in the attention factor.
+    mscale_all_dim: see mscale.
+    beta_fast: rotations over the original context from which a pair is left as it is [default: 32].
+    beta_slow: rotations below which a pair is interpolated in full [default: 1].
+    truncate: round the ends of the ramp to whole pairs [default: true].
+    """
+    stretch = stretch_of(factor, max_position_embeddings, original_max_position_embeddings)
+
+    def pair(rotations: float) -> float:
+        """Return the (fractional) pair that makes so many rotations over the original context."""
+        return dim * math.log(original_max_position_embeddings / (rotations * 2 * math.pi)) / (2 * math.log(rope_theta))
+
+    first, last = pair(beta_fast), pair(beta_slow)
+    if truncate:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, dim - 1)
+    width = last - first if first != last else 0.001
+    ramp = np.clip((np.arange(dim // 2) - first) / width, 0, 1)
+    plain = geometric(dim, rope_theta)
+    if attention_factor is None:
+        weighed = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
+        attention_factor = _yarn_scale(stretch, weighed[0]) / _yarn_scale(stretch, weighed[1])
+    return Frequencies(plain / stretch * ramp + plain * (1 - ramp), attention_factor)
+
+
+def _yarn_scale(factor: float, mscale: float) -> float:
+    return 1.0 if factor <= 1 else 0.1 * mscale * math.log(factor) + 1.0

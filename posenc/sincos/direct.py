@@ -1,0 +1,157 @@
+"""Cosines and sines by Sin and Cos, in the graph."""
+
+import math
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import NoTables, Probes, Tables, Tolerance
+from posenc.lookup import check_width
+from posenc.ports import Floats
+from posenc.sincos.rows import arrange, float64_error
+
+FAR = Probes(lengths=(2**16, 2**16 + 1, 2**24))
+"""Nothing is refused, so nothing but this is tried far out."""
+COMPUTED = "Sin and Cos have no bits that all compilers agree on: leave --method trig out"
+
+
+class DirectSinCos(nn.Module):
+    """Rows by Sin and Cos of a float32 product, as training code does: the error grows with the position."""
+
+    inv_freq: Tensor
+    width: Final[int]
+    interleaved: Final[bool]
+    scale: Final[float]
+    probes = FAR
+
+    def __init__(
+        self, inv_freq: Floats, width: int, *, interleaved: bool, dtype: torch.dtype, scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.interleaved = interleaved
+        self.scale = scale
+        self.end = None
+        self.register_buffer("inv_freq", torch.from_numpy(inv_freq).to(dtype), persistent=False)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        check_width(width, self.width)
+        cos, sin = self.cos_sin(positions)
+        return arrange(sin, cos, self.interleaved, self.width)
+
+    def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (...) -> twice (..., pairs)."""
+        angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq
+        if self.scale == 1.0:
+            return angles.cos(), angles.sin()
+        return angles.cos() * self.scale, angles.sin() * self.scale
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        return self.forward(torch.arange(length, device=self.inv_freq.device).unsqueeze(0), width)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far rows may be from the reference: what float32 does to so large an angle."""
+        return direct_tolerance(self.inv_freq.dtype, max_position)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from these: the last digits of Sin and Cos."""
+        return last_digits(self.inv_freq.dtype)
+
+    def tables(self) -> Tables:
+        """Raise NoTables: nothing is stored."""
+        raise NoTables(COMPUTED)
+
+
+class SelfAdjustingSinCos(nn.Module):
+    """Rows by Sin and Cos for whatever width x has: the frequencies too are computed, in float64, at each call."""
+
+    slope: Tensor
+    interleaved: Final[bool]
+    probes = FAR
+
+    def __init__(self, base: float, *, interleaved: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.interleaved = interleaved
+        self.dtype = dtype
+        self.end = None
+        slope = torch.tensor(-2.0 * math.log(base), dtype=torch.float64)
+        self.register_buffer("slope", slope, persistent=False)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=positions.device)
+        inv_freq = torch.exp(pairs * (self.slope / width)).to(self.dtype)
+        angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq
+        return arrange(angles.sin(), angles.cos(), self.interleaved, width)
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        return self.forward(torch.arange(length, device=self.slope.device).unsqueeze(0), width)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far rows may be from the reference: what float32 does to so large an angle."""
+        return direct_tolerance(self.dtype, max_position)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from these: the last digits of Sin and Cos."""
+        return last_digits(self.dtype)
+
+    def tables(self) -> Tables:
+        """Raise NoTables: nothing is stored."""
+        raise NoTables(COMPUTED)
+
+
+class ComputedSinCos(nn.Module):
+    """Cosines and sines of frequencies that the graph itself computes in float64, as dynamic NTK does.
+
+    reduced: whole turns are taken off in float64, before Sin and Cos in `dtype`; otherwise the product is in `dtype`,
+    as in training code.
+    """
+
+    two_pi: Tensor  # a buffer, as a graph would hold Python's number in float32
+    reduced: Final[bool]
+    probes = FAR
+
+    def __init__(self, *, reduced: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.reduced = reduced
+        self.dtype = dtype
+        self.end = None
+        self.register_buffer("two_pi", torch.tensor(2 * math.pi, dtype=torch.float64), persistent=False)
+
+    def forward(self, positions: Tensor, inv_freq: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: int64 (...), float64 (pairs,) -> twice (..., pairs)."""
+        if self.reduced:
+            angles = positions.to(torch.float64).unsqueeze(-1) * inv_freq
+            angles = (angles - (angles / self.two_pi).round() * self.two_pi).to(self.dtype)
+        else:
+            angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq.to(self.dtype)
+        return angles.cos(), angles.sin()
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far cosines and sines may be from the reference."""
+        if not self.reduced:
+            return direct_tolerance(self.dtype, max_position)
+        return Tolerance(atol=reduced_error(self.dtype) + float64_error(max_position))
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's may be from these: Sin and Cos, and the last digits of a float64 Log and Exp."""
+        return Tolerance(atol=last_digits(self.dtype).atol + 2 * float64_error(max_position))
+
+
+def reduced_error(dtype: torch.dtype) -> float:
+    """Return what Sin and Cos of an angle of at most pi are off by, or two angle additions: 3e-7 in float32."""
+    return 3e-7 * torch.finfo(dtype).eps / 2.0**-23
+
+
+def direct_tolerance(dtype: torch.dtype, max_position: int) -> Tolerance:
+    """Return what a product of a position and a frequency in `dtype` may cost its sine: four roundings of the angle."""
+    return Tolerance(atol=4 * torch.finfo(dtype).eps * max(max_position, 1))
+
+
+def last_digits(dtype: torch.dtype) -> Tolerance:
+    """Return by how much Sin and Cos of two runtimes may differ at the same angle."""
+    return Tolerance(atol=4 * torch.finfo(dtype).eps)

@@ -1,0 +1,41 @@
+"""How cosines and sines lie in a row, and their float64 values.
+
+interleaved   s0 c0 s1 c1 s2 c2        halves   s0 s1 s2 c0 c1 c2
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc.ports import Floats, Integers
+
+
+def inverse_frequencies(d_model: int, base: float) -> Floats:
+    """Return base^(-2i / d_model) for every pair of columns, an odd last column counting as one: (ceil(d_model / 2),).
+
+    Source: Vaswani et al., "Attention Is All You Need", section 3.5, arXiv:1706.03762.
+    """
+    return np.asarray(base ** (-np.arange(0, d_model, 2, dtype=np.float64) / d_model))
+
+
+def arrange(sin: Tensor, cos: Tensor, interleaved: bool, width: int) -> Tensor:
+    """Lay sines and cosines out as columns: twice (..., pairs) -> (..., width); an odd width drops the last cosine."""
+    if interleaved:
+        return torch.stack([sin, cos], -1).flatten(-2)[..., :width]
+    return torch.cat([sin, cos[..., : width // 2]], -1)
+
+
+def layout_of(interleaved: bool) -> str:
+    """Return the name of a layout."""
+    return "interleaved" if interleaved else "halves"
+
+
+def waves(positions: Integers, inv_freq: Floats, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Return float64 sines and cosines of positions x frequencies, times `scale`, each (positions, pairs)."""
+    angles = positions[:, None] * inv_freq
+    return torch.from_numpy(scale * np.sin(angles)), torch.from_numpy(scale * np.cos(angles))
+
+
+def float64_error(max_position: int) -> float:
+    """Return what float64, in which tables are made and references computed, is itself off by: 2^-52 of the angle."""
+    return 4 * 2.0**-52 * max_position

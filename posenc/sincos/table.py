@@ -1,0 +1,68 @@
+"""Cosines and sines of every position, stored."""
+
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance
+from posenc.lookup import check_width, inside, leading, take
+from posenc.ports import Floats
+from posenc.sincos.rows import arrange, float64_error, layout_of, waves
+
+CHUNK = 4096
+"""Rows that are computed in float64 at a time."""
+
+
+class SinCosTable(nn.Module):
+    """Rows computed in float64, rounded once, stored: right to half an ulp, for `max_len` positions."""
+
+    rows: Tensor
+    width: Final[int]
+    interleaved: Final[bool]
+    probes = Probes()
+
+    def __init__(
+        self, inv_freq: Floats, width: int, *, interleaved: bool, max_len: int, dtype: torch.dtype, scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.interleaved = interleaved
+        self.scale = scale
+        self.end = max_len
+        rows = torch.empty(max_len, width, dtype=dtype)
+        for start in range(0, max_len, CHUNK):
+            stop = min(start + CHUNK, max_len)
+            sin, cos = waves(np.arange(start, stop), inv_freq, scale)
+            rows[start:stop] = arrange(sin, cos, interleaved, width)
+        self.register_buffer("rows", rows, persistent=False)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        check_width(width, self.width)
+        return take(self.rows, inside(positions, self.rows.shape[0]), self.rows.shape[0])
+
+    def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (...) -> twice (..., pairs)."""
+        assert not self.interleaved
+        sin, cos = self.forward(positions, self.width).chunk(2, -1)
+        return cos, sin
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        check_width(width, self.width)
+        return leading(self.rows, length)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far rows may be from the reference: half an ulp of a sine."""
+        return Tolerance(atol=torch.finfo(self.rows.dtype).eps / 4 + float64_error(max_position))
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from these: no bit."""
+        return SAME_BITS
+
+    def tables(self) -> Tables:
+        """Return the one table."""
+        columns = (0,) * self.width
+        return Tables("rows", {"table": self.rows}, columns, self.width, layout_of(self.interleaved), self.end)

@@ -1,0 +1,64 @@
+"""What is asked for of any encoding, beside its own parameters: `Spec`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Mode = Literal["baked", "dynamic"]
+Method = Literal["exact", "trig"]
+Positions = Literal["implicit", "offset", "explicit"]
+DType = Literal["fp32", "fp16", "bf16", "fp64"]
+
+TORCH_NAMES: Mapping[DType, str] = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "mode": get_args(Mode),
+    "method": get_args(Method),
+    "positions": get_args(Positions),
+    "dtype": get_args(DType),
+}
+
+
+class UnsupportedSpec(ValueError):
+    """An encoding has no such form; the text says why, in one line."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How an encoding is built: what every scheme has in common, beside its own parameters.
+
+    mode: "baked", a table of `max_len` rows, or "dynamic", rows computed in the graph.
+    method: how a dynamic graph computes cosines and sines, "exact" by angle addition or "trig" by Sin and Cos; a baked
+        graph has nothing to compute.
+    positions: "implicit" 0..seq-1; "offset" the same from `start` (1,); "explicit" `positions` (batch, seq);
+        None for the scheme's own default.
+    max_len: rows of a baked table; the length up to which a dynamic graph is validated.
+    dtype: of x and of the output.
+
+    Raises ValueError, in one line, for a choice that there is not, and where max_len is below 1.
+    """
+
+    mode: Mode = "baked"
+    method: Method = "exact"
+    positions: Positions | None = None
+    max_len: int = 2048
+    dtype: DType = "fp32"
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices and not (name == "positions" and value is None):
+                raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
+        if self.max_len < 1:
+            raise ValueError(f"max_len must be at least 1, got {self.max_len}")
+
+    @property
+    def torch_dtype(self) -> str:
+        """The name that torch and numpy give to `dtype`."""
+        return TORCH_NAMES[self.dtype]
+
+    @property
+    def angle_dtype(self) -> str:
+        """What cosines and sines are computed in: never less than float32, whatever the output is in."""
+        return "float64" if self.dtype == "fp64" else "float32"
