@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding, Tolerance
-    from posenc.ports import Port
+    from posenc.ports import Axis, Port
     from posenc.scheme import SCHEMES, Scheme, build
     from posenc.spec import Spec, UnsupportedSpec
 
 __version__ = "0.1.0"
-__all__ = ["SCHEMES", "Encoding", "Port", "Scheme", "Spec", "Tolerance", "UnsupportedSpec", "build"]
+__all__ = ["SCHEMES", "Axis", "Encoding", "Port", "Scheme", "Spec", "Tolerance", "UnsupportedSpec", "build"]
 _HOMES = {
+    "Axis": "ports",
     "Encoding": "encoding",
     "Port": "ports",
     "SCHEMES": "scheme",

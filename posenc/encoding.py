@@ -46,9 +46,25 @@ class Tolerance:
 
 
 SAME_BITS = Tolerance(bits=True)
-ToleranceAt = Callable[[int], Tolerance]
-"""The largest position met -> what an output may be off by."""
+
+
+class CaseLike(Protocol):
+    """What a tolerance may depend on: the sizes of a call's dynamic axes, and its largest position."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes of the dynamic axes."""
+
+    @property
+    def max_position(self) -> int:
+        """The largest position in the call."""
+
+
+ToleranceOf = Callable[[CaseLike], Tolerance]
+"""A call -> what an output may be off by."""
 Reference = Callable[[Feeds, Integers | None], dict[str, Array]]
+Pair = Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"]
+"""How two lengths meet; n and m are unlike."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +73,12 @@ class Probes:
 
     lengths: of calls around which the formula changes, or beyond which nothing would be tried.
     positions: of one call, which together read every row of what is stored.
+    pairs: how two lengths may meet, the first with the second.
     """
 
     lengths: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
+    pairs: tuple[Pair, ...] = ("1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n")
 
 
 class NoTables(ValueError):
@@ -123,9 +141,9 @@ class Encoding:
     family: "additive", "rotary", "cos_sin", or "module" for somebody's own; exporters look up by it.
     reference: inputs to float64 outputs, from the paper's formula; a second argument, if not None, is the indices along
         the longest output axis to return.
-    tolerance: the largest position met -> how far an output may be from the reference.
-    eager_tolerance: the largest position met -> how far a graph on the CPU may be from the eager module.
-    end: positions from here on must be refused; None where there is no such end.
+    tolerance: how far an output of a call may be from the reference.
+    eager_tolerance: how far a graph on the CPU may be from the eager module in a call.
+    end: positions from here on must be refused, as its ports say; None where there is no such end.
     tables: what a header or a cache stores; raises NoTables where that is not all it needs.
     shape: constants of the family: head_dim, rotary_dim, interleaved, width.
     """
@@ -135,8 +153,8 @@ class Encoding:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     reference: Reference
-    tolerance: ToleranceAt
-    eager_tolerance: ToleranceAt
+    tolerance: ToleranceOf
+    eager_tolerance: ToleranceOf
     tables: Callable[[], Tables]
     positions: Positions | None = None
     end: int | None = None

@@ -23,6 +23,15 @@ def inside(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, end)
 
 
+def counted(mask: Tensor, offset: int) -> Tensor:
+    """Return positions from an attention mask of 1 and 0: (batch, seq) -> the same.
+
+    Tokens are counted from `offset` on; padding is one before, and never below 0: RoBERTa and OPT have it so with 2,
+    left-padded generation with 0.
+    """
+    return (mask.cumsum(-1) * mask + (offset - 1)).clamp(min=0)
+
+
 def leading(table: Tensor, length: int) -> Tensor:
     """Return the first rows with a batch axis: (rows, dim) -> (1, length, dim).
 

@@ -1,13 +1,14 @@
-"""What goes in and out of an encoding: ports, their axes, and arrays by the names of ports.
+"""What goes in and out of an encoding: ports that say what they carry, axes that say their kind.
 
-Axis names, everywhere: `batch`, `head`, `head_kv`, `seq`, `seq_k`, `height`, `width`, `dim`.
+Nothing looks a port or an axis up by its name: what is fed, planned and refused follows from kinds and from what is
+carried. An axis has one size wherever its name stands; a name may be a sum of others, as `past+seq`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,34 +18,161 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Feeds = Mapping[str, Array]
 """Arrays by port name."""
+Kind = Literal["batch", "heads", "length", "grid", "features"]
 
-NO_LENGTH = ("batch", "dim", "head", "head_kv")
-"""Axes along which no positions run; along every other axis they do."""
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a port: a size makes it fixed, else it is dynamic, at least `least`, and a multiple of `multiple`.
+
+    kind: what runs along it: sequences of a batch, heads, positions ("length"; "grid" where they are rows or columns of
+        places), or features.
+    most: sizes beyond this one must be refused; None where none must be.
+    """
+
+    name: str
+    kind: Kind
+    size: int | None = None
+    least: int = 1
+    multiple: int = 1
+    most: int | None = None
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names that its size is the sum of: its own, or those in it with a plus between them."""
+        return tuple(self.name.split("+"))
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether its size is that of a call."""
+        return self.size is None
+
+    @property
+    def is_length(self) -> bool:
+        """Whether positions run along it."""
+        return self.kind in ("length", "grid")
+
+    def allowed(self, size: int, most: int | None = None) -> int:
+        """Return a size that it may have, near this one: a multiple, not below its least; up to `most` if it can be."""
+        step = self.multiple
+        least = -(-self.least // step) * step
+        up = max(least, -(-size // step) * step)
+        return up if most is None or up <= most else max(least, most // step * step)
+
+    def size_in(self, sizes: Mapping[str, int]) -> int:
+        """Return its size where the dynamic axes have these sizes."""
+        return self.size if self.size is not None else sum(sizes[name] for name in self.terms)
+
+    def __str__(self) -> str:
+        return self.name if self.size is None else str(self.size)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers, of which nothing is known but the range they are in, if it is."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of tokens, below `end`: along the last axis, and along the first where a token has several."""
+
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """The position of the first token: the others follow it. Positions are below `end`."""
+
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which tokens are no padding, along the last axis: 1 and 0, or, added to scores, 0 and minus infinity.
+
+    offset: where positions begin that are counted from it; None where none are. end: they are below it.
+    """
+
+    additive: bool = False
+    offset: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Indices:
+    """Integers below `end`, as indices of a table."""
+
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a dynamic axis, as a number."""
+
+    of: str
+
+
+Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size"
+ANYTHING = Values()
 
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output: a `str` axis is dynamic, an `int` axis fixed; integers fed to it are below `end`."""
+    """One input or output: its axes, its dtype by torch's name, and what it carries."""
 
     name: str
-    axes: tuple[str | int, ...]
+    axes: tuple[Axis, ...]
     dtype: str
-    end: int | None = None
+    carries: Carries = field(default=ANYTHING)
 
     @property
-    def dynamic(self) -> dict[int, str]:
-        """The dynamic axes: {index: name}."""
-        return {i: axis for i, axis in enumerate(self.axes) if isinstance(axis, str)}
+    def dynamic(self) -> dict[int, Axis]:
+        """The dynamic axes: {index: axis}."""
+        return {i: axis for i, axis in enumerate(self.axes) if axis.is_dynamic}
+
+    @property
+    def lengths(self) -> list[int]:
+        """The indices of the axes along which positions run."""
+        return [i for i, axis in enumerate(self.axes) if axis.is_length]
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return its shape where the dynamic axes have these sizes."""
+        return tuple(axis.size_in(sizes) for axis in self.axes)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.axes))}]"
 
 
-def axes_of(ports: Iterable[Port]) -> list[str]:
-    """Return the dynamic axes of ports, each once, in order."""
-    return list(dict.fromkeys(axis for port in ports for axis in port.dynamic.values()))
+def fixed(size: int, kind: Kind = "features") -> Axis:
+    """Return an axis of a fixed size."""
+    return Axis("", kind, size)
 
 
-def is_length(axis: str) -> bool:
-    """Return whether positions run along an axis."""
-    return axis not in NO_LENGTH
+def axes_of(ports: Iterable[Port]) -> list[Axis]:
+    """Return the dynamic axes of ports, each once, in order; for a sum its terms."""
+    axes: dict[str, Axis] = {}
+    sums: dict[str, Axis] = {}
+    for port in ports:
+        for axis in port.dynamic.values():
+            if len(axis.terms) == 1:
+                axes.setdefault(axis.name, axis)
+            else:
+                sums |= {name: Axis(name, axis.kind) for name in axis.terms if name not in sums}
+    return [*axes.values(), *(axis for name, axis in sums.items() if name not in axes)]
+
+
+def sizes_of(ports: Iterable[Port], feeds: Feeds) -> dict[str, int]:
+    """Return the sizes that the dynamic axes have in a call; those of sums follow from their terms."""
+    named = ((axis, feeds[port.name].shape[i]) for port in ports for i, axis in port.dynamic.items())
+    return {axis.name: size for axis, size in named if len(axis.terms) == 1}
+
+
+def carrying(ports: Iterable[Port], *kinds: type[object]) -> list[Port]:
+    """Return the ports that carry one of these."""
+    return [port for port in ports if isinstance(port.carries, kinds)]
+
+
+BATCH, SEQ = Axis("batch", "batch"), Axis("seq", "length")

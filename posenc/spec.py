@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 Mode = Literal["baked", "dynamic"]
 Method = Literal["exact", "trig"]
-Positions = Literal["implicit", "offset", "explicit"]
+Positions = Literal["implicit", "offset", "explicit", "mask"]
 DType = Literal["fp32", "fp16", "bf16", "fp64"]
 
 TORCH_NAMES: Mapping[DType, str] = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
@@ -31,8 +31,9 @@ class Spec:
     mode: "baked", a table of `max_len` rows, or "dynamic", rows computed in the graph.
     method: how a dynamic graph computes cosines and sines, "exact" by angle addition or "trig" by Sin and Cos; a baked
         graph has nothing to compute.
-    positions: "implicit" 0..seq-1; "offset" the same from `start` (1,); "explicit" `positions` (batch, seq);
-        None for the scheme's own default.
+    positions: "implicit" 0..seq-1; "offset" the same from `start` (1,); "explicit" `positions` (batch, seq); "mask"
+        counted from an attention mask (batch, seq); None for the scheme's own default.
+    position_offset: where positions from a mask begin; padding is one before, and never below 0 (RoBERTa and OPT: 2).
     max_len: rows of a baked table; the length up to which a dynamic graph is validated.
     dtype: of x and of the output.
 
@@ -44,14 +45,18 @@ class Spec:
     positions: Positions | None = None
     max_len: int = 2048
     dtype: DType = "fp32"
+    position_offset: int = 0
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
             value = getattr(self, name)
-            if value not in choices and not (name == "positions" and value is None):
+            if value not in choices and value is not None:
                 raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
         if self.max_len < 1:
             raise ValueError(f"max_len must be at least 1, got {self.max_len}")
+        if self.position_offset < 0 or (self.position_offset and self.positions not in (None, "mask")):
+            given = f"{self.position_offset} with positions {self.positions}"
+            raise ValueError(f"position_offset must be at least 0, and goes with positions mask, got {given}")
 
     @property
     def torch_dtype(self) -> str:

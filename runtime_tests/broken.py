@@ -68,6 +68,38 @@ class Specialises(nn.Module):
         return -x
 
 
+class PadsToEight(nn.Module):
+    """Pads to a multiple of 8, and branches where nothing is to be padded: torch.export keeps the branch it met."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.shape[1]
+        if length % 8 != 0:
+            x = nn.functional.pad(x, (0, 0, 0, 8 - length % 8))
+        return x.flip(1).cumsum(1).flip(1)[:, :length]
+
+
+class Cache(nn.Module):
+    """Right: what a KV cache implies of its sizes is implied by the names of axes."""
+
+    def forward(self, q: Tensor, past: Tensor, mask: Tensor) -> Tensor:
+        return torch.cat([past, q], 1) * mask[..., None].to(q.dtype)
+
+
+class MaybeEqual(nn.Module):
+    """Adds a and b where they are as long as one another, else gives a."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a + b if a.shape[1] == b.shape[1] else a
+
+
+class NoLonger(nn.Module):
+    """Refuses an a that is longer than b."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        torch._check(a.shape[1] <= b.shape[1], lambda: "a is longer than b")
+        return a + b.sum(1, keepdim=True)
+
+
 class Static(nn.Module):
     """Fits one length only."""
 

@@ -13,14 +13,14 @@ import posenc_export
 from broken import Good
 from conftest import DATA
 from posenc.hf import ModelConfig
-from posenc.ports import Port
+from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
 from posenc_export.errors import BadInput, Unavailable
 from posenc_export.exporter import ExportOptions, ExportResult
 from posenc_export.runtimes import RUNTIMES, Missing
 from posenc_export.validation.verdict import ValidateOptions
 
-X = Port("x", ("batch", "seq", 8), "float32")
+X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
 LLAMA = DATA / "configs" / "llama-3.1-8b.json"
 ON_CPU: dict[str, Any] = {"formats": ["onnx"], "runtimes": ["ort-cpu"]}
 BARE: dict[str, Any] = {"formats": ["onnx"], "validate": False}

@@ -31,7 +31,10 @@ def test_what_a_bundle_holds(small_bundle: Path) -> None:
     assert {"scheme", "params", "mode", "method", "positions", "max_len", "dtype", "opset", "ir_version"} <= set(
         manifest
     )
-    assert manifest["inputs"][0] == {"name": "x", "axes": ["batch", "seq", 8], "dtype": "float32", "end": None}
+    x = manifest["inputs"][0]
+    assert (x["name"], x["dtype"], x["carries"]) == ("x", "float32", {"what": "values", "low": None, "high": None})
+    axes = [(axis["name"], axis["kind"], axis["size"]) for axis in x["axes"]]
+    assert axes == [("batch", "batch", None), ("seq", "length", None), ("", "features", 8)]
     assert {a["format"] for a in manifest["artifacts"]} == {"onnx", "torchscript"}
     with np.load(small_bundle / "golden.npz") as golden:
         case = manifest["cases"][0]["name"]
@@ -230,12 +233,8 @@ def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, sign
     # A shell that runs the tests in the background has its children ignore Ctrl-C: here they shall not.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heed}; from posenc_export.cli import export; export()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *ARGS, "-o", "b"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    command = [sys.executable, "-c", code, *ARGS, "-o", "b"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".b.partial-*/first/*")) and time.monotonic() < deadline:
         time.sleep(0.02)

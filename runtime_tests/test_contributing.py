@@ -102,7 +102,7 @@ def test_a_check_is_one_file(project: Path, tmp_path: Path) -> None:
 
 def test_the_tests_follow(project: Path) -> None:
     """The copy's own tests: combinations of the new scheme and rope type, and what goes through registries."""
-    pytest_ = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider")
+    pytest_ = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "exhaustive or not exhaustive")
     new = "test_every_combination and exact and fp32 and (clock or ntk)"
     assert "passed" in python(project, *pytest_, "-k", new, "runtime_tests/test_parity.py")
     names = ("schemes", "checks", "layering", "docs", "cli", "rope_types")

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from conftest import Cli, Once, need
-from posenc.ports import Port
+from posenc.ports import SEQ, Axis, Port, Positions, fixed
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli import main
 from posenc_export.cpp.embed import check_embeddable
@@ -57,6 +57,10 @@ target_include_directories(misuse PRIVATE ${BUNDLES}/offset/cpp)
 target_link_libraries(misuse PRIVATE posenc_session)
 """
 QUIET = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+
+
+ASSERTED, COUNT = Axis("static_assert", "length"), Axis("count", "length")
+TYPEID_AXES = (Axis("typeid", "length"), Axis("Axes", "length"))
 
 
 @pytest.fixture
@@ -195,11 +199,11 @@ def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:
     need("header-cpp")
     manifest = Bundle.open(bundles / "offset").manifest
     dtypes = ["bool", "float16", "float32", "int64"] * 4
-    inputs = tuple(Port(n, ("static_assert", "count", 3), d) for n, d in zip(ODD, dtypes, strict=True))
-    odd = replace(manifest, inputs=(*inputs, Port("positions", ("count",), "float16")), cases=())
-    odd = replace(odd, outputs=(Port("y", ("typeid", "Axes"), "bool"), Port("z", (70_000, 70_000), "int32")))
+    inputs = tuple(Port(n, (ASSERTED, COUNT, fixed(3)), d) for n, d in zip(ODD, dtypes, strict=True))
+    odd = replace(manifest, inputs=(*inputs, Port("positions", (COUNT,), "float16", Positions())), cases=())
+    odd = replace(odd, outputs=(Port("y", TYPEID_AXES, "bool"), Port("z", (fixed(70_000),) * 2, "int32")))
     odd = replace(odd, params={"text": "a\nint main(*/\\", "x": "\\"})
-    odd = replace(odd, inputs=(*odd.inputs, Port("typeid_", ("typeid", "Axes"), "int64")))
+    odd = replace(odd, inputs=(*odd.inputs, Port("typeid_", TYPEID_AXES, "int64")))
     check_embeddable(odd.inputs, odd.outputs)
     here = Path(shutil.copytree(bundles / "offset" / "cpp", tmp_path / "cpp"))
     (here / "posenc_model.hpp").write_text(model_header(odd))
@@ -212,11 +216,11 @@ def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_embedded_is_one_line(cli: Cli) -> None:
     with pytest.raises(BadInput, match=r"--cpp needs outputs as long as inputs are: y: .* has 'axis0'"):
-        check_embeddable((Port("x", ("seq",), "float32"),), (Port("y", ("axis0",), "float32"),))
+        check_embeddable((Port("x", (SEQ,), "float32"),), (Port("y", (Axis("axis0", "length"),), "float32"),))
     with pytest.raises(BadInput, match=r"--cpp cannot tell two inputs, outputs or axes apart that it calls 'y'"):
-        check_embeddable((Port("y", ("seq",), "float32"),), (Port("y", ("seq",), "float32"),))
+        check_embeddable((Port("y", (SEQ,), "float32"),), (Port("y", (SEQ,), "float32"),))
     with pytest.raises(BadInput, match=r"that it calls 'class_'"):
-        check_embeddable((Port("x", ("class", "class_"), "float32"),), ())
+        check_embeddable((Port("x", (Axis("class", "length"), Axis("class_", "length")), "float32"),), ())
     result = cli("export", "--cpp", "-f", "pt2")
     assert result.exit_code == 2
     assert "--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it" in result.output

@@ -224,8 +224,11 @@ def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> No
             "--rotary-op onnx has no fp64: expected fp32, fp16 or bf16",
         ),
         (["--rotary-op", "microsoft"], "--rotary-op microsoft is for what rotates q and k: nothing here does"),
-        (["--require", "ort-cpu", "-f", "torchscript"], "--require ort-cpu reads onnx, which -f torchscript does not"),
-        (["--runtime", "torchscript-cpu", "-f", "onnx"], "--runtime torchscript-cpu reads torchscript, which -f onnx"),
+        (["--require", "ort-cpu", "-f", "torchscript"], "--require ort-cpu reads onnx, which is not among torchscript"),
+        (
+            ["--runtime", "torchscript-cpu", "-f", "onnx"],
+            "--runtime torchscript-cpu reads torchscript, which is not among onnx",
+        ),
         (["rope", "-p", "short_factor=1,a"], "short_factor must be a list of float, got '1,a'"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Cli
-from posenc_export.cli.ports import parse_port
+from posenc_export.bundle.folder import Bundle
 
 X = "x: float32[batch, seq, 8]"
 
@@ -18,25 +18,28 @@ def test_a_good_module_agrees_and_its_reference_is_named(cli: Cli) -> None:
     assert report["passed"]
     assert report["reference"] == "the module itself in float64 (it has no reference of its own)"
     assert Path("Good-dynamic/model.onnx").is_file()
-    manifest = json.loads(Path("Good-dynamic/manifest.json").read_text())
-    assert manifest["outputs"] == [{"name": "y", "axes": ["batch", "seq", 8], "dtype": "float32", "end": None}]
-    assert manifest["params"] == {"scale": 0.5}
+    manifest = Bundle.open(Path("Good-dynamic")).manifest
+    assert [str(port) for port in manifest.outputs] == ["y: float32[batch, seq, 8]"]
+    assert manifest.params == {"scale": 0.5}
 
 
 def test_two_outputs_are_named_in_order(cli: Cli) -> None:
     result = cli("export", "broken:TwoOutputs", "-i", X, "--max-len", "50", "-q")
     assert result.exit_code == 0, result.output
-    manifest = json.loads(Path("TwoOutputs-dynamic/manifest.json").read_text())
-    assert [(p["name"], p["axes"]) for p in manifest["outputs"]] == [
-        ("y0", ["batch", "seq", 8]),
-        ("y1", ["batch", "seq"]),
-    ]
+    manifest = Bundle.open(Path("TwoOutputs-dynamic")).manifest
+    assert [str(port) for port in manifest.outputs] == ["y0: float32[batch, seq, 8]", "y1: float32[batch, seq]"]
 
 
 @pytest.mark.parametrize(
     ("factory", "inputs", "status", "text"),
     [
         ("Specialises", [X], 4, "torch.export keeps the graph to seq <= 20, but it must hold up to 50"),
+        (
+            "PadsToEight",
+            [X],
+            4,
+            "keeps the graph to calls where (seq % 8) != 0, and seq=8 is none: the module branches on it",
+        ),
         ("Static", [X], 2, "the module itself fails on x"),
         ("BakedLength", [X], 4, "torch.export"),
         ("GivesNan", [X], 2, "the module itself gives NaN in y"),
@@ -88,37 +91,35 @@ def test_options_of_schemes_are_refused_for_modules(cli: Cli, option: list[str])
     assert f"{option[0]} is for schemes" in result.output
 
 
-@pytest.mark.parametrize(
-    ("text", "caret", "expected"),
-    [
-        ("x float32[batch]", 2, "':' after the name"),
-        ("x: float31[batch]", 3, "a dtype, one of"),
-        ("x: float32 batch]", 11, "'[' and the axes"),
-        ("x: float32[batch seq]", 17, "',' or ']'"),
-        ("x: float32[batch,, seq]", 17, "an axis"),
-        ("x: float32[batch, 0]", 18, "a size of at least 1"),
-        ("x: float32[batch] junk", 18, "nothing more"),
-        ("x: float32[batch] < 5", 18, "no bound"),
-        ("x: int64[batch] < 0", 18, "a number above 0"),
-        ("", 0, "a name"),
-    ],
-)
-def test_the_caret_is_under_the_place(text: str, caret: int, expected: str) -> None:
-    with pytest.raises(ValueError, match="-i: expected") as error:
-        parse_port(text)
-    first, line, pointer = str(error.value).split("\n")
-    assert expected in first
-    assert line == f"  {text}"
-    assert pointer == "  " + " " * caret + "^"
+CACHE = ("q: float32[batch, seq, 8]", "past: float32[batch, past, 8]", "mask: int64[batch, past+seq] mask")
 
 
-def test_the_command_line_shows_the_caret(cli: Cli) -> None:
-    result = cli("export", "broken:Good", "-i", "x: float32[batch seq]")
-    assert result.exit_code == 2
-    assert result.output.splitlines()[-2:] == ["  x: float32[batch seq]", "  " + " " * 17 + "^"]
+def test_what_a_kv_cache_implies_is_not_refused(cli: Cli) -> None:
+    flags = [part for port in CACHE for part in ("-i", port)]
+    result = cli("export", "broken:Cache", *flags, "--max-len", "50", "-f", "onnx", "--runtime", "ort-cpu", "--json")
+    assert result.exit_code == 0, result.output
+    sizes = [case.sizes for case in Bundle.open(Path("Cache-dynamic")).manifest.cases]
+    assert {"batch": 1, "seq": 1, "past": 11} in sizes or {"batch": 3, "seq": 1, "past": 11} in sizes
+    assert any(s["seq"] > s["past"] for s in sizes)
 
 
-def test_ports_read_as_they_are_written() -> None:
-    for text in ("x: float32[batch, seq, 512]", "start: int64[1]", "s: float64[]"):
-        assert str(parse_port(text)) == text
-    assert parse_port(" ids :int64[ batch,seq ]<256").end == 256
+def test_axes_that_are_one_without_saying_so_are_refused(cli: Cli) -> None:
+    ports = ("a: float32[batch, n, 8]", "b: float32[batch, m, 8]")
+    result = cli("export", "broken:MaybeEqual", *(part for port in ports for part in ("-i", port)), "-f", "onnx")
+    assert result.exit_code == 4, result.output
+    assert "keeps the graph to calls where" in result.output
+    assert "n" in result.output.split("where")[1]
+
+
+def test_what_is_assumed_of_inputs_is_said(cli: Cli) -> None:
+    result = cli("export", "broken:LostInput", "-i", X, "-i", "start: int64[1]", "--max-len", "50", "-f", "onnx")
+    assert "start: carries the first position, by its name" in result.output
+
+
+def test_a_meeting_that_a_module_refuses_is_dropped_and_named(cli: Cli) -> None:
+    ports = ("a: float32[batch, n, 8]", "b: float32[batch, m, 8]")
+    flags = [part for port in ports for part in ("-i", port)]
+    result = cli("export", "broken:NoLonger", *flags, "--max-len", "50", "-f", "onnx", "--runtime", "ort-cpu")
+    assert result.exit_code == 0, result.output
+    assert "not tried: batch" in result.output
+    assert "a is longer than b" in result.output

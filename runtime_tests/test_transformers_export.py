@@ -14,7 +14,7 @@ from transformers import DynamicCache
 from posenc import Spec
 from posenc.encoding import Encoding, NoTables, Tables, Tolerance
 from posenc.hf import replace_rotary
-from posenc.ports import Port
+from posenc.ports import BATCH, SEQ, Axis, Indices, Mask, Port, Positions, fixed
 from posenc_export.cli.ports import parse_ports
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import Request
@@ -55,12 +55,13 @@ def no_tables() -> Tables:
 def exported_once(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tensor, ...], path: Path) -> Any:
     """Export once, every named axis dynamic, and load; axes that went static are refused while exporting and here."""
     width = run(module, *trace).shape[-1]
-    outputs = (Port("y", ("batch", "seq", width), "float32"),)
+    outputs = (Port("y", (BATCH, SEQ, fixed(width)), "float32"),)
     tolerance, reference = (lambda _: Tolerance()), (lambda *_: {})
     encoding = Encoding("module", module, ports, outputs, reference, tolerance, tolerance, no_tables)
     write_onnx(encoding, Request(tuple(one.contiguous() for one in trace), LONGEST), path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    assert [(i.name, tuple(i.shape)) for i in session.get_inputs()] == [(p.name, p.axes) for p in ports]
+    expected = [(port.name, [axis.size or axis.name for axis in port.axes]) for port in ports]
+    assert [(i.name, i.shape) for i in session.get_inputs()] == expected
     assert [tuple(o.shape) for o in session.get_outputs()] == [("batch", "seq", width)]
     return session
 
@@ -70,11 +71,11 @@ def test_a_model_exports_once_and_holds_at_every_length(name: str, tmp_path: Pat
     model = model_of(name)
     replace_rotary(model)
     module, exact = Whole(model), Whole(copy.deepcopy(model).double())
-    axes = ("batch", "seq")
+    axes = (BATCH, SEQ)
     ports = (
-        Port("ids", axes, "int64", VOCAB),
-        Port("positions", (*AXES.get(name, ()), *axes), "int64", LONGEST),
-        Port("mask", axes, "int64", 2),
+        Port("ids", axes, "int64", Indices(VOCAB)),
+        Port("positions", (*map(fixed, AXES.get(name, ())), *axes), "int64", Positions(LONGEST)),
+        Port("mask", axes, "int64", Mask()),
     )
     session = exported_once(module, ports, tokens(name, 2, 11), tmp_path / "model.onnx")
     for batch in (1, 3):
@@ -91,10 +92,10 @@ def test_a_step_with_a_cache_is_the_whole_sequence(name: str, heads: int, tmp_pa
     model = model_of(name)
     replace_rotary(model)
     ports = (
-        Port("ids", ("batch", "seq"), "int64", VOCAB),
-        Port("positions", ("batch", "seq"), "int64", LONGEST),
-        Port("mask", ("batch", "seq_k"), "int64", 2),
-        Port("past", (2, 2, "batch", heads, "seq_past", 8), "float32"),
+        Port("ids", (BATCH, SEQ), "int64", Indices(VOCAB)),
+        Port("positions", (BATCH, SEQ), "int64", Positions(LONGEST)),
+        Port("mask", (BATCH, Axis("past+seq", "length")), "int64", Mask()),
+        Port("past", (fixed(2), fixed(2), BATCH, fixed(heads), Axis("past", "length"), fixed(8)), "float32"),
     )
     traced = tokens(name, 3, 24, least=24)
     trace = (traced[0][:, 13:], traced[1][:, 13:], traced[2], torch.randn(2, 2, 3, heads, 13, 8))

@@ -92,8 +92,8 @@ def export(
 
     source, inputs: what is exported; see `target`.
     to: the folder of the bundle [default: ./NAME-MODE]; one that fails goes to TO-failed, and what was at TO stays.
-    spec, options: whole, or their fields by name: mode, method, positions, max_len, dtype; formats, opset, rotary_op,
-        seed, validate, cpp; runtimes, require, atol, rtol, progress.
+    spec, options: whole, or their fields by name: mode, method, positions, max_len, dtype, position_offset; formats,
+        opset, rotary_op, seed, budget, validate, cpp, notes; runtimes, require, atol, rtol, progress.
     parameters: of the source; every setting that is no field of the spec or the options is one too.
 
     Returns where the bundle went and the verdicts: `result.passed` says whether all that could run agreed.
@@ -161,7 +161,8 @@ def bench(
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
     timing = with_fields(timing or BenchOptions(), of_timing)
     if spec is None:
-        settings = {"max_len": max(timing.lengths), **settings}
+        offset = settings.get("position_offset") or 0
+        settings = {"max_len": max(timing.lengths) + (offset if isinstance(offset, int) else 0), **settings}
     parts = split(settings, spec, options or ExportOptions(), source)
     if isinstance(source, PathLike):
         return bench_folder(Path(source), timing, parts.options.validation.progress)

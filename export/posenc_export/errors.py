@@ -30,6 +30,10 @@ class ExportFailed(PosencError):
     exit_code = 4
 
 
+class OpsetFailed(ExportFailed):
+    """A program could not be written at an opset; it may be at a newer one: exit status 4."""
+
+
 class ToolFailed(PosencError):
     """The tool itself failed: a full disk, no memory left, a bug: exit status 5."""
 

@@ -92,17 +92,18 @@ def rows_at(encoding: Encoding, positions: Integers) -> Floats:
 
 def reference_at(encoding: Encoding, positions: Integers) -> Floats:
     """Return the rows of the float64 reference, arranged as by rows_at."""
-    return _joined(encoding, encoding.reference({"positions": _fed(encoding, positions)}, None))
+    return _joined(encoding, encoding.reference({encoding.inputs[0].name: _fed(encoding, positions)}, None))
 
 
 def _fed(encoding: Encoding, positions: Integers) -> Integers:
     """Return positions in the shape of an encoding's port, the same along every axis of it."""
-    axes = [1 if isinstance(axis, str) else axis for axis in encoding.inputs[0].axes[:-1]]
+    axes = [axis.size or 1 for axis in encoding.inputs[0].axes[:-1]]
     return np.broadcast_to(positions, (*axes, len(positions))).copy()
 
 
 def _joined(encoding: Encoding, outputs: Mapping[str, Array]) -> Floats:
-    names = ["sin", "cos"] if encoding.family == "cos_sin" else [port.name for port in encoding.outputs]
+    names = [port.name for port in encoding.outputs]
+    names = names[::-1] if encoding.family == "cos_sin" else names  # sines first
     return np.concatenate([np.asarray(outputs[name][0], np.float64) for name in names], -1)
 
 

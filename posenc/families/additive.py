@@ -10,9 +10,11 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Encoding, Reference, RowSource, Tolerance, rounding
-from posenc.lookup import exactly
-from posenc.ports import Port
+from posenc.call import Formula, call_of
+from posenc.encoding import CaseLike, Encoding, RowSource, Tolerance, rounding
+from posenc.families.position_ports import mask_port, positions_port, start_port
+from posenc.lookup import counted, exactly
+from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
 
@@ -62,6 +64,20 @@ class Explicit(Additive):
         return self.finish(x, self.source(positions, x.shape[2]))
 
 
+class FromMask(Additive):
+    """Positions counted from an attention mask: padding on the left or the right moves no token."""
+
+    offset: Final[int]
+
+    def __init__(self, source: RowSource, *, add: bool, dtype: torch.dtype, offset: int) -> None:
+        super().__init__(source, add=add, dtype=dtype)
+        self.offset = offset
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return x + rows: (batch, seq, dim), mask (batch, seq) of 1 and 0 -> (batch, seq, dim)."""
+        return self.finish(x, self.source(counted(mask, self.offset), x.shape[2]))
+
+
 class Rows(nn.Module):
     """Rows at positions, with no x."""
 
@@ -76,6 +92,21 @@ class Rows(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         """Return the rows: (batch, seq) -> (batch, seq, dim)."""
         rows: Tensor = self.source(positions, self.width)
+        return rows.to(self.dtype)
+
+
+class RowsFromMask(Rows):
+    """Rows at positions counted from an attention mask, with no x."""
+
+    offset: Final[int]
+
+    def __init__(self, source: RowSource, *, width: int, dtype: torch.dtype, offset: int) -> None:
+        super().__init__(source, width=width, dtype=dtype)
+        self.offset = offset
+
+    def forward(self, mask: Tensor) -> Tensor:
+        """Return the rows: mask (batch, seq) of 1 and 0 -> (batch, seq, dim)."""
+        rows: Tensor = self.source(counted(mask, self.offset), self.width)
         return rows.to(self.dtype)
 
 
@@ -118,21 +149,26 @@ class Wrapped:
     outputs: tuple[Port, ...]
 
 
-def encode(source: RowSource, spec: Spec, output: Output, *, reference: Reference) -> Encoding:
+def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -> Encoding:
     """Return the encoding that a source of rows makes with the positions and the output asked for.
 
+    formula: a call -> the output in float64.
     Raises UnsupportedSpec for a combination that has no meaning.
     """
     wrap = _whole if output.kind == "table" else _rows if _has_no_x(spec, output) else _with_x
     wrapped = wrap(source, spec, output)
     rounded = rounding(spec, output.kind == "add")
 
-    def tolerance(max_position: int) -> Tolerance:
-        return source.tolerance(max_position).plus(rounded)
+    def tolerance(case: CaseLike) -> Tolerance:
+        return source.tolerance(case.max_position).plus(rounded)
 
-    def eager_tolerance(max_position: int) -> Tolerance:
-        allowed = source.eager_tolerance(max_position)
+    def eager_tolerance(case: CaseLike) -> Tolerance:
+        allowed = source.eager_tolerance(case.max_position)
         return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        outputs = formula(call_of(spec, wrapped.inputs, feeds, at))
+        return {port.name: value for port, value in zip(wrapped.outputs, outputs, strict=True)}
 
     return Encoding(
         family="additive",
@@ -150,37 +186,41 @@ def encode(source: RowSource, spec: Spec, output: Output, *, reference: Referenc
 
 
 def _has_no_x(spec: Spec, output: Output) -> bool:
-    return spec.positions == "explicit" and output.kind == "rows"
+    return spec.positions in ("explicit", "mask") and output.kind == "rows"
 
 
 def _whole(source: RowSource, spec: Spec, output: Output) -> Wrapped:
     if spec.mode == "dynamic" or spec.positions != "implicit" or output.width is None:
         raise UnsupportedSpec("output=table is a constant: it takes --baked, implicit positions and a fixed d_model")
     module = WholeTable(source, length=spec.max_len, width=output.width, dtype=getattr(torch, spec.torch_dtype))
-    return Wrapped(module, (), (Port("y", (spec.max_len, output.width), spec.torch_dtype),))
+    return Wrapped(module, (), (Port("y", (fixed(spec.max_len, "length"), fixed(output.width)), spec.torch_dtype),))
 
 
 def _rows(source: RowSource, spec: Spec, output: Output) -> Wrapped:
     if output.width is None:
-        raise UnsupportedSpec("output=rows at explicit positions has no x to take d_model=auto from: give a number")
-    module = Rows(source, width=output.width, dtype=getattr(torch, spec.torch_dtype))
-    y = Port("y", ("batch", "seq", output.width), spec.torch_dtype)
-    return Wrapped(module, (_positions(source),), (y,))
+        positions = f"{spec.positions} positions"
+        raise UnsupportedSpec(f"output=rows at {positions} has no x to take d_model=auto from: give a number")
+    dtype = getattr(torch, spec.torch_dtype)
+    y = Port("y", (BATCH, SEQ, fixed(output.width)), spec.torch_dtype)
+    if spec.positions == "mask":
+        from_mask = RowsFromMask(source, width=output.width, dtype=dtype, offset=spec.position_offset)
+        return Wrapped(from_mask, (mask_port(spec, source.end),), (y,))
+    return Wrapped(Rows(source, width=output.width, dtype=dtype), (positions_port(source.end),), (y,))
 
 
 def _with_x(source: RowSource, spec: Spec, output: Output) -> Wrapped:
-    dim: int | str = "dim" if output.width is None else output.width
-    x = Port("x", ("batch", "seq", dim), spec.torch_dtype)
-    add = output.kind == "add"
-    y = Port("y", ("batch" if add else 1, "seq", dim), spec.torch_dtype)
+    dim = Axis("dim", "features") if output.width is None else fixed(output.width)
+    seq = replace(SEQ, most=source.end) if spec.positions == "implicit" else SEQ
+    add, dtype = output.kind == "add", getattr(torch, spec.torch_dtype)
+    x = Port("x", (BATCH, seq, dim), spec.torch_dtype)
+    y = Port("y", (BATCH if add else fixed(1, "batch"), seq, dim), spec.torch_dtype)
+    if spec.positions == "mask":
+        from_mask = FromMask(source, add=add, dtype=dtype, offset=spec.position_offset)
+        return Wrapped(from_mask, (x, mask_port(spec, source.end)), (y,))
     ways: dict[str | None, tuple[type[Additive], tuple[Port, ...]]] = {
-        "implicit": (Implicit, (x,)),
-        "offset": (Offset, (x, Port("start", (1,), "int64", source.end))),
-        "explicit": (Explicit, (x, _positions(source))),
+        "implicit": (Implicit, ()),
+        "offset": (Offset, (start_port(source.end),)),
+        "explicit": (Explicit, (positions_port(source.end),)),
     }
     kind, inputs = ways[spec.positions]
-    return Wrapped(kind(source, add=add, dtype=getattr(torch, spec.torch_dtype)), inputs, (y,))
-
-
-def _positions(source: RowSource) -> Port:
-    return Port("positions", ("batch", "seq"), "int64", source.end)
+    return Wrapped(kind(source, add=add, dtype=dtype), (x, *inputs), (y,))

@@ -11,6 +11,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from posenc.ports import BATCH, Axis, fixed
+
 
 class ApplyRotary(nn.Module):
     """Rotate the first `rotary_dim` features of each head, in pairs; the others pass. An exporter may put one op here.
@@ -93,10 +95,10 @@ class Heads:
         """Whether the two features of a pair are neighbours."""
         return self.layout == "interleaved"
 
-    def axes(self, head: str, *places: str) -> tuple[str | int, ...]:
+    def axes(self, head: Axis, *places: Axis) -> tuple[Axis, ...]:
         """The axes of a port whose tokens lie along `places`."""
         inner = (head, *places) if self.tensor_layout == "bhsd" else (*places, head)
-        return ("batch", *inner, self.head_dim)
+        return (BATCH, *inner, fixed(self.head_dim))
 
     @property
     def head_axis(self) -> int:

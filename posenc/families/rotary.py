@@ -10,11 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Encoding, Probes, Reference, Tolerance, eps, rounding
+from posenc.call import Formula, call_of
+from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
 from posenc.families.apply_rotary import Heads, check_rank, check_same
 from posenc.families.cos_sin import CosSinAt, CosSinCache
+from posenc.families.position_ports import mask_port, positions_port, start_port
 from posenc.families.rotary_angles import AxialAngles, RotaryAngles
-from posenc.ports import Port
+from posenc.lookup import counted
+from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
 
@@ -68,6 +71,24 @@ class RotaryExplicit(Rotary):
         return self.apply_rotary(q, cos_q, sin_q), self.apply_rotary(k, cos_k, sin_k)
 
 
+class RotaryFromMask(Rotary):
+    """Queries and keys at positions counted from an attention mask: padding moves no token."""
+
+    offset: Final[int]
+
+    def __init__(self, angles: RotaryAngles, heads: Heads, offset: int) -> None:
+        super().__init__(angles, heads, 2)
+        self.offset = offset
+
+    def forward(self, q: Tensor, k: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return q and k rotated, in their own shapes; the mask is int64 (batch, seq) of 1 and 0."""
+        check_rank(mask, 2)
+        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
+        check_same(q.shape[self.seq_axis], mask.shape[-1])
+        cos_q, sin_q, cos_k, sin_k = self.angles(counted(mask, self.offset))
+        return self.apply_rotary(q, cos_q, sin_q), self.apply_rotary(k, cos_k, sin_k)
+
+
 class RotaryGrid(nn.Module):
     """Queries and keys at the places of a grid, from their shape: (batch, head, height, width, dim)."""
 
@@ -114,24 +135,29 @@ def encode(
     heads: Heads,
     output: Output,
     *,
-    reference: Reference,
+    formula: Formula,
     probe_lengths: tuple[int, ...] = (),
 ) -> Encoding:
     """Return the encoding that rotary angles make with the positions, the heads and the output asked for.
 
-    probe_lengths: of calls to try, beside those that the angles ask for.
+    formula: a call -> the outputs in float64. probe_lengths: of calls to try, beside those that the angles ask for.
     Raises UnsupportedSpec for a combination that has no meaning.
     """
     wrapped = _cos_sin(angles, spec, heads, output) if output.kind == "cos_sin" else _rotary(angles, spec, heads)
     lengths = (*angles.probes.lengths, *probe_lengths)
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        outputs = formula(call_of(spec, wrapped.inputs, feeds, None))  # every row: exporters sample them
+        return {port.name: value for port, value in zip(wrapped.outputs, outputs, strict=True)}
+
     return Encoding(
         family=wrapped.family,
         module=wrapped.module,
         inputs=wrapped.inputs,
         outputs=wrapped.outputs,
         reference=reference,
-        tolerance=lambda last: _tolerance(angles, spec, output, last),
-        eager_tolerance=lambda last: _eager_tolerance(angles, spec, output, last),
+        tolerance=lambda case: _tolerance(angles, spec, output, case.max_position),
+        eager_tolerance=lambda case: _eager_tolerance(angles, spec, output, case.max_position),
         tables=angles.tables,
         positions=spec.positions,
         end=angles.end,
@@ -142,24 +168,32 @@ def encode(
 
 def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads) -> Wrapped:
     """Wrap rotary angles so that they rotate q and k."""
-    grid = isinstance(angles, AxialAngles) and spec.positions == "implicit"
-    places = ("height", "width") if grid else ("seq",)
-    q, k = (Port(n, heads.axes(head, *places), spec.torch_dtype) for n, head in (("q", "head"), ("k", "head_kv")))
-    positions = _positions(angles)
-    inputs: dict[str, tuple[Port, ...]] = {
-        "implicit": (q, k),
-        "offset": (q, k, Port("start", (1,), "int64", angles.end)),
-        "explicit": (q, k, positions),
-    }
-    ways = {"implicit": RotaryImplicit, "offset": RotaryOffset, "explicit": RotaryExplicit}
-    module: nn.Module
-    if isinstance(angles, AxialAngles) and spec.positions == "implicit":
-        module = RotaryGrid(angles, heads)
-    else:
-        module = ways[str(spec.positions)](angles, heads, len(positions.axes))
+    implicit = spec.positions == "implicit"
+    grid = isinstance(angles, AxialAngles) and implicit
+    most = angles.end if implicit else None
+    places = [Axis(n, "grid", most=most) for n in ("height", "width")] if grid else [replace(SEQ, most=most)]
+    q, k = (
+        Port(name, heads.axes(Axis(head, "heads"), *places), spec.torch_dtype)
+        for name, head in (("q", "head"), ("k", "head_kv"))
+    )
+    module, inputs = _way(angles, spec, heads)
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
-    return Wrapped("rotary", module, inputs[str(spec.positions)], outputs, shape)
+    return Wrapped("rotary", module, (q, k, *inputs), outputs, shape)
+
+
+def _way(angles: RotaryAngles, spec: Spec, heads: Heads) -> tuple[nn.Module, tuple[Port, ...]]:
+    """Return the module for one way to give positions, and the ports that they are given by."""
+    if spec.positions == "mask":
+        if angles.axes > 1:
+            raise UnsupportedSpec("a mask counts one position a token: give several with --positions explicit")
+        return RotaryFromMask(angles, heads, spec.position_offset), (mask_port(spec, angles.end),)
+    if spec.positions == "explicit":
+        port = positions_port(angles.end, angles.axes)
+        return RotaryExplicit(angles, heads, len(port.axes)), (port,)
+    if spec.positions == "offset":
+        return RotaryOffset(angles, heads, 2), (start_port(angles.end),)
+    return RotaryGrid(angles, heads) if isinstance(angles, AxialAngles) else RotaryImplicit(angles, heads, 2), ()
 
 
 def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> Wrapped:
@@ -168,8 +202,8 @@ def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> 
     dtype = getattr(torch, spec.torch_dtype)
     shape: dict[str, int | bool] = {"width": width, "interleaved": heads.interleaved}
     if spec.positions == "explicit":
-        port = _positions(angles)
-        outputs = tuple(Port(n, ("batch", "seq", width), spec.torch_dtype) for n in ("cos", "sin"))
+        port = positions_port(angles.end, angles.axes)
+        outputs = tuple(Port(n, (BATCH, SEQ, fixed(width)), spec.torch_dtype) for n in ("cos", "sin"))
         module: nn.Module = CosSinAt(
             angles, len(port.axes), full=output.full, interleaved=heads.interleaved, dtype=dtype
         )
@@ -180,15 +214,10 @@ def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> 
         raise UnsupportedSpec(
             "output=cos_sin takes --positions explicit, or --baked --positions implicit for whole caches"
         )
-    outputs = tuple(Port(n, (spec.max_len, width), spec.torch_dtype) for n in ("cos", "sin"))
+    rows = fixed(spec.max_len, "length")
+    outputs = tuple(Port(n, (rows, fixed(width)), spec.torch_dtype) for n in ("cos", "sin"))
     module = CosSinCache(angles, spec.max_len, full=output.full, interleaved=heads.interleaved, dtype=dtype)
     return Wrapped("cos_sin", module, (), outputs, shape)
-
-
-def _positions(angles: RotaryAngles) -> Port:
-    """Return the port of positions: (batch, seq), or (axes, batch, seq)."""
-    axes = ("batch", "seq") if angles.axes == 1 else (angles.axes, "batch", "seq")
-    return Port("positions", axes, "int64", angles.end)
 
 
 def _tolerance(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:

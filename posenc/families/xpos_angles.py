@@ -53,7 +53,8 @@ class Scale(Protocol):
 def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
     """Return positions counted from a center, or from half the call's length: ceil((largest position + 1) / 2)."""
     if by_length:
-        return positions - torch.div(positions.max() + 2, 2, rounding_mode="floor")
+        # Never negative: a graph divides integers toward zero.
+        return positions - (positions.max().clamp(min=-2) + 2) // 2
     return positions - center
 
 
@@ -83,8 +84,8 @@ class ScaleTable(nn.Module):
         """Return the scales of queries: (...) -> (..., pairs)."""
         index = centred(positions, self.center, self.by_length) + self.radius
         index = index.masked_fill((positions < 0) | (positions >= self.end) | (index < 0), 2 * self.radius)
-        high = take(self.high, torch.div(index, self.block, rounding_mode="floor"), self.end)
-        return high * take(self.low, index.remainder(self.block), self.end)
+        high = take(self.high, index // self.block, self.end)
+        return high * take(self.low, index % self.block, self.end)
 
 
 class ScalePower(nn.Module):

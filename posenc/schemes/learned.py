@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tables, Tolerance
 from posenc.families import additive
 from posenc.lookup import check_width, inside, leading, take
-from posenc.ports import Array, Feeds, Integers
-from posenc.reference import positions_of
+from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_matrix
@@ -82,8 +82,8 @@ def learned(
     if spec.max_len > rows:
         raise ValueError(f"max_len must be at most the {rows} rows of {weights}, got {spec.max_len}")
     source = LearnedTable(table[: spec.max_len].contiguous())
-    look_up = partial(reference, spec, source.weight, add=output == "add")
-    return additive.encode(source, spec, additive.Output(output, width), reference=look_up)
+    look_up = partial(reference, source.weight, add=output == "add")
+    return additive.encode(source, spec, additive.Output(output, width), formula=look_up)
 
 
 def _random(spec: Spec, d_model: int | None, key: str | None, std: float) -> Tensor:
@@ -108,10 +108,7 @@ def _check_width(d_model: int | None) -> None:
         raise ValueError(f"d_model must be at least 1, got {d_model}")
 
 
-def reference(spec: Spec, weight: Tensor, feeds: Feeds, at: Integers | None = None, *, add: bool) -> dict[str, Array]:
-    """Return the output in float64, rows looked up and added to x, at every position of seq or at the indices `at`."""
-    picked = slice(None) if at is None else at
-    x = feeds.get("x")
-    positions = positions_of(spec, feeds, None if x is None else x.shape[1])
-    rows = weight.detach().cpu().numpy()[positions[..., picked]].astype("float64")
-    return {"y": rows if not add or x is None else x[:, picked].astype("float64") + rows}
+def reference(weight: Tensor, call: Call, *, add: bool) -> tuple[Array]:
+    """Return the output in float64: rows looked up and added to x, at the positions that are wanted."""
+    rows = weight.detach().cpu().numpy()[call.positions[..., call.picked]].astype("float64")
+    return (call.values[0][:, call.picked].astype("float64") + rows if add and call.values else rows,)

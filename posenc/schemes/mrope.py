@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 import numpy as np
 
 from posenc import reference as float64
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
 from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import AxialAngles
 from posenc.parameters import Value
-from posenc.ports import Array, Feeds, Integers
+from posenc.ports import Array, Integers
 from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos
@@ -29,7 +30,7 @@ SMALL: dict[str, Value] = {"head_dim": 16, "sections": (4, 2, 2)}
     paper="arXiv:2409.12191",
     positions="explicit",
     samples=(SMALL, {**SMALL, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
-    unsupported=Unsupported(positions={"implicit": ONE_POSITION, "offset": ONE_POSITION}),
+    unsupported=Unsupported(positions={"implicit": ONE_POSITION, "offset": ONE_POSITION, "mask": ONE_POSITION}),
 )
 def mrope(
     spec: Spec,
@@ -66,7 +67,7 @@ def mrope(
     axis_of_pair = axes_of_pairs(sections, section_layout, heads.rotary_dim // 2)
     formula = partial(reference, heads=heads, rope=rope, axis_of_pair=axis_of_pair, full=width == "full")
     output_of = rotary.Output(output, width == "full")
-    return rotary.encode(_angles(spec, rope, axis_of_pair), spec, heads, output_of, reference=formula)
+    return rotary.encode(_angles(spec, rope, axis_of_pair), spec, heads, output_of, formula=formula)
 
 
 def _angles(spec: Spec, rope: Rope, axis_of_pair: Integers) -> AxialAngles:
@@ -98,10 +99,8 @@ def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) ->
     return axes
 
 
-def reference(
-    feeds: Feeds, rows: Integers | None = None, *, heads: Heads, rope: Rope, axis_of_pair: Integers, full: bool
-) -> dict[str, Array]:
+def reference(call: Call, *, heads: Heads, rope: Rope, axis_of_pair: Integers, full: bool) -> tuple[Array, ...]:
     """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
     frequencies = rope.at(1)
-    angle = np.moveaxis(feeds["positions"][axis_of_pair], 0, -1) * frequencies.inv_freq
-    return float64.rotary(feeds, angle, frequencies.attention_factor, heads, full=full)
+    angle = np.moveaxis(call.positions[axis_of_pair], 0, -1) * frequencies.inv_freq
+    return float64.rotary(call, angle, frequencies.attention_factor, heads, full=full)

@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 import numpy as np
 
 from posenc import reference as float64
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
 from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import LongRopeAngles, RotaryAngles, StaticAngles
 from posenc.parameters import Value
-from posenc.ports import Array, Feeds, Integers
+from posenc.ports import Array
 from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import scheme
 from posenc.sincos import sincos
@@ -64,7 +65,7 @@ def rope(
         spec,
         heads,
         rotary.Output(output, width == "full"),
-        reference=formula,
+        formula=formula,
         probe_lengths=frequencies.edges,
     )
 
@@ -80,11 +81,8 @@ def angles_of(rope: Rope, spec: Spec) -> RotaryAngles:
     return LongRopeAngles(sincos(spec, both, scale=whole.attention_factor), rope.switch)
 
 
-def reference(
-    spec: Spec, feeds: Feeds, rows: Integers | None = None, *, heads: Heads, rope: Rope, full: bool
-) -> dict[str, Array]:
+def reference(spec: Spec, call: Call, *, heads: Heads, rope: Rope, full: bool) -> tuple[Array, ...]:
     """Return the outputs in float64, from the frequencies of the call's own length, at every position."""
-    positions = float64.positions_of(spec, feeds, float64.tokens_of(feeds, heads))
-    call = rope.at(spec.max_len if spec.mode == "baked" else int(positions.max()) + 1)
-    angle = positions[..., None].astype(np.float64) * call.inv_freq
-    return float64.rotary(feeds, angle, call.attention_factor, heads, full=full)
+    frequencies = rope.at(spec.max_len if spec.mode == "baked" else int(call.positions.max()) + 1)
+    angle = call.positions[..., None].astype(np.float64) * frequencies.inv_freq
+    return float64.rotary(call, angle, frequencies.attention_factor, heads, full=full)

@@ -9,11 +9,12 @@ from typing import Literal
 import numpy as np
 
 from posenc import reference as float64
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
 from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import AxialAngles
-from posenc.ports import Array, Feeds, Integers
+from posenc.ports import Array
 from posenc.rope_types import Rope
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos
@@ -25,7 +26,10 @@ from posenc.spec import Spec
     paper="arXiv:2403.13298",
     samples=({"head_dim": 16}, {"head_dim": 16, "output": "cos_sin", "width": "full"}),
     unsupported=Unsupported(
-        positions={"offset": "a grid has no first position to shift; give both with --positions explicit"}
+        positions={
+            "offset": "a grid has no first position to shift; give both with --positions explicit",
+            "mask": "a mask counts one position a token, and a place has two; give both with --positions explicit",
+        }
     ),
 )
 def rope_2d(
@@ -53,19 +57,13 @@ def rope_2d(
     either = sincos(spec, Rope("default", head_dim // 2, rope_theta, {}).at(1).inv_freq)  # rows and columns share it
     formula = partial(reference, heads=heads, rope_theta=rope_theta, full=width == "full")
     output_of = rotary.Output(output, width == "full")
-    return rotary.encode(AxialAngles([either, either]), spec, heads, output_of, reference=formula)
+    return rotary.encode(AxialAngles([either, either]), spec, heads, output_of, formula=formula)
 
 
-def reference(
-    feeds: Feeds, rows: Integers | None = None, *, heads: Heads, rope_theta: float, full: bool
-) -> dict[str, Array]:
+def reference(call: Call, *, heads: Heads, rope_theta: float, full: bool) -> tuple[Array, ...]:
     """Return the outputs in float64: row and column times frequency, at every place."""
     quarter = heads.head_dim // 4
     inv_freq = np.power(float(rope_theta), -np.arange(quarter) / quarter)
-    if "positions" in feeds:
-        places = feeds["positions"]
-    else:
-        first = heads.seq_axis
-        places = np.indices(feeds["q"].shape[first : first + 2])[:, None]  # (2, 1, height, width)
-    angle = np.concatenate([places[0][..., None] * inv_freq, places[1][..., None] * inv_freq], -1)
-    return float64.rotary(feeds, angle, 1.0, heads, full=full)
+    rows, columns = call.positions
+    angle = np.concatenate([rows[..., None] * inv_freq, columns[..., None] * inv_freq], -1)
+    return float64.rotary(call, angle, 1.0, heads, full=full)

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
+from posenc.call import Call
 from posenc.encoding import Encoding, RowSource
 from posenc.families import additive
-from posenc.ports import Array, Feeds, Integers
-from posenc.reference import positions_of
+from posenc.ports import Array
 from posenc.scheme import scheme
 from posenc.sincos import inverse_frequencies, self_adjusting_sincos, sincos
 from posenc.spec import Spec
@@ -38,8 +38,8 @@ def sinusoidal(
     _check(d_model, base, strict_even)
     width = None if d_model == "auto" else d_model
     source = _source(spec, width, base, layout == "interleaved")
-    formula = partial(reference, spec, d_model=width, base=base, halves=layout == "halves", add=output == "add")
-    return additive.encode(source, spec, additive.Output(output, width), reference=formula)
+    formula = partial(reference, d_model=width, base=base, halves=layout == "halves", add=output == "add")
+    return additive.encode(source, spec, additive.Output(output, width), formula=formula)
 
 
 def _check(d_model: int | str, base: float, strict_even: bool) -> None:
@@ -57,27 +57,15 @@ def _source(spec: Spec, width: int | None, base: float, interleaved: bool) -> Ro
     return sincos(spec, inverse_frequencies(width, base), width=width, interleaved=interleaved)
 
 
-def reference(
-    spec: Spec,
-    feeds: Feeds,
-    at: Integers | None = None,
-    *,
-    d_model: int | None,
-    base: float,
-    halves: bool,
-    add: bool,
-) -> dict[str, Array]:
-    """Return the output in float64 from the formula alone, at every position of seq or at the indices `at`."""
-    picked = slice(None) if at is None else at
-    x = feeds.get("x")
-    d = d_model if x is None else x.shape[2]
-    assert d is not None
+def reference(call: Call, *, d_model: int | None, base: float, halves: bool, add: bool) -> tuple[Array]:
+    """Return the output in float64 from the formula alone, at the positions that are wanted."""
+    d = call.values[0].shape[2] if d_model is None else d_model
     column = np.arange(d)
     pair, is_cosine = column // 2, column % 2 == 1
     if halves:
         sines = (d + 1) // 2
         pair, is_cosine = np.where(column < sines, column, column - sines), column >= sines
-    positions = positions_of(spec, feeds, None if x is None else x.shape[1])[..., picked, None].astype(np.float64)
+    positions = call.positions[..., call.picked, None].astype(np.float64)
     angle = positions / np.power(float(base), 2.0 * pair / d)
     y = np.where(is_cosine, np.cos(angle), np.sin(angle))
-    return {"y": y if not add or x is None else x[:, picked].astype(np.float64) + y}
+    return (call.values[0][:, call.picked].astype(np.float64) + y if add and call.values else y,)

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from posenc import reference as float64
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
 from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import StaticAngles
 from posenc.families.xpos_angles import Fade, XPosAngles
-from posenc.ports import Array, Feeds, Integers
+from posenc.ports import Array
 from posenc.rope_types import Rope
 from posenc.scheme import scheme
 from posenc.sincos import sincos
@@ -67,8 +68,8 @@ def xpos(
     _check_fits(spec, fade)
     inv_freq = Rope("default", head_dim, rope_theta, {}).at(1).inv_freq
     angles = XPosAngles(StaticAngles(sincos(spec, inv_freq)), fade, getattr(torch, spec.angle_dtype))
-    formula = partial(reference, spec, heads=heads, rope_theta=rope_theta, gamma=gamma, fade=fade)
-    return rotary.encode(angles, spec, heads, rotary.Output(), reference=formula)
+    formula = partial(reference, heads=heads, rope_theta=rope_theta, gamma=gamma, fade=fade)
+    return rotary.encode(angles, spec, heads, rotary.Output(), formula=formula)
 
 
 def _check(gamma: float, scale_base: float, center: int | str) -> None:
@@ -106,22 +107,13 @@ def _check_fits(spec: Spec, fade: Fade) -> None:
         )
 
 
-def reference(
-    spec: Spec,
-    feeds: Feeds,
-    rows: Integers | None = None,
-    *,
-    heads: Heads,
-    rope_theta: float,
-    gamma: float,
-    fade: Fade,
-) -> dict[str, Array]:
+def reference(call: Call, *, heads: Heads, rope_theta: float, gamma: float, fade: Fade) -> tuple[Array, Array]:
     """Return the outputs in float64, at every position."""
-    positions = float64.positions_of(spec, feeds, float64.tokens_of(feeds, heads))[..., None].astype(np.float64)
+    positions = call.positions[..., None].astype(np.float64)
     i = np.arange(heads.head_dim // 2)
     angle = positions * np.power(float(rope_theta), -2.0 * i / heads.head_dim)
-    middle = (int(positions.max()) + 2) // 2 if fade.center is None else fade.center
+    middle = (max(int(positions.max()), -2) + 2) // 2 if fade.center is None else fade.center
     zeta = (2 * i / heads.head_dim + gamma) / (1 + gamma)
     scale = np.power(zeta, (positions - middle) / fade.scale_base)
-    q, k = (float64.apply_rotary(feeds[n], angle, s, heads) for n, s in (("q", scale), ("k", 1 / scale)))
-    return {"q_rotated": q, "k_rotated": k}
+    q, k = call.values
+    return float64.apply_rotary(q, angle, scale, heads), float64.apply_rotary(k, angle, 1 / scale, heads)

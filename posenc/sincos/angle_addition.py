@@ -53,7 +53,7 @@ class AngleAddition(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     splits: bool
-    probes = Probes(positions=EVERY_ROW)
+    probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
 
     def __init__(
         self,
@@ -85,9 +85,10 @@ class AngleAddition(nn.Module):
 
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
-        blocks = torch.div(positions, self.block, rounding_mode="floor")
-        a_sin, a_cos = self.block_starts(inside(blocks, self.end))
-        digit = positions.remainder(self.block)
+        # Negative positions go to the end first: from there on every quotient is a plain integer division.
+        positions = inside(positions, self.end)
+        a_sin, a_cos = self.block_starts(positions // self.block)
+        digit = positions % self.block
         b_sin, b_cos = take(self.low_sin, digit, self.end), take(self.low_cos, digit, self.end)
         return a_cos * b_cos - a_sin * b_sin, a_sin * b_cos + a_cos * b_sin
 
@@ -109,10 +110,8 @@ class AngleAddition(nn.Module):
 
     def block_starts(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return sines and cosines of the positions 64 * index: (...) -> twice (..., pairs)."""
-        # Exported, this division goes through float32: exact below 2^24, and from there on never below 512, which the
-        # look-up refuses.
-        high = torch.div(index, self.radix, rounding_mode="floor")
-        mid = index.remainder(self.radix)
+        high = index // self.radix
+        mid = index % self.radix
         a_sin, a_cos = take(self.high_sin, high, self.end), take(self.high_cos, high, self.end)
         b_sin, b_cos = take(self.mid_sin, mid, self.end), take(self.mid_cos, mid, self.end)
         return a_sin * b_cos + a_cos * b_sin, a_cos * b_cos - a_sin * b_sin

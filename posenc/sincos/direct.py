@@ -107,7 +107,7 @@ class SelfAdjustingSinCos(nn.Module):
 class ComputedSinCos(nn.Module):
     """Cosines and sines of frequencies that the graph itself computes in float64, as dynamic NTK does.
 
-    reduced: whole turns are taken off in float64, before Sin and Cos in `dtype`; otherwise the product is in `dtype`,
+    reduced: whole circles are taken off in float64, before Sin and Cos in `dtype`; otherwise the product is in `dtype`,
     as in training code.
     """
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.ports import Port, Positions, Values, carrying
 from posenc.rope_types import scaling_parameters
 from posenc_export.arrays import numpy_dtype
 from posenc_export.bundle.manifest import Manifest
@@ -22,7 +23,6 @@ from posenc_export.bundle.manifest import Manifest
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto, ValueInfoProto
 
-    from posenc.ports import Port
 
 ADDITIVE_PARAMETERS = frozenset({"d_model", "base", "layout", "output", "strict_even"})
 """Parameters of an additive encoding that costs what the plain module does, whatever they are."""
@@ -81,8 +81,9 @@ def write_one_op(manifest: Manifest, rows: int, path: Path) -> None:
     import onnx
     from onnx import helper
 
+    values = carrying(manifest.inputs, Values)
     graph = helper.make_graph(
-        [_rotary_node(p.name, out.name, manifest) for p, out in zip(manifest.inputs, manifest.outputs, strict=False)],
+        [_rotary_node(p.name, out.name, manifest) for p, out in zip(values, manifest.outputs, strict=True)],
         "one_op",
         [_value(port) for port in manifest.inputs],
         [_value(port) for port in manifest.outputs],
@@ -95,10 +96,11 @@ def write_one_op(manifest: Manifest, rows: int, path: Path) -> None:
 def _rotary_node(x: str, y: str, manifest: Manifest) -> NodeProto:
     from onnx import helper
 
+    (ids,) = (port.name for port in carrying(manifest.inputs, Positions))
     if manifest.rotary_op == "microsoft":
-        names = [x, "positions", "cos_cache", "sin_cache"]
+        names = [x, ids, "cos_cache", "sin_cache"]
         return helper.make_node("RotaryEmbedding", names, [y], domain="com.microsoft")
-    return helper.make_node("RotaryEmbedding", [x, "cos_cache", "sin_cache", "positions"], [y])
+    return helper.make_node("RotaryEmbedding", [x, "cos_cache", "sin_cache", ids], [y])
 
 
 def _caches(manifest: Manifest, rows: int) -> list[TensorProto]:
@@ -114,7 +116,7 @@ def _value(port: Port) -> ValueInfoProto:
     from onnx import helper
 
     kind = helper.np_dtype_to_tensor_dtype(numpy_dtype(port.dtype))
-    return helper.make_tensor_value_info(port.name, kind, list(port.axes))
+    return helper.make_tensor_value_info(port.name, kind, [axis.size or axis.name for axis in port.axes])
 
 
 # ---- which baseline does the work of a bundle ------------------------------------------------------------------------
@@ -136,10 +138,10 @@ class Baseline:
 def additive_baseline(manifest: Manifest) -> Baseline | None:
     """Return what computes sines and cosines and adds them to x."""
     params = manifest.params
-    if [p.name for p in manifest.inputs] != ["x"] or params.keys() - ADDITIVE_PARAMETERS or "base" not in params:
+    if len(manifest.inputs) != 1 or params.keys() - ADDITIVE_PARAMETERS or "base" not in params:
         return None
-    width = manifest.inputs[0].axes[-1]
-    if params.get("output") != "add" or not isinstance(width, int):
+    width = manifest.inputs[0].axes[-1].size
+    if params.get("output") != "add" or width is None:
         return None
     return Baseline(PlainSinusoidal, {"d_model": width, "base": params["base"]})
 
@@ -149,12 +151,13 @@ def rotary_baseline(manifest: Manifest) -> Baseline | None:
 
     Frequencies of a rope type that scales them cost what unscaled ones do: those are timed.
     """
-    params, ports = manifest.params, {port.name: port for port in manifest.inputs}
-    if list(ports) != ["q", "k", "positions"] or len(ports["positions"].axes) != 2:
+    params, ports = manifest.params, manifest.inputs
+    positions = [port for port in carrying(ports, Positions) if len(port.axes) == 2]
+    if len(ports) != 3 or not positions:
         return None
     if params.keys() - ROTARY_PARAMETERS - scaling_parameters().keys() or "rope_theta" not in params:
         return None
-    head_dim = ports["q"].axes[-1]
+    head_dim = ports[0].axes[-1].size
     whole = params.get("rotary_dim") in (None, head_dim)
     if not whole or (params.get("layout"), params.get("tensor_layout")) != ("halves", "bhsd"):
         return None

@@ -89,7 +89,7 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
     manifest = bundle.manifest
     case = Case("bench", _sizes((*manifest.inputs, *manifest.outputs), length, timing))
     if contender.runtime is None:
-        return _copy_of([to_stored(np.ones(case.shape(p), numpy_dtype(p.dtype))) for p in manifest.outputs])
+        return _copy_of([to_stored(np.ones(p.shape(case.sizes), numpy_dtype(p.dtype))) for p in manifest.outputs])
     runtime = RUNTIMES[contender.runtime]
     artifact = manifest.artifact(runtime.format)
     assert artifact is not None
@@ -101,8 +101,8 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
 
 def _sizes(ports: Iterable[Port], length: int, timing: BenchOptions) -> dict[str, int]:
     """Return the sizes of the axes of ports in a call of a length."""
-    fixed = {"batch": timing.batch, "dim": AUTO_WIDTH, "head": timing.heads, "head_kv": timing.heads}
-    return {axis: fixed.get(axis, length) for axis in axes_of(ports)}
+    fixed = {"batch": timing.batch, "features": AUTO_WIDTH, "heads": timing.heads}
+    return {axis.name: fixed.get(axis.kind, length) for axis in axes_of(ports)}
 
 
 def _copy_of(arrays: Sequence[Array]) -> Callable[[], None]:

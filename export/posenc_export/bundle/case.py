@@ -4,39 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from posenc.encoding import Tolerance
-from posenc.ports import Array, Port, is_length
+from posenc.ports import Array
 
 EXACT = Tolerance()
+Padding = Literal["left", "right", "none"]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A planned call: sizes of the dynamic axes, the first position, and whether the graph must refuse it.
+    """A planned call: sizes of the dynamic axes, the first position, the largest, and whether it must be refused.
 
+    padding: on which side sequences of a batch are padded, where positions or masks say so; the first never is.
     eager_tolerance, tolerance: what outputs may be off by from the eager module's, and from the float64 reference.
-    positions: every one, where they do not follow one another; golden data keep them, the manifest does not.
+    probe_positions: every one, where they do not follow one another; golden data keep them, the manifest does not.
     """
 
     name: str
     sizes: Mapping[str, int]
     first: int = 0
+    max_position: int = 0
     refused: bool = False
+    padding: Padding = "left"
     eager_tolerance: Tolerance = EXACT
     tolerance: Tolerance = EXACT
-    positions: tuple[int, ...] = ()
-
-    def shape(self, port: Port) -> tuple[int, ...]:
-        """Return the shape of a port in this case."""
-        return tuple(self.sizes[a] if isinstance(a, str) else a for a in port.axes)
-
-    @property
-    def max_position(self) -> int:
-        """The largest position in this case."""
-        if self.positions:
-            return max(self.positions)
-        return max(0, self.first) + max([n for axis, n in self.sizes.items() if is_length(axis)], default=1) - 1
+    probe_positions: tuple[int, ...] = ()
 
     def eager_tolerance_on(self, device: str) -> Tolerance:
         """Return what a graph on a device may differ by from the eager module on the CPU.
@@ -50,7 +44,9 @@ class Case:
 
     def to_json(self) -> dict[str, object]:
         """Return what the manifest keeps."""
-        return {key: value for key, value in asdict(self).items() if key != "positions"}
+        fields = asdict(self)
+        fields.pop("probe_positions")
+        return fields
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def _golden_case(arrays: Mapping[str, Array], manifest: Manifest, case: Case) ->
 
 def _feed(arrays: Mapping[str, Array], case: Case, port: Port) -> Array:
     """Return the input of a case: absent floats are zeros, and so is what was left out of a large array."""
-    key, shape = f"{case.name}/{port.name}", case.shape(port)
+    key, shape = f"{case.name}/{port.name}", port.shape(case.sizes)
     if key not in arrays and port.dtype in FLOATS:
         return np.zeros(shape, numpy_dtype(port.dtype))
     stored = from_stored(arrays[key], port.dtype)

@@ -7,11 +7,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from posenc.encoding import Tolerance
-from posenc.ports import Port
+from posenc.ports import Axis, Carries, Indices, Mask, Port, Positions, Size, Start, Values
 from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput
 
 SCHEMA_VERSION = 2
+CARRIES: Mapping[str, type[Carries]] = {
+    "values": Values,
+    "positions": Positions,
+    "start": Start,
+    "mask": Mask,
+    "indices": Indices,
+    "size": Size,
+}
+"""What a port carries, as the manifest calls it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,10 @@ class Artifact:
 class Manifest:
     """What a bundle says of itself.
 
-    family: what kind of encoding it is. reference: what outputs are held against, in words.
+    family: what kind of encoding it is.
+    opset, ir_version: of the ONNX file; opset_reason: why no lower one; loads_on: the first ONNX Runtime for them.
+    not_tried: what the plan left out, and why. notes: what was assumed of inputs.
+    reference: what outputs are held against, in words.
     origin: for parameters that were read from a file, where from.
     """
 
@@ -45,7 +57,9 @@ class Manifest:
     max_len: int
     dtype: str
     opset: int
+    opset_reason: str
     ir_version: int
+    loads_on: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     artifacts: tuple[Artifact, ...]
@@ -53,6 +67,8 @@ class Manifest:
     trace: Mapping[str, int]
     reference: str
     versions: Mapping[str, str]
+    not_tried: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     rotary_op: str = "decomposed"
     origin: Mapping[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
@@ -64,7 +80,9 @@ class Manifest:
     def to_json(self) -> dict[str, object]:
         """Return the manifest as JSON values."""
         fields = asdict(self)
-        return {"schema_version": fields.pop("schema_version"), **fields, "cases": [c.to_json() for c in self.cases]}
+        ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
+        cases = [case.to_json() for case in self.cases]
+        return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
 
     @classmethod
     def from_json(cls, data: object) -> Manifest:
@@ -90,16 +108,26 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": tuple(_port(port) for port in data["inputs"]),
         "outputs": tuple(_port(port) for port in data["outputs"]),
         "artifacts": tuple(_artifact(artifact) for artifact in data["artifacts"]),
+        "not_tried": tuple(data["not_tried"]),
+        "notes": tuple(data["notes"]),
     }
 
 
 def _case(data: Mapping[str, Any]) -> Case:
-    eager, reference = Tolerance(**data["eager_tolerance"]), Tolerance(**data["tolerance"])
-    return Case(data["name"], data["sizes"], data["first"], data["refused"], eager, reference)
+    tolerances = {key: Tolerance(**data[key]) for key in ("eager_tolerance", "tolerance")}
+    return Case(**{**data, **tolerances})
 
 
 def _port(data: Mapping[str, Any]) -> Port:
-    return Port(data["name"], tuple(data["axes"]), data["dtype"], data["end"])
+    carries = dict(data["carries"])
+    kind = CARRIES[carries.pop("what")]
+    return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], kind(**carries))
+
+
+def _port_json(port: Port) -> dict[str, object]:
+    what = next(name for name, kind in CARRIES.items() if isinstance(port.carries, kind))
+    axes = [asdict(axis) for axis in port.axes]
+    return {**asdict(port), "axes": axes, "carries": {"what": what, **asdict(port.carries)}}
 
 
 def _artifact(data: Mapping[str, Any]) -> Artifact:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posenc.ports import Array, Port, is_length
+from posenc.ports import Array, Port
 
 LARGE = 2**17
 """Above this many elements an array is kept on some rows only."""
@@ -14,7 +14,7 @@ FEWEST_ROWS, RUNS = 64, 8
 
 def long_axis(port: Port, shape: tuple[int, ...]) -> int:
     """Return the axis of a port along which large arrays are kept in part: its longest length, or just its longest."""
-    lengths = [i for i, axis in port.dynamic.items() if is_length(axis)]
+    lengths = [i for i in port.lengths if port.axes[i].is_dynamic]
     return max(lengths or range(len(shape)), key=lambda i: shape[i], default=0)
 
 

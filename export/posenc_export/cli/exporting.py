@@ -25,6 +25,7 @@ from posenc_export.cli.options import (
 from posenc_export.cli.sources import TextSource, Values, named_runtimes, read_source
 from posenc_export.errors import Unavailable
 from posenc_export.formats import FORMATS
+from posenc_export.validation.scope import BUDGET
 
 if TYPE_CHECKING:
     from posenc_export.exporter import ExportResult
@@ -52,6 +53,13 @@ if TYPE_CHECKING:
     click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
     click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
     click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of random weights and inputs."),
+    click.option(
+        "--budget",
+        type=click.IntRange(min=1),
+        default=BUDGET,
+        metavar="N",
+        help="Elements of the largest array of a call that is tried.",
+    ),
 )
 @SPOKEN
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="[default: ./SCHEME-MODE]")
@@ -92,13 +100,14 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
 
-    names = ("opset", "rotary_op", "seed", "cpp", "require", "atol", "rtol")
+    names = ("opset", "rotary_op", "seed", "budget", "cpp", "require", "atol", "rtol")
     settings = {
         **{name: values[name] for name in names},
         "formats": tuple(dict.fromkeys(values["formats"])),
         "runtimes": named_runtimes(values),
         "validate": not values["no_validate"],
         "progress": say,
+        "notes": source.notes,
     }
     wanted = split({**source.settings, **settings}, None, ExportOptions(), source.source)
     check_options(wanted.options)

@@ -78,6 +78,15 @@ def options(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
     return decorate
 
 
+PARAMS = click.option(
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter; see `posenc schemes`.",
+    shell_complete=complete_parameter,
+)
 SPEC = options(
     click.option(
         "--from-hf",
@@ -106,19 +115,19 @@ SPEC = options(
     ),
     click.option(
         "--positions",
-        type=click.Choice(["implicit", "offset", "explicit"]),
+        type=click.Choice(["implicit", "offset", "explicit", "mask"]),
         default=None,
-        help="0..seq-1; the same from an input `start`; or an input `positions`.  [default: the scheme's]",
+        help="0..seq-1; the same from an input `start`; an input `positions`; or counted from an attention mask.  "
+        "[default: the scheme's]",
     ),
     click.option(
-        "-p",
-        "--param",
-        "params",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="A parameter; see `posenc schemes`.",
-        shell_complete=complete_parameter,
+        "--position-offset",
+        type=click.IntRange(min=0),
+        default=None,
+        metavar="N",
+        help="Where positions from a mask begin: 2 for RoBERTa and OPT.  [default: 0]",
     ),
+    PARAMS,
     click.option(
         "-i",
         "--input",
@@ -134,7 +143,7 @@ SPEC = options(
 WRITTEN = options(
     click.option(
         "--opset",
-        type=click.IntRange(OPSETS.start, OPSETS.stop - 1),
+        type=click.IntRange(min(OPSETS), max(OPSETS)),
         default=None,
         metavar="N",
         help=f"Of ONNX.  [default: {DEFAULT_OPSET}, or what --rotary-op needs]",

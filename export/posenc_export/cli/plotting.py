@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posenc_export.cli.options import SETTINGS, complete_parameter, complete_source, guarded
+from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
 from posenc_export.errors import bad_input
 
 
@@ -18,15 +18,7 @@ from posenc_export.errors import bad_input
 )
 @click.option("--kind", type=click.Choice(["heatmap", "clock", "error"]), default="heatmap", help="What to draw.")
 @click.option("--max-len", type=click.IntRange(min=1), default=None, metavar="N", help="Positions to draw.")
-@click.option(
-    "-p",
-    "--param",
-    "params",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A parameter; see `posenc schemes`.",
-    shell_complete=complete_parameter,
-)
+@PARAMS
 @guarded
 def plot(**values: Any) -> None:
     """Draw SCHEME: its table, its pairs as clock hands, or the error of the three ways to compute it."""

@@ -1,98 +1,250 @@
-"""The -i grammar: 'x: float32[batch, seq, 512]', integers with a bound: 'ids: int64[batch, seq] < 256'."""
+"""The -i grammar: a name, a dtype, axes, and what the input carries.
+
+x: float32[batch, seq, 512]               names are dynamic axes, numbers fixed ones
+x: float32[B:batch, T >= 4, height % 14]  name:kind, a least size, a multiple
+mask: int64[batch, past+seq] mask         a sum of axes; 1 and 0, or, floating-point, 0 and minus infinity
+t: float32[batch] in 0..1000              a range of values
+ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
+positions: int64[batch, seq] positions    positions, below a bound with `< 512`
+start: int64[1] start                     the first position, below a bound with `< 512`
+n: int64[1] size of seq                   the size of an axis as a number
+n: int64[1] values                        nothing special, whatever the name is
+
+What the text leaves out is taken from the name, as axis_names says; assumptions() lists that.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
 
-from posenc.ports import Port
-from posenc_export.arrays import DTYPES
+from posenc.ports import Carries, Mask, Port, Size, Values, fixed
+from posenc_export.arrays import DTYPES, FLOATS
+from posenc_export.cli import axis_names
+from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, LARGEST, WORDS, AxesSaid, AxisText
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+")
+DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+SIGN = re.compile(r">=|%")
+REST = re.compile(r"\S")
 SPACE = re.compile(r"\s*")
 
 
 class PortError(ValueError):
-    """A text that is not a port, with a caret under the place where it stops being one."""
+    """A text that is not a port, or does not fit the others, with a caret under the place."""
 
-    def __init__(self, text: str, at: int, expected: str) -> None:
-        """Lay out the message: what was expected, the text, the caret."""
-        super().__init__(f"-i: expected {expected}, {EXAMPLE}\n  {text}\n  {' ' * at}^")
+    def __init__(self, text: str, at: int, problem: str) -> None:
+        """Lay out the message: the problem, the text, the caret."""
+        line = "".join(character if character.isprintable() else " " for character in text)
+        super().__init__(f"-i: {problem}\n  {line}\n  {' ' * at}^")
 
 
 class _Reader:
-    """A position in a text, moved on by what is read there."""
+    """A position in a text, moved on by what is read there; `start` is where the last of that began."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.at = self.start = 0
 
-    def take(self, pattern: re.Pattern[str] | str) -> str | None:
-        self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
-        match = re.compile(re.escape(pattern) if isinstance(pattern, str) else pattern.pattern).match(
-            self.text, self.at
-        )
-        if match is None:
-            return None
-        self.at = match.end()
-        return match.group()
+    def take(self, what: re.Pattern[str] | str) -> str | None:
+        self.start = self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
+        pattern = re.compile(re.escape(what)) if isinstance(what, str) else what
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match.group() if match else None
 
-    def need(self, pattern: re.Pattern[str] | str, expected: str) -> str:
-        text = self.take(pattern)
-        if text is None:
-            raise PortError(self.text, self.at, expected)
-        return text
+    def need(self, what: re.Pattern[str] | str, expected: str) -> str:
+        if text := self.take(what):
+            return text
+        raise self.expected(expected)
+
+    def expected(self, what: str, at: int | None = None) -> PortError:
+        return PortError(self.text, self.start if at is None else at, f"expected {what}, {EXAMPLE}")
+
+    def one_of(self, words: Collection[str], expected: str) -> str:
+        if (word := self.need(NAME, expected)) in words:
+            return word
+        raise self.expected(expected)
+
+    def count(self, expected: str, missing: str = "") -> int:
+        digits = self.need(NUMBER, missing or expected).lstrip("0")
+        if not 1 <= len(digits) <= 18:
+            raise self.expected("a number of at most 18 digits" if digits else expected)
+        return int(digits)
+
+    def decimal(self, dtype: str) -> float:
+        value = float(self.need(DECIMAL, "a number"))
+        if abs(value) > LARGEST[dtype]:
+            raise self.expected(f"a number that {dtype} holds")
+        return value
+
+
+@dataclass(frozen=True)
+class _PortText:
+    """A port as it is written, the name at `at`; assumed: what its name says that it carries."""
+
+    text: str
+    at: int
+    name: str
+    dtype: str
+    axes: tuple[AxisText, ...]
+    carries: Carries
+    assumed: str
+
+    @property
+    def names(self) -> list[str]:
+        """Its dynamic axes, for a sum its terms."""
+        return [name for axis in self.axes if axis.size is None for name in axis.name.split("+")]
+
+    def port(self, said: AxesSaid) -> Port:
+        """Return the port, its axes as the inputs say."""
+        axes = (said.axis(axis.name) if axis.size is None else fixed(axis.size) for axis in self.axes)
+        return Port(self.name, tuple(axes), self.dtype, self.carries)
 
 
 def parse_port(text: str) -> Port:
     """Read one port; raise PortError with a caret under the first thing that does not fit."""
-    reader = _Reader(text)
-    name = reader.need(NAME, "a name")
-    reader.need(":", "':' after the name")
-    dtype = reader.need(NAME, "a dtype")
-    if dtype not in DTYPES:
-        raise PortError(text, reader.at - len(dtype), f"a dtype, one of {', '.join(DTYPES)}")
-    reader.need("[", "'[' and the axes")
-    axes = _axes(reader)
-    end = _end(reader, dtype)
-    if reader.take(re.compile(r"\S")) is not None:
-        raise PortError(text, reader.at - 1, "nothing more")
-    return Port(name, axes, dtype, end)
-
-
-def _axes(reader: _Reader) -> tuple[str | int, ...]:
-    axes: list[str | int] = []
-    if reader.take("]") is not None:
-        return ()
-    while True:
-        number = reader.take(NUMBER)
-        axis = number or reader.need(NAME, "an axis: a name for a dynamic one, a number for a fixed one")
-        if number is not None and int(number) < 1:
-            raise PortError(reader.text, reader.at - len(number), "a size of at least 1")
-        axes.append(axis if number is None else int(number))
-        if reader.take("]") is not None:
-            return tuple(axes)
-        reader.need(",", "',' or ']'")
-
-
-def _end(reader: _Reader, dtype: str) -> int | None:
-    if reader.take("<") is None:
-        return None
-    at = reader.at
-    if not dtype.startswith("int"):
-        raise PortError(reader.text, at - 1, "no bound: only integers have one")
-    end = int(reader.need(NUMBER, "a number above every value"))
-    if end < 1:
-        raise PortError(reader.text, at + 1, "a number above 0")
-    return end
+    port = _read(text)
+    return port.port(_said_of_axes((port,)))
 
 
 def parse_ports(texts: tuple[str, ...]) -> tuple[Port, ...]:
-    """Read every port; raise ValueError where a name is used twice."""
-    ports = tuple(parse_port(text) for text in texts)
-    names = [port.name for port in ports]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"-i: two inputs are named {twice!r}")
-    return ports
+    """Read every port; an axis is the same wherever its name stands. Raises PortError where they contradict."""
+    ports = tuple(_read(text) for text in texts)
+    _check_names(ports)
+    said = _said_of_axes(ports)
+    return tuple(port.port(said) for port in ports)
+
+
+def assumptions(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what parse_ports takes from names, or by default, a sentence each."""
+    ports = tuple(_read(text) for text in texts)
+    carried = [port.assumed for port in ports if port.assumed]
+    said = _said_of_axes(ports)
+    first = {name: port.name for port in reversed(ports) for name in port.names}
+    unknown = [name for port in ports for name in port.names if not said.has_kind(name)]
+    return (*carried, *(f"axis {name!r} of {first[name]}: a length, by default" for name in dict.fromkeys(unknown)))
+
+
+def _said_of_axes(ports: tuple[_PortText, ...]) -> AxesSaid:
+    said = AxesSaid()
+    for port in ports:
+        for axis in port.axes:
+            if contradiction := said.add(axis, port.name):
+                raise PortError(port.text, axis.at, contradiction)
+    return said
+
+
+def _check_names(ports: tuple[_PortText, ...]) -> None:
+    """Raise PortError where two ports have one name, or a size is that of no axis."""
+    axes = {name for port in ports for name in port.names}
+    for i, port in enumerate(ports):
+        if port.name in [other.name for other in ports[:i]]:
+            raise PortError(port.text, port.at, f"two inputs are named {port.name!r}")
+        if isinstance(port.carries, Size) and port.carries.of not in axes:
+            at = port.text.rindex(port.carries.of)
+            raise PortError(port.text, at, f"no input has a dynamic axis {port.carries.of!r}")
+
+
+def _read(text: str) -> _PortText:
+    reader = _Reader(text)
+    name = reader.need(NAME, "a name")
+    at = reader.start
+    reader.need(":", "':' after the name")
+    dtype = reader.one_of(DTYPES, f"a dtype, one of {', '.join(DTYPES)}")
+    reader.need("[", "'[' and the axes")
+    shape_at = reader.start
+    axes = _axes(reader)
+    stated = _in_words(reader, dtype)
+    carries = stated or axis_names.usual(name, dtype, _end(reader, dtype))
+    if reader.take(REST):
+        raise reader.expected("nothing more")
+    if wrong := axis_names.misshapen(carries, [axis.size for axis in axes]):
+        why = "" if stated else f" (by its name, {name!r}; 'values' after the axes says that it is none)"
+        raise reader.expected(wrong + why, shape_at)
+    return _PortText(text, at, name, dtype, axes, carries, "" if stated else axis_names.assumed(name, carries))
+
+
+def _axes(reader: _Reader) -> tuple[AxisText, ...]:
+    if reader.take("]"):
+        return ()
+    axes = [_axis(reader)]
+    while not reader.take("]"):
+        reader.need(",", "',' or ']'")
+        axes.append(_axis(reader))
+    return tuple(axes)
+
+
+def _axis(reader: _Reader) -> AxisText:
+    name = reader.take(NAME)
+    at = reader.start
+    if name is None:
+        size = reader.count("a size of at least 1", "an axis: a name for a dynamic one, a number for a fixed one")
+        if reader.take("+"):
+            raise reader.expected("names alone in a sum", at)
+        return AxisText("", at, size)
+    terms = _terms(reader, name)
+    if len(terms) > 1:
+        return AxisText("+".join(terms), at)
+    kind = {"kind": reader.one_of(KINDS, f"a kind, one of {', '.join(KINDS)}")} if reader.take(":") else {}
+    return AxisText(name, at, says={**kind, **_limits(reader)})
+
+
+def _terms(reader: _Reader, first: str) -> list[str]:
+    """Read the rest of a sum, if it is one."""
+    terms = [first]
+    while reader.take("+"):
+        name = reader.need(NAME, "a name: names alone in a sum")
+        if name in terms:
+            raise reader.expected("another name: each once in a sum")
+        terms.append(name)
+    return terms
+
+
+def _limits(reader: _Reader) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    while sign := reader.take(SIGN):
+        key, expected = ("multiple", "a number above 0") if sign == "%" else ("least", "a size of at least 1")
+        if key in limits:
+            raise reader.expected(f"one number after {sign}")
+        limits[key] = reader.count(expected)
+    return limits
+
+
+def _in_words(reader: _Reader, dtype: str) -> Carries | None:
+    """Read what a word says that it carries; None where there is none."""
+    word = reader.take(NAME)
+    if word is None:
+        return None
+    if word not in WORDS:
+        raise reader.expected(f"nothing more, or one of {', '.join(WORDS)}")
+    if dtype not in WORDS[word]:
+        raise reader.expected("no range: only floats have one" if word == "in" else f"no {word}: only of integers")
+    if word in BOUNDED:
+        return BOUNDED[word](_end(reader, dtype))
+    if word == "in":
+        return _range(reader, dtype)
+    if word == "size":
+        reader.one_of(("of",), "'of' and an axis after size")
+        return Size(reader.need(NAME, "the name of an axis"))
+    return Mask(additive=dtype in FLOATS) if word == "mask" else Values()
+
+
+def _range(reader: _Reader, dtype: str) -> Values:
+    low = reader.decimal(dtype)
+    reader.need("..", "'..' and a number")
+    high = reader.decimal(dtype)
+    if not low < high:
+        raise reader.expected(f"a number above {low:g}")
+    return Values(low, high)
+
+
+def _end(reader: _Reader, dtype: str) -> int | None:
+    if not reader.take("<"):
+        return None
+    if dtype not in INTEGERS:
+        raise reader.expected("no bound: only integers have one")
+    return reader.count("a number above 0", "a number above every value")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.ports import parse_ports
+from posenc_export.cli.ports import assumptions, parse_ports
 from posenc_export.errors import bad_input
 
 if TYPE_CHECKING:
@@ -22,12 +22,16 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class TextSource:
-    """What the options ask for: the source, the inputs of a module, the spec's settings, -p as it was typed."""
+    """What the options ask for: the source, the inputs of a module, the spec's settings, -p as it was typed.
+
+    notes: what was assumed of inputs.
+    """
 
     source: str | ModelConfig
     inputs: tuple[Port, ...]
     settings: Mapping[str, object]
     texts: tuple[str, ...]
+    notes: tuple[str, ...]
 
     def parameters(self) -> dict[str, object]:
         """Return what -p says, by the parameters of the source; this loads the scheme, or the user's module.
@@ -61,7 +65,8 @@ def read_source(values: Values) -> TextSource:
         raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
     with bad_input():
         inputs = parse_ports(values["inputs"])
-    return TextSource(config or name, inputs, _spec_settings(values), values["params"])
+        notes = assumptions(values["inputs"])
+    return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
 
 
 def _config(values: Values) -> ModelConfig | None:
@@ -88,6 +93,7 @@ def _check_module(name: str, values: Values) -> None:
         "--baked": values["dynamic"] is False,
         "--method": values["method"],
         "--positions": values["positions"],
+        "--position-offset": values["position_offset"],
         "--dtype": values["dtype"] != "fp32",
     }
     wrong = next((option for option, used in of_schemes.items() if used), None)
@@ -101,6 +107,7 @@ def _spec_settings(values: Values) -> dict[str, object]:
         "mode": "dynamic" if values["dynamic"] else None,
         "method": values["method"],
         "positions": values["positions"],
+        "position_offset": values["position_offset"],
         "max_len": values["max_len"],
         "dtype": values["dtype"],
     }

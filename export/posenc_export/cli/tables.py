@@ -39,6 +39,10 @@ def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdic
         if verdict.status == "fail":
             console.print(Text(f"{verdict.subject} {verdict.check}: {verdict.detail}"), soft_wrap=True)
     console.print(Text(headline(manifest, verdicts)))
+    for line in manifest.notes:
+        console.print(Text(line), soft_wrap=True)
+    for line in manifest.not_tried:
+        console.print(Text(f"not tried: {line}"), soft_wrap=True)
     if manifest.origin:
         console.print(Text(read_from(manifest)), soft_wrap=True)
 

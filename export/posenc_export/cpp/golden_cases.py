@@ -35,7 +35,7 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
         "golden_case.cpp",
         BUNDLE_TEMPLATES,
         name=case.name,
-        axes=", ".join(str(case.sizes[axis]) for axis in axes_of(manifest.inputs)),
+        axes=", ".join(str(case.sizes[axis.name]) for axis in axes_of(manifest.inputs)),
         refused=str(case.refused).lower(),
         inputs=", ".join(_tensors(case, manifest.inputs, arrays)),
         outputs=", ".join(_tensors(case, manifest.outputs, arrays)),
@@ -45,7 +45,7 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
 
 def _tensors(case: Case, ports: tuple[Port, ...], arrays: Mapping[str, Array]) -> Iterator[str]:
     for port in ports:
-        shape = case.shape(port)
+        shape = port.shape(case.sizes)
         axis = long_axis(port, shape) if f"{case.name}/{port.name}.rows" in arrays else -1
         yield braced(quoted(port.name), dtype_constant(port), braced(*shape), axis)
 

@@ -17,7 +17,7 @@ def model_header(manifest: Manifest) -> str:
         "posenc_model.hpp",
         BUNDLE_TEMPLATES,
         title=_title(manifest),
-        axes="".join(f"    std::int64_t {identifier(axis)};\n" for axis in axes_of(manifest.inputs)),
+        axes="".join(f"    std::int64_t {identifier(axis.name)};\n" for axis in axes_of(manifest.inputs)),
         input_ports=_ports(manifest.inputs),
         output_ports=_ports(manifest.outputs),
         sizes="".join(_size_function(port) for port in (*manifest.inputs, *manifest.outputs)).rstrip(),
@@ -44,7 +44,7 @@ def _size_function(port: Port) -> str:
 def _ports(ports: tuple[Port, ...]) -> str:
     lines = []
     for port in ports:
-        axes = (braced(quoted(axis)) if isinstance(axis, str) else braced(quoted(""), axis) for axis in port.axes)
+        axes = (braced(quoted(axis.name)) if axis.is_dynamic else braced(quoted(""), axis.size) for axis in port.axes)
         lines.append(f"Port{braced(quoted(port.name), dtype_constant(port), braced(*axes))}")
     return ",\n                  ".join(lines)
 
@@ -63,6 +63,7 @@ def _parameters(manifest: Manifest) -> str:
 
 
 def _documented(manifest: Manifest) -> str:
-    lines = [f"in   {port}" + (f" < {port.end}" if port.end else "") for port in manifest.inputs]
+    ends = {port.name: getattr(port.carries, "end", None) for port in manifest.inputs}
+    lines = [f"in   {port}" + (f" < {ends[port.name]}" if ends[port.name] else "") for port in manifest.inputs]
     lines += [f"out  {port}" for port in manifest.outputs]
     return "\n".join(f"  ///   {line}" for line in lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc.ports import Port
+from posenc.ports import Axis, Port
 
 TYPES = {
     "float32": "float",
@@ -56,4 +56,11 @@ def braced(*items: object) -> str:
 
 def sizes(port: Port) -> str:
     """Return the sizes of a port's axes in a call, with commas between: axes.batch, axes.seq, 8."""
-    return ", ".join(str(axis) if isinstance(axis, int) else f"axes.{identifier(axis)}" for axis in port.axes)
+    return ", ".join(_size(axis) for axis in port.axes)
+
+
+def _size(axis: Axis) -> str:
+    """Return the size of an axis as an expression: a number, a field of `axes`, or a sum of them."""
+    if axis.size is not None:
+        return str(axis.size)
+    return " + ".join(f"axes.{identifier(name)}" for name in axis.terms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -14,16 +15,23 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import sha256
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.exporter.options import ExportOptions
-from posenc_export.formats import FORMATS
-from posenc_export.formats.onnx import MAX_IR_VERSION
+from posenc_export.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
 from posenc_export.targets import Target
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons."""
+
+    cases: tuple[Case, ...]
+    trace: Mapping[str, int]
+    not_tried: tuple[str, ...]
+
 
 PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
 
 
-def describe(
-    target: Target, options: ExportOptions, cases: tuple[Case, ...], trace: Mapping[str, int], folder: Path
-) -> Manifest:
+def describe(target: Target, options: ExportOptions, request: Request, tried: Tried, folder: Path) -> Manifest:
     """Return the manifest of what was written into a folder."""
     spec, encoding = target.spec, target.encoding
     return Manifest(
@@ -35,13 +43,17 @@ def describe(
         positions=encoding.positions,
         max_len=spec.max_len,
         dtype=spec.torch_dtype,
-        opset=options.onnx_opset,
-        ir_version=MAX_IR_VERSION,
+        opset=request.opset,
+        opset_reason=request.opset_reason,
+        ir_version=OPSETS[request.opset].ir_version,
+        loads_on=f"ONNX Runtime >= {ROTARY_RUNTIMES.get(request.rotary_op, OPSETS[request.opset].onnx_runtime)}",
         inputs=encoding.inputs,
         outputs=encoding.outputs,
         artifacts=tuple(a for name in options.formats for a in _artifacts(folder, name, options, spec)),
-        cases=cases,
-        trace=trace,
+        cases=tried.cases,
+        trace=tried.trace,
+        not_tried=tried.not_tried,
+        notes=options.notes,
         reference=target.reference,
         versions=versions(),
         rotary_op=options.rotary_op,

@@ -8,6 +8,7 @@ from pathlib import Path
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, RotaryOp
 from posenc_export.runtimes import check_readable
+from posenc_export.validation.scope import BUDGET
 from posenc_export.validation.verdict import ValidateOptions, ValidateResult
 
 
@@ -16,25 +17,39 @@ class ExportOptions:
     """What to write, and whether to validate it.
 
     opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
-    seed: of random weights and inputs. validate: run what was written. cpp: add a folder for C++.
+    seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
+    validate: run what was written. cpp: add a folder for C++.
+    notes: lines for the report, such as what was assumed of inputs.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
     opset: int | None = None
     rotary_op: RotaryOp = "decomposed"
     seed: int = 0
+    budget: int = BUDGET
     validate: bool = True
     cpp: bool = False
+    notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if self.budget < 1:
+            raise ValueError(f"budget must be at least 1 element, got {self.budget}")
 
     @property
     def onnx_opset(self) -> int:
         """The opset of ONNX files."""
         return self.opset or max(DEFAULT_OPSET, ROTARY_OPS[self.rotary_op])
+
+    @property
+    def opset_reason(self) -> str:
+        """What asks for no lower opset."""
+        if self.opset is not None:
+            return "as given"
+        needed = ROTARY_OPS[self.rotary_op] > DEFAULT_OPSET
+        return f"--rotary-op {self.rotary_op} needs it" if needed else "the lowest that is written"
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ def check_options(options: ExportOptions) -> None:
     if options.cpp and not {"onnx", "torchscript"} & set(formats):
         raise BadInput("--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it")
     if options.opset is not None and options.opset not in OPSETS:
-        raise BadInput(f"opset must be in {OPSETS.start}..{OPSETS.stop - 1}, got {options.opset}")
+        raise BadInput(f"opset must be in {min(OPSETS)}..{max(OPSETS)}, got {options.opset}")
     if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:
         least = ROTARY_OPS[options.rotary_op]
         raise BadInput(f"--rotary-op {options.rotary_op} needs opset {least}, got --opset {options.opset}")

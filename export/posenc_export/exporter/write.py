@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from posenc.encoding import Encoding
@@ -15,16 +17,18 @@ from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
-from posenc_export.errors import BadInput
-from posenc_export.exporter.describe import describe
+from posenc_export.errors import BadInput, OpsetFailed
+from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
-from posenc_export.formats import FORMATS, Request
+from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Request
 from posenc_export.targets import Target
 from posenc_export.validation.checks import Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
 from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.plan import plan, trace_sizes
+from posenc_export.validation.plan import plan
 from posenc_export.validation.record import own_tolerances, record, worst_error
+from posenc_export.validation.scope import Scope
+from posenc_export.validation.sizes import trace_sizes
 
 SCRATCH = "first"
 SHORTEST = 3
@@ -40,11 +44,13 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     encoding = target.encoding
     request, trace = _request(target, options)
     scratch = folder / SCRATCH
-    first = _write_formats(target, request, options, scratch if options.validate else folder)
+    request, first = _first_write(target, request, options, scratch if options.validate else folder)
     state = fingerprint(encoding.module)
     options.validation.progress("recording the eager outputs and the reference")
-    cases = record(encoding, plan(encoding, trace, request.max_len), options.seed)
-    cases = cases if target.declared else [own_tolerances(golden) for golden in cases]
+    scope = Scope(encoding, trace, request.max_len, options.budget)
+    planned = plan(scope)
+    recorded = record(encoding, planned.cases, options.seed)
+    cases = [golden if target.declared else own_tolerances(golden) for golden in recorded.cases]
     captures: dict[str, Capture] = {}
     if options.validate:
         changed = changes(state, fingerprint(encoding.module))
@@ -54,7 +60,8 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
         captures = {n: Capture(second[n] == third[n], first[n] == second[n], changed) for n in options.formats}
     _stamp(target, options, folder, cases)
     write_golden(folder, cases)
-    manifest = describe(target, options, tuple(golden.case for golden in cases), trace, folder)
+    tried = Tried(tuple(golden.case for golden in cases), trace, (*planned.not_tried, *recorded.dropped))
+    manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
 
@@ -70,13 +77,34 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
         check_embeddable(encoding.inputs, encoding.outputs)
     if encoding.end is not None and max_len > encoding.end:
         raise BadInput(f"max_len must be at most the {encoding.end} positions of {target.name}, got {max_len}")
+    if target.spec.positions == "mask" and max_len - target.spec.position_offset < SHORTEST:
+        raise BadInput(
+            f"max_len {max_len} leaves no length to vary behind position_offset {target.spec.position_offset}"
+        )
     end = (encoding.end or max(max_len, 64)) if target.declared else max_len
     trace = trace_sizes(encoding, dims_of(encoding), end)
     if trace and end < SHORTEST:
         raise BadInput(f"max_len {max_len} leaves no length to vary: give --max-len {SHORTEST} or more")
     tracing = feeds_for(encoding.inputs, Case("trace", trace), options.seed)
     tensors = tuple(to_torch(tracing[p.name]) for p in encoding.inputs)
-    return Request(tensors, max_len, options.onnx_opset, options.rotary_op), trace
+    return Request(tensors, max_len, options.onnx_opset, options.opset_reason, options.rotary_op), trace
+
+
+def _first_write(
+    target: Target, request: Request, options: ExportOptions, folder: Path
+) -> tuple[Request, dict[str, Mapping[str, bytes]]]:
+    """Write every format; what cannot be written at the opset that nobody chose is written at a newer one."""
+    free = options.opset is None and not target.declared
+    newer = [opset for opset in FALLBACK_OPSETS if free and opset > request.opset]
+    try:
+        return request, _write_formats(target, request, options, folder)
+    except OpsetFailed as error:
+        reason = f"it cannot be written at opset {request.opset}: {error.message}"
+        for opset in newer:
+            again = replace(request, opset=opset, opset_reason=reason)
+            with suppress(OpsetFailed):
+                return again, _write_formats(target, again, options, folder)
+        raise
 
 
 def _write_formats(

@@ -23,10 +23,30 @@ if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft"]
-OPSETS = range(18, 24)
-DEFAULT_OPSET = 20
-ROTARY_OPS: Mapping[RotaryOp, int] = {"decomposed": OPSETS.start, "onnx": 23, "microsoft": OPSETS.start}
+DEFAULT_OPSET, FALLBACK_OPSETS = 18, (20, 23)
+"""What needs no other is written at the first; a user's module that cannot be, at one of the others."""
+
+
+@dataclass(frozen=True)
+class Opset:
+    """A version of ONNX's operators: the IR version that files of it have, the first ONNX Runtime that loads those."""
+
+    ir_version: int
+    onnx_runtime: str
+
+
+OPSETS: Mapping[int, Opset] = {
+    18: Opset(8, "1.15"),
+    19: Opset(9, "1.15"),
+    20: Opset(9, "1.17"),
+    21: Opset(10, "1.18"),
+    22: Opset(10, "1.21"),
+    23: Opset(11, "1.23"),
+}
+ROTARY_OPS: Mapping[RotaryOp, int] = {"decomposed": DEFAULT_OPSET, "onnx": 23, "microsoft": DEFAULT_OPSET}
 """Ways to write a rotation, with the lowest opset that has each."""
+ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17"}
+"""The first ONNX Runtime that has an operator, where its opset does not say it."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,7 @@ class Request:
     trace: tuple[torch.Tensor, ...]
     max_len: int
     opset: int = DEFAULT_OPSET
+    opset_reason: str = ""
     rotary_op: RotaryOp = "decomposed"
 
 

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
-from posenc.ports import is_length
 from posenc_export.errors import ExportFailed, first_line
 from posenc_export.formats import Request, quiet
+from posenc_export.formats.guards import broken_guard
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +30,14 @@ def capture(encoding: Encoding, module: nn.Module, request: Request) -> torch.ex
         except Exception as error:
             raise ExportFailed(f"torch.export refused the module: {explain_capture(error)}") from error
     _check_ranges(program, encoding, request.max_len)
+    if encoding.family == "module" and not hasattr(program, "_guards_code"):
+        raise ExportFailed(
+            f"torch {torch.__version__} does not say what torch.export assumed of sizes: a module of your own may hold "
+            "for some lengths only; use torch 2.13"
+        )
+    broken = broken_guard(program, module, encoding.inputs, request.max_len)
+    if broken is not None:
+        raise ExportFailed(str(broken))
     return program
 
 
@@ -50,10 +58,10 @@ def _check_ranges(program: torch.export.ExportedProgram, encoding: Encoding, max
         for index, axis in port.dynamic.items():
             size = value.shape[index]
             if isinstance(size, int):
-                raise ExportFailed(f"torch.export made axis {axis!r} of {port.name} static, at {size}")
+                raise ExportFailed(f"torch.export made axis {axis.name!r} of {port.name} static, at {size}")
             bounds = program.range_constraints.get(size.node.expr)
-            if is_length(axis) and bounds is not None and bounds.upper < max_len:
+            if axis.is_length and bounds is not None and bounds.upper < max_len:
                 raise ExportFailed(
-                    f"torch.export keeps the graph to {axis} <= {bounds.upper}, but it must hold up to {max_len}: "
+                    f"torch.export keeps the graph to {axis.name} <= {bounds.upper}, but it must hold up to {max_len}: "
                     f"the module branches on the length, or --max-len asks for more than it has"
                 )

@@ -154,12 +154,12 @@ def check_feeds(feeds: Feeds, ports: tuple[Port, ...]) -> str:
         if array.ndim != len(port.axes):
             return f"input {port.name!r} has shape {array.shape}: expected {port}"
         for axis, size in zip(port.axes, array.shape, strict=True):
-            if isinstance(axis, int) and size != axis:
+            if axis.size not in (None, size):
                 return f"input {port.name!r} has shape {array.shape}: expected {port}"
-            if isinstance(axis, str):
-                seen, where = sizes.setdefault(axis, (size, port.name))
+            if axis.is_dynamic:
+                seen, where = sizes.setdefault(axis.name, (size, port.name))
                 if seen != size:
-                    return f"axis {axis!r} is {seen} in {where!r} and {size} in {port.name!r}: expected one size"
+                    return f"axis {axis.name!r} is {seen} in {where!r} and {size} in {port.name!r}: expected one size"
     return ""
 
 

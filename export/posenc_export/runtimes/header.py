@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from posenc.ports import Array, Feeds, Port
-from posenc_export.bundle.case import Case
+from posenc.call import positions_of
+from posenc.ports import Array, Feeds, Integers, Mask, Port, Positions, Values, carrying, sizes_of
+from posenc.spec import Spec
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import REALS, filled
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
@@ -50,7 +51,7 @@ def _compiled(path: Path, template: str, output: Port, axes: int = 1) -> Functio
     """Return a function of a library around the header, which raises RunFailed where that refuses a position."""
     several = ", ".join(f"p[{axes} * t + {axis}]" for axis in range(axes))
     place = "p[t]" if axes == 1 else f"{{{several}}}"
-    fields = {"real": REALS[output.dtype], "width": output.axes[-1], "axes": axes, "place": place}
+    fields = {"real": REALS[output.dtype], "width": output.axes[-1].size, "axes": axes, "place": place}
     with TemporaryDirectory(prefix="posenc-header-", ignore_cleanup_errors=True) as folder:
         source, library = Path(folder, "call.cpp"), Path(folder, "call.so")
         source.write_text(filled(template, header=path.name, **fields), "ascii")
@@ -82,14 +83,15 @@ def _adding(path: Path, manifest: Manifest) -> Call:
     write = _compiled(path, "call_additive.cpp", y)
 
     def call(feeds: Feeds) -> dict[str, Array]:
-        out = np.empty(_shape(feeds, manifest, y), y.dtype)
-        x = np.ascontiguousarray(feeds["x"]) if "x" in feeds and y.axes[0] == "batch" else None
-        if "positions" in feeds:
-            first, length = np.ascontiguousarray(feeds["positions"]), 1
-        else:
-            length = out.shape[-2]
-            first = np.full(out[..., 0, 0].shape, feeds["start"][0] if "start" in feeds else 0, np.int64)
-        write(first, first.size, length, x, out)
+        out = np.empty(y.shape(sizes_of(manifest.inputs, feeds)), y.dtype)
+        values = [feeds[port.name] for port in carrying(manifest.inputs, Values)]
+        x = np.ascontiguousarray(values[0]) if values and y.axes[0].is_dynamic else None
+        positions = _positions(feeds, manifest, out.shape)
+        # Rows that follow one another are written at once; else each by itself.
+        runs = (positions[:, :1], positions.shape[1]) if _counted(manifest) else (positions, 1)
+        sequences = out.shape[0] if out.ndim == 3 else 1
+        first = np.ascontiguousarray(np.broadcast_to(runs[0], (sequences, runs[0].shape[1])))
+        write(first, first.size, runs[1], x, out)
         return {y.name: out}
 
     return call
@@ -98,12 +100,12 @@ def _adding(path: Path, manifest: Manifest) -> Call:
 def _giving_cos_sin(path: Path, manifest: Manifest) -> Call:
     """Return what writes cosines and sines."""
     outputs = manifest.outputs
-    write = _compiled(path, "call_cos_sin.cpp", outputs[0], _axes(manifest))
+    write = _compiled(path, "call_cos_sin.cpp", outputs[0], _position_axes(manifest))
 
     def call(feeds: Feeds) -> dict[str, Array]:
-        shape = _shape(feeds, manifest, outputs[0])
+        shape = outputs[0].shape(sizes_of(manifest.inputs, feeds))
         cos, sin = (np.empty(shape, port.dtype) for port in outputs)
-        places = _places(feeds, shape[-2:-1])
+        places = _places(feeds, manifest, shape)
         write(places, places.shape[0] * places.shape[1], cos, sin)
         return {port.name: array for port, array in zip(outputs, (cos, sin), strict=True)}
 
@@ -112,21 +114,25 @@ def _giving_cos_sin(path: Path, manifest: Manifest) -> Call:
 
 def _rotating(path: Path, manifest: Manifest) -> Call:
     """Return what rotates queries and keys."""
-    inputs, outputs = manifest.inputs, manifest.outputs
-    write = _compiled(path, "call_rotate.cpp", outputs[0], _axes(manifest))
+    outputs = manifest.outputs
+    write = _compiled(path, "call_rotate.cpp", outputs[0], _position_axes(manifest))
 
-    def rotated(x: Array, port: Port, feeds: Feeds) -> Array:
+    def rotated(x: Array, port: Port, places: Array) -> Array:
         x, out = np.ascontiguousarray(x), np.empty_like(x, order="C")
-        heads_first = port.axes[1] in ("head", "head_kv")
+        heads_first = port.axes[1].kind == "heads"
         heads, dim = x.shape[1 if heads_first else -2], x.shape[-1]
-        places = _places(feeds, x.shape[2:-1] if heads_first else x.shape[1:-2])
         tokens = places.shape[1]
         steps = (dim, tokens * dim) if heads_first else (heads * dim, dim)
         for b in range(x.shape[0]):
             write(places[b % places.shape[0]], tokens, heads, *steps, x[b], out[b])
         return out
 
-    return lambda feeds: {o.name: rotated(feeds[i.name], i, feeds) for i, o in zip(inputs, outputs, strict=False)}
+    def call(feeds: Feeds) -> dict[str, Array]:
+        values = carrying(manifest.inputs, Values)
+        places = _places(feeds, manifest, ())
+        return {o.name: rotated(feeds[v.name], v, places) for o, v in zip(outputs, values, strict=True)}
+
+    return call
 
 
 BINDINGS: Mapping[str, Callable[[Path, Manifest], Call]] = {
@@ -137,24 +143,30 @@ BINDINGS: Mapping[str, Callable[[Path, Manifest], Call]] = {
 """By family of encoding."""
 
 
-def _shape(feeds: Feeds, manifest: Manifest, output: Port) -> tuple[int, ...]:
-    sizes = {name: feeds[port.name].shape[i] for port in manifest.inputs for i, name in port.dynamic.items()}
-    return Case("call", sizes).shape(output)
+def _counted(manifest: Manifest) -> bool:
+    """Return whether positions follow one another in every sequence."""
+    return not carrying(manifest.inputs, Positions, Mask)
 
 
-def _axes(manifest: Manifest) -> int:
+def _position_axes(manifest: Manifest) -> int:
     """Return how many positions a token has."""
-    axes = next((port.axes for port in manifest.inputs if port.name == "positions"), ())
-    grid = any("height" in port.axes for port in manifest.inputs)
-    return int(axes[0]) if len(axes) == 3 else 2 if grid else 1
+    for port in carrying(manifest.inputs, Positions):
+        return int(port.axes[0].size or 1) if len(port.axes) == 3 else 1
+    grid = [axis for port in carrying(manifest.inputs, Values)[:1] for axis in port.axes if axis.kind == "grid"]
+    return len(grid) or 1
 
 
-def _places(feeds: Feeds, lengths: tuple[int, ...]) -> Array:
-    """Return every token's positions, as given or counted along the lengths: (1 or batch, tokens, axes)."""
-    if "positions" in feeds:
-        positions = feeds["positions"]
-        places = np.moveaxis(positions, 0, -1) if positions.ndim == 3 else positions[..., None]
-    else:
-        places = np.indices(lengths, np.int64).reshape(1, len(lengths), -1).swapaxes(1, 2)
-        places = places + (feeds["start"][0] if "start" in feeds else 0)
-    return np.ascontiguousarray(places)
+def _positions(feeds: Feeds, manifest: Manifest, shape: tuple[int, ...]) -> Integers:
+    """Return the positions of a call: (1 or batch, seq), several a token (axes, ...); of a whole table its rows."""
+    spec = Spec(max_len=shape[0] if not manifest.inputs else manifest.max_len)
+    positions = positions_of(spec, manifest.inputs, feeds)
+    return positions if positions.ndim > 1 else positions[None]
+
+
+def _places(feeds: Feeds, manifest: Manifest, shape: tuple[int, ...]) -> Array:
+    """Return every token's positions: (1 or batch, tokens, axes)."""
+    positions = _positions(feeds, manifest, shape)
+    if _position_axes(manifest) == 1:
+        return np.ascontiguousarray(positions[..., None])
+    axes, batch, *_ = positions.shape
+    return np.ascontiguousarray(np.moveaxis(positions.reshape(axes, batch, -1), 0, -1))

@@ -7,21 +7,21 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc.encoding import Encoding, NoTables, Tables, Tolerance
+from posenc.encoding import CaseLike, Encoding, NoTables, Tables, Tolerance
 from posenc.parameters import check, check_required, parameters_of
-from posenc.ports import Array, Feeds, Integers, Port, axes_of, is_length
+from posenc.ports import Array, Axis, Feeds, Integers, Port, Positions, Start, fixed
 from posenc.spec import Spec
 from posenc_export.arrays import FLOATS, call_on_arrays, numpy_dtype
 from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
 from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.plan import trace_sizes
+from posenc_export.validation.sizes import other_sizes, trace_sizes
 
 if TYPE_CHECKING:
     from torch import nn
@@ -107,18 +107,28 @@ def own_encoding(module: nn.Module, ports: tuple[Port, ...], max_len: int, seed:
     """Describe somebody's module: its outputs show when it runs at two sets of sizes, its reference is itself."""
     draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, _no_tables)
     sizes = trace_sizes(draft, set(), max_len)
-    other = {axis: (n + 2 if n + 2 <= max_len or not is_length(axis) else n - 1) for axis, n in sizes.items()}
+    other = other_sizes(ports, sizes, max_len)
     probe = copy.deepcopy(module)  # the module itself must reach its first export uncalled
     first, second = (_run(probe, ports, Case("probe", s), seed) for s in (sizes, other))
     if [(a.ndim, a.dtype) for a in first] != [(a.ndim, a.dtype) for a in second]:
         raise BadInput("the module returns other outputs at another length: expected the same number, ranks and dtypes")
-    axes = {sizes[a]: a for a in axes_of(ports)}
+    axes = {axis.name: axis for port in ports for axis in port.dynamic.values()}
+    by_sizes = [(axis.size_in(sizes), axis.size_in(other), axis) for axis in axes.values()]
     names = ["y"] if len(first) == 1 else [f"y{i}" for i in range(len(first))]
-    outputs = tuple(_output(*parts, axes) for parts in zip(names, first, second, strict=True))
-    return replace(draft, outputs=outputs, reference=_OwnReference(module, ports, outputs))
+    outputs = tuple(
+        _output(_free_name(name, ports), one, two, by_sizes)
+        for name, one, two in zip(names, first, second, strict=True)
+    )
+    ends = [port.carries.end for port in ports if isinstance(port.carries, Positions | Start) and port.carries.end]
+    return replace(draft, outputs=outputs, reference=_OwnReference(module, ports, outputs), end=min(ends, default=None))
 
 
-def _no_tolerance(max_position: int) -> Tolerance:
+def _free_name(name: str, ports: tuple[Port, ...]) -> str:
+    """Return a name for an output that no input has."""
+    return name if all(port.name != name for port in ports) else _free_name(f"{name}_out", ports)
+
+
+def _no_tolerance(case: CaseLike) -> Tolerance:
     """Allow nothing: what a module without a reference may be off by, its golden data say."""
     return Tolerance()
 
@@ -127,9 +137,14 @@ def _no_tables() -> Tables:
     raise NoTables("it takes this package's encodings: what a module of your own stores is not known")
 
 
-def _output(name: str, one: Array, other: Array, axes: Mapping[int, str]) -> Port:
-    sizes = enumerate(zip(one.shape, other.shape, strict=True))
-    return Port(name, tuple(a if a == b else axes.get(a, f"axis{i}") for i, (a, b) in sizes), one.dtype.name)
+def _output(name: str, one: Array, other: Array, axes: Sequence[tuple[int, int, Axis]]) -> Port:
+    """Return an output whose axes are those of inputs that have its sizes in both calls, where there is one alone."""
+    shape = []
+    for i, sizes in enumerate(zip(one.shape, other.shape, strict=True)):
+        fitting = [axis for *both, axis in axes if tuple(both) == sizes]
+        named = fitting[0] if len(fitting) == 1 else Axis(f"axis{i}", "length")
+        shape.append(fixed(sizes[0]) if sizes[0] == sizes[1] else named)
+    return Port(name, tuple(shape), one.dtype.name)
 
 
 def _run(module: nn.Module, ports: tuple[Port, ...], case: Case, seed: int) -> list[Array]:
@@ -137,7 +152,7 @@ def _run(module: nn.Module, ports: tuple[Port, ...], case: Case, seed: int) -> l
     try:
         return call_on_arrays(module, [feeds[port.name] for port in ports])
     except Exception as error:
-        shapes = ", ".join(f"{port.name} {case.shape(port)}" for port in ports)
+        shapes = ", ".join(f"{port.name} {port.shape(case.sizes)}" for port in ports)
         raise BadInput(f"the module itself fails on {shapes}: {type(error).__name__}: {first_line(error)}") from error
 
 

@@ -1,46 +1,95 @@
-"""What a graph is fed in a case."""
+"""What a graph is fed in a case, by what its ports carry."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
-from posenc.ports import Array, Port
+from posenc.ports import Array, Indices, Mask, Port, Positions, Size, Start, Values
 from posenc_export.arrays import FLOATS, numpy_dtype
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.sampling import long_axis, sampled_rows, spread
 
+MASKED = -1e9
+"""What is added to a score that does not count: finite, so that rows without any token stay numbers."""
+LOWEST = {"float16": -65504.0}
+"""The lowest number of a dtype that does not hold that."""
+
 
 def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
-    """Make the inputs of a case: normal floats, positions from `first` on, other integers at random."""
+    """Make the inputs of a case: numbers at random, within their range, and positions, masks and sizes of the case."""
     rng = np.random.default_rng([seed, *case.name.encode()])
-    return {port.name: _feed(port, case, rng) for port in ports}
+    return {port.name: FEEDS[type(port.carries)](port, case, rng) for port in ports}
 
 
-def _feed(port: Port, case: Case, rng: np.random.Generator) -> Array:
-    shape, dtype = case.shape(port), numpy_dtype(port.dtype)
-    if port.dtype in FLOATS:
-        return _floats(port, shape, rng)
-    if port.name == "start":
-        return np.full(shape, case.first, dtype)
-    if port.name == "positions":
-        return _positions(shape, case).astype(dtype)
-    return rng.integers(0, port.end or 2, shape).astype(dtype)
-
-
-def _floats(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    dtype = numpy_dtype(port.dtype)
+def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
+    """Return normal numbers, or even ones over the range that is declared; integers and booleans are 0 and 1."""
+    shape, dtype = port.shape(case.sizes), numpy_dtype(port.dtype)
+    if port.dtype not in FLOATS:
+        return rng.integers(0, 2, shape).astype(dtype)
     at, axis = sampled_rows(port, shape), long_axis(port, shape)
-    if at is None:
-        return rng.standard_normal(shape).astype(dtype)
-    rows = (*shape[:axis], len(at), *shape[axis + 1 :])
-    return spread(rng.standard_normal(rows).astype(dtype), at, shape, axis)
+    rows = shape if at is None else (*shape[:axis], len(at), *shape[axis + 1 :])
+    numbers = _numbers(port, rows, rng).astype(dtype)
+    return numbers if at is None else spread(numbers, at, shape, axis)
 
 
-def _positions(shape: tuple[int, ...], case: Case) -> Array:
+def _numbers(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    assert isinstance(port.carries, Values)
+    low, high = port.carries.low, port.carries.high
+    if low is None or high is None:
+        return rng.standard_normal(shape)
+    numbers = rng.uniform(low, high, shape)
+    if numbers.size > 1:  # both ends are tried
+        numbers.flat[0], numbers.flat[-1] = low, high
+    return numbers
+
+
+def _start(port: Port, case: Case, rng: np.random.Generator) -> Array:
+    return np.full(port.shape(case.sizes), case.first, numpy_dtype(port.dtype))
+
+
+def _positions(port: Port, case: Case, rng: np.random.Generator) -> Array:
     """Return positions: sequence b of a batch is padded by b on the left, as in batched generation."""
-    if case.positions:
-        return np.broadcast_to(np.asarray(case.positions, np.int64), shape).copy()
+    shape, dtype = port.shape(case.sizes), numpy_dtype(port.dtype)
+    if case.probe_positions:
+        return np.broadcast_to(np.asarray(case.probe_positions, dtype), shape).copy()
     rows = int(np.prod(shape[:-1]))
     padding = np.arange(rows).reshape(*shape[:-1], 1) if case.first >= 0 else 0
     positions = case.first + np.arange(shape[-1]) - padding
-    return np.broadcast_to(np.maximum(positions, min(case.first, 0)), shape)
+    return np.broadcast_to(np.maximum(positions, min(case.first, 0)), shape).astype(dtype)
+
+
+def _mask(port: Port, case: Case, rng: np.random.Generator) -> Array:
+    """Return which tokens are no padding: sequence b of a batch has b of them less than the first, one at least."""
+    assert isinstance(port.carries, Mask)
+    shape = port.shape(case.sizes)
+    rows = np.arange(int(np.prod(shape[:-1]))).reshape(*shape[:-1], 1)
+    padding = np.minimum(rows if case.padding != "none" else 0 * rows, shape[-1] - 1)
+    places = np.arange(shape[-1])
+    tokens = places >= padding if case.padding == "left" else places < shape[-1] - padding
+    tokens = np.broadcast_to(tokens, shape)
+    if port.carries.additive:
+        dtype = numpy_dtype(port.dtype)
+        return np.where(tokens, 0.0, max(MASKED, LOWEST.get(port.dtype, MASKED))).astype(dtype)
+    return tokens.astype(numpy_dtype(port.dtype))
+
+
+def _indices(port: Port, case: Case, rng: np.random.Generator) -> Array:
+    assert isinstance(port.carries, Indices)
+    return rng.integers(0, port.carries.end or 2, port.shape(case.sizes)).astype(numpy_dtype(port.dtype))
+
+
+def _size(port: Port, case: Case, rng: np.random.Generator) -> Array:
+    assert isinstance(port.carries, Size)
+    return np.full(port.shape(case.sizes), case.sizes[port.carries.of], numpy_dtype(port.dtype))
+
+
+FEEDS: Mapping[type[object], Callable[[Port, Case, np.random.Generator], Array]] = {
+    Values: _values,
+    Start: _start,
+    Positions: _positions,
+    Mask: _mask,
+    Indices: _indices,
+    Size: _size,
+}

@@ -1,102 +1,212 @@
-"""At which sizes and positions a graph is tried: from an encoding's ports and probes alone."""
+"""At which sizes and positions a graph is tried: from an encoding's ports and probes alone, within a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 
-from posenc.encoding import Encoding
-from posenc.ports import axes_of, is_length
-from posenc_export.bundle.case import Case
+from posenc.encoding import Encoding, Pair
+from posenc.ports import Axis, Positions
+from posenc_export.bundle.case import Case, Padding
+from posenc_export.formats.guards import RESIDUES
+from posenc_export.validation.scope import Scope
+from posenc_export.validation.sizes import elements
 
-LONGEST_PROBE = 2**14
-"""Lengths of calls that an encoding wants tried are, up to here, where they take as many tokens."""
-SIZES: Mapping[str, tuple[int, ...]] = {"batch": (1, 3), "dim": (6, 7, 16, 33), "head": (2, 4), "head_kv": (1, 2)}
-"""Sizes of the axes that are no lengths, by turns; every other axis takes all lengths up to max_len."""
-WISHES = {"batch": 3, "dim": 10, "head": 5, "head_kv": 2}
-"""Sizes to trace with, if free; 11 for lengths."""
-MOST_TOKENS = 2**20
-"""An end farther out is not tried by a call of so many tokens."""
+SIZES: Mapping[str, tuple[int, ...]] = {"batch": (1, 3), "features": (6, 7, 16, 33), "heads": (2, 4)}
+"""Sizes of the axes that are no lengths, by turns."""
+GROUPED = (1, 2)
+"""Heads of keys, where those of queries are others."""
+PADDINGS: tuple[Padding, ...] = ("left", "right", "none")
 TOKENS = 5
 """Tokens of a call that begins at a position far out."""
+MOST_TOKENS = 2**14
+"""Tokens of a call beyond max_len: what a position far out takes where positions are counted from 0."""
+FAR = 4096
+"""Calls longer than this have one sequence."""
 
 
-def trace_sizes(encoding: Encoding, taken: set[int], end: int) -> dict[str, int]:
-    """Choose sizes to trace with: at least 2, pairwise distinct, unlike any fixed size; lengths are at most `end`."""
-    taken = taken | {a for port in encoding.inputs for a in port.axes if isinstance(a, int)}
-    sizes: dict[str, int] = {}
-    for axis in axes_of(encoding.inputs):
-        wish = WISHES.get(axis, 11)
-        free = [n for n in [*range(wish, wish + 64), *range(2, wish)] if n not in taken and n not in sizes.values()]
-        fits = [n for n in free if n <= end] if is_length(axis) else free
-        sizes[axis] = fits[0] if fits else min(wish, max(end, 1))
-    return sizes
+@dataclass(frozen=True)
+class Plan:
+    """The cases to try, and what is not tried, each with its reason."""
+
+    cases: tuple[Case, ...]
+    not_tried: tuple[str, ...]
 
 
-def plan(encoding: Encoding, trace: Mapping[str, int], max_len: int) -> list[Case]:
-    """Return the cases: lengths around the traced one and up to `max_len`, offsets, then what must be refused.
+def plan(scope: Scope) -> Plan:
+    """Return the cases: lengths around the traced one and up to max_len, how lengths meet, offsets, refusals.
 
-    Each case has the tolerances that the encoding declares for its largest position.
+    Each case has the tolerances that the encoding declares for it.
     """
-    return [_with_tolerances(encoding, case) for case in _cases(encoding, trace, max_len)]
+    encoding = scope.encoding
+    if not encoding.inputs:
+        whole = Case("whole", {}, max_position=scope.max_len - 1)
+        return Plan((_with_tolerances(encoding, whole),), ())
+    cases: dict[str, Case] = {}
+    not_tried: list[str] = []
+    for wanted in _wanted(scope):
+        case, reason = _fitted(scope, wanted)
+        if reason:
+            not_tried.append(f"{wanted.name}: {reason}")
+            continue
+        cases.setdefault(case.name, _with_tolerances(encoding, case))
+        if any(case.sizes[axis.name] != wanted.sizes[axis.name] for axis in scope.lengths):
+            needs = elements(scope.ports, wanted.sizes)
+            not_tried.append(f"{wanted.name}: needs {needs:,} elements; {case.name} is tried in its place")
+    return Plan(tuple(cases.values()), tuple(dict.fromkeys(not_tried)))
 
 
 def _with_tolerances(encoding: Encoding, case: Case) -> Case:
     if case.refused:
         return case
-    last = case.max_position
-    return replace(case, eager_tolerance=encoding.eager_tolerance(last), tolerance=encoding.tolerance(last))
+    return replace(case, eager_tolerance=encoding.eager_tolerance(case), tolerance=encoding.tolerance(case))
 
 
-def _cases(encoding: Encoding, trace: Mapping[str, int], max_len: int) -> list[Case]:
-    if not encoding.inputs:
-        return [Case("whole", {})]
-    names = {port.name for port in encoding.inputs}
-    takes_positions = bool(names & {"start", "positions"})
-    probes = [n for n in encoding.probes.lengths if encoding.end is None or n <= encoding.end]
-    lengths = _lengths(trace, max_len, () if takes_positions else tuple(probes))
-    cases = [_case(i, n, 0, trace) for i, n in enumerate(lengths)]
-    if takes_positions:
-        starts = {(TOKENS, n - TOKENS) for n in probes if n > TOKENS} | _offsets(encoding, max_len)
-        cases += [_case(i, n, first, trace) for i, (n, first) in enumerate(sorted(starts))]
-    if encoding.probes.positions and "positions" in names:
-        positions = encoding.probes.positions
-        case = _case(0, len(positions), 0, trace)
-        cases.append(replace(case, name=f"{case.name}-probes", positions=positions))
-    return cases + _refused(encoding, takes_positions, trace)
+def _wanted(scope: Scope) -> Iterable[Case]:
+    yield from _by_length(scope)
+    yield from _meetings(scope)
+    yield from _offsets(scope)
+    yield from _every_row(scope)
+    yield from _refused(scope)
 
 
-def _case(turn: int, length: int, first: int, trace: Mapping[str, int], *, refused: bool = False) -> Case:
-    sizes = dict.fromkeys(trace, length)
-    for axis in sizes.keys() & SIZES.keys():
-        sizes[axis] = SIZES[axis][0 if length > 4096 else turn % len(SIZES[axis])]
-    if sizes.keys() >= {"height", "width"}:  # a grid: long one way at a time
-        sizes[("width", "height")[turn % 2]] = min(1 + turn % 7, length)
-    tag = "-".join(f"{axis}{n}" for axis, n in sizes.items())
-    return Case(tag + (f"-at{first}" if first else "") + ("-refused" if refused else ""), sizes, first, refused)
+def _by_length(scope: Scope) -> Iterable[Case]:
+    """Yield a call of every length, all axes alike; grids are long one way at a time, and each way."""
+    lengths = _lengths(scope)
+    if not scope.lengths:
+        lengths = [1, 2]
+    ways = max(1, sum(axis.kind == "grid" for axis in scope.lengths))
+    for turn, (n, _) in enumerate(product(lengths, range(ways))):
+        yield _case(scope, dict.fromkeys((axis.name for axis in scope.lengths), n), turn)
 
 
-def _lengths(trace: Mapping[str, int], max_len: int, probes: tuple[int, ...]) -> list[int]:
-    axes = [axis for axis in trace if is_length(axis)]
-    if not axes:
-        return [1, 2]
-    traced = trace[axes[0]]
-    lengths = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, max_len}
-    return sorted({n for n in lengths if 1 <= n <= max_len} | {n for n in probes if 1 <= n <= LONGEST_PROBE})
-
-
-def _offsets(encoding: Encoding, max_len: int) -> set[tuple[int, int]]:
-    """Return (length, first position): 1, around block edges, up to `max_len`, and just below a hard end."""
-    end = encoding.end or max_len
-    starts = {1, 255, 256, 257, 65535, 65536, max_len - TOKENS, end - TOKENS}
-    return {(TOKENS, first) for first in starts if 0 < first <= end - TOKENS}
-
-
-def _refused(encoding: Encoding, takes_positions: bool, trace: Mapping[str, int]) -> list[Case]:
-    end = encoding.end
-    if end is None:
+def _lengths(scope: Scope) -> list[int]:
+    if not scope.lengths:
         return []
-    if takes_positions:
-        return [_case(0, 2, end - 1, trace, refused=True), _case(0, 2, -1, trace, refused=True)]
-    ways = (0, 1) if {"height", "width"} <= trace.keys() else (0,)
-    return [_case(way, end + 1, 0, trace, refused=True) for way in ways] if end <= MOST_TOKENS else []
+    traced = scope.trace[scope.lengths[0].name]
+    around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.longest}
+    probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
+    residues = RESIDUES if scope.encoding.family == "module" else ()
+    return sorted(
+        {n for n in (*around, *residues) if 1 <= n <= scope.longest} | {n for n in probes if _holds(scope, n)}
+    )
+
+
+def _holds(scope: Scope, length: int) -> bool:
+    end = scope.encoding.end
+    return length >= 1 and (end is None or length + (scope.offset or 0) <= end)
+
+
+def _meetings(scope: Scope) -> Iterable[Case]:
+    """Yield calls in which two lengths differ, in every way in which they may meet."""
+    for first, second in zip(scope.lengths, scope.lengths[1:], strict=False):
+        if first.kind == "grid":
+            continue
+        traced = scope.trace[first.name]
+        for turn, (n, m) in enumerate(product((traced, 2 * traced + 3, scope.longest), (2, traced + 2))):
+            for a, b in (_meet(pair, n, m) for pair in scope.encoding.probes.pairs):
+                if max(a, b) <= scope.longest:
+                    yield _case(scope, {axis.name: a for axis in scope.lengths} | {second.name: b}, turn)
+
+
+def _meet(pair: Pair, n: int, m: int) -> tuple[int, int]:
+    """Return the two lengths of a way to meet."""
+    ways = {"1,1": (1, 1), "1,n": (1, n), "n,1": (n, 1), "n,n": (n, n), "n,m": (n, m), "n,past+n": (m, n + m)}
+    return ways[pair]
+
+
+def _offsets(scope: Scope) -> Iterable[Case]:
+    """Yield calls at 1, around block edges, up to max_len, at what the encoding wants tried, just below its end."""
+    if not scope.position_ports:
+        return
+    end = scope.encoding.end or scope.max_len
+    tokens = max(1, min(TOKENS, end - 1))
+    probes = {(tokens, n - tokens) for n in scope.encoding.probes.lengths if n > tokens and _holds(scope, n)}
+    starts = {1, 255, 256, 257, 65535, 65536, scope.max_len - tokens, end - tokens}
+    calls = probes | {(tokens, first) for first in starts if 0 < first <= end - tokens}
+    for turn, (n, first) in enumerate(sorted(calls)):
+        yield _case(scope, {axis.name: n for axis in scope.lengths}, turn, first=first)
+
+
+def _every_row(scope: Scope) -> Iterable[Case]:
+    """Yield one call whose positions read every row of what is stored."""
+    positions = scope.encoding.probes.positions
+    if positions and any(isinstance(port.carries, Positions) for port in scope.position_ports):
+        case = _case(scope, {axis.name: len(positions) for axis in scope.lengths}, 0)
+        yield replace(case, name=f"{case.name}-probes", probe_positions=positions, max_position=max(positions))
+
+
+def _refused(scope: Scope) -> Iterable[Case]:
+    """Yield what must be refused: positions beyond the end, negative ones, masks of too many, sizes beyond `most`."""
+    end = scope.encoding.end
+    names = [axis.name for axis in scope.lengths]
+    if end is not None and scope.position_ports:
+        for first in (end - 1, -1, -63, -64, -65):
+            yield _case(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
+    if end is not None and scope.offset is not None:
+        yield _case(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
+    for axis in scope.lengths:
+        if axis.most is not None:
+            yield _case(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
+
+
+def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0, refused: bool = False) -> Case:
+    """Return a case with these lengths, as the axes allow them; the other sizes are taken by turns."""
+    sizes = {
+        axis.name: axis.allowed(n, None if refused else max(n, scope.longest))
+        for axis, n in ((axis, lengths[axis.name]) for axis in scope.lengths)
+    }
+    sizes = {
+        axis.name: sizes.get(axis.name) or _size(scope, axis, max(sizes.values(), default=1), turn)
+        for axis in scope.axes
+    }
+    grid = [axis for axis in scope.lengths if axis.kind == "grid"]
+    if len(grid) > 1 and not refused:
+        short = grid[(turn + 1) % len(grid)]
+        sizes[short.name] = min(short.allowed(1 + turn % 7), sizes[short.name])
+    first = first if scope.offset is None else scope.offset
+    tag = "-".join(f"{name}{n}" for name, n in sizes.items())
+    padding: Padding = "left"
+    if scope.masks:
+        padding = "none" if refused else PADDINGS[turn % len(PADDINGS)]
+        tag += f"-padded-{padding}"
+    name = tag + (f"-at{first}" if first else "") + ("-refused" if refused else "")
+    axes = [axis for port in scope.encoding.inputs for axis in port.dynamic.values() if axis.is_length]
+    longest = max((axis.size_in(sizes) for axis in axes), default=1)
+    return Case(name, sizes, first, max(0, first) + longest - 1, refused, padding)
+
+
+def _size(scope: Scope, axis: Axis, longest: int, turn: int) -> int:
+    """Return a size of an axis that is no length; a second axis of heads has less of them, as grouped keys do."""
+    alike = [other.name for other in scope.axes if other.kind == axis.kind]
+    grouped = axis.kind == "heads" and alike.index(axis.name) > 0
+    choices = GROUPED if grouped else SIZES[axis.kind]
+    return axis.allowed(choices[0 if longest > FAR else turn % len(choices)])
+
+
+def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
+    """Return a case within the budget, or why there is none.
+
+    Batch, heads and features shrink first, then lengths but for the longest one: of two alike, the second.
+    """
+    longest = max((axis.name for axis in reversed(scope.lengths)), key=lambda name: case.sizes[name], default="")
+    shrinking = [axis for kind in SIZES for axis in scope.axes if axis.kind == kind]
+    shrinking += [] if case.refused else [axis for axis in scope.lengths if axis.name != longest]
+    sizes = dict(case.sizes)
+    for axis in [None, *shrinking]:
+        if axis is not None:
+            sizes[axis.name] = axis.allowed(1)
+        if elements(scope.ports, sizes) <= scope.budget:
+            break
+    tokens, needs = max((sizes[axis.name] for axis in scope.lengths), default=1), elements(scope.ports, sizes)
+    if tokens > max(MOST_TOKENS, scope.max_len + 1):
+        return case, f"takes {tokens:,} tokens in one call"
+    if needs > scope.budget:
+        return case, f"needs {needs:,} elements"
+    if sizes != case.sizes:
+        tags = [(f"{name}{case.sizes[name]}", f"{name}{sizes[name]}") for name in sizes]
+        parts = "-".join(new for _, new in tags)
+        rest = case.name.removeprefix("-".join(old for old, _ in tags))
+        case = replace(case, name=parts + rest, sizes=sizes)
+    return case, ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from posenc.encoding import Encoding, Tolerance, eps
-from posenc.ports import Array, Port
+from posenc.ports import Array, Port, axes_of
 from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
@@ -20,9 +20,46 @@ OWN_ERRORS, OWN_EPS = 4, 16
 """A user's graph may differ from its eager module by 4 times what that is off from float64, and 16 eps of the peak."""
 
 
-def record(encoding: Encoding, cases: list[Case], seed: int) -> list[GoldenCase]:
-    """Run the eager module and the reference in every case; large outputs are kept at some rows only."""
-    return [_record(encoding, case, feeds_for(encoding.inputs, case, seed)) for case in cases]
+@dataclass(frozen=True)
+class Recorded:
+    """The cases that were recorded, and those that a user's module itself refuses, each in words."""
+
+    cases: tuple[GoldenCase, ...]
+    dropped: tuple[str, ...]
+
+
+def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> Recorded:
+    """Run the eager module and the reference in every case; large outputs are kept at some rows only.
+
+    Where several lengths meet in a user's module, meetings that it refuses are dropped. Raises BadInput where it
+    refuses anything else, or all of them.
+    """
+    recorded: list[GoldenCase] = []
+    dropped: list[str] = []
+    refused_alike: list[RefusedByModule] = []
+    several = encoding.family == "module" and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
+    for case in cases:
+        try:
+            recorded.append(_record(encoding, case, feeds_for(encoding.inputs, case, seed)))
+        except RefusedByModule as error:
+            if not several:
+                raise
+            dropped.append(f"{case.name}: {error.message}")
+            if _alike(encoding, case):
+                refused_alike.append(error)
+    if dropped and not recorded:
+        raise BadInput(f"the module itself refuses every way in which its lengths meet: {dropped[0]}")
+    if refused_alike and any(_alike(encoding, golden.case) for golden in recorded):
+        raise refused_alike[0]  # it takes lengths that are alike, but not all of them
+    return Recorded(tuple(recorded), tuple(dropped))
+
+
+def _alike(encoding: Encoding, case: Case) -> bool:
+    return len({case.sizes[axis.name] for axis in axes_of(encoding.inputs) if axis.is_length}) == 1
+
+
+class RefusedByModule(BadInput):
+    """The module itself fails in a case."""
 
 
 def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> GoldenCase:
@@ -54,7 +91,7 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> list[
         return call_on_arrays(encoding.module, [feeds[p.name] for p in encoding.inputs])
     except Exception as error:
         reason = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
-        raise BadInput(f"{reason}; lower --max-len if it has no more positions") from error
+        raise RefusedByModule(f"{reason}; lower --max-len if it has no more positions") from error
 
 
 def _reference(
@@ -70,7 +107,7 @@ def _reference(
         value = np.asarray(whole[port.name], np.float64)
         if value.shape != eager[port.name].shape:  # a reference may give every row
             value = _at_rows(port, value, rows)
-        if eager[port.name].dtype.kind != "b":
+        if eager[port.name].dtype.name in FLOATS:
             reference[port.name] = value
     return reference
 
@@ -95,7 +132,7 @@ def own_tolerances(golden: GoldenCase) -> GoldenCase:
     return replace(golden, case=replace(golden.case, eager_tolerance=eager, tolerance=Tolerance(atol=eager.atol + own)))
 
 
-def worst_error(cases: list[GoldenCase]) -> float | None:
+def worst_error(cases: Sequence[GoldenCase]) -> float | None:
     """Return how far the eager outputs, which a graph must equal, are from the reference; None without one."""
     errors = [measure(golden.eager[k], value).max_abs for golden in cases for k, value in golden.reference.items()]
     return max(errors, default=None)

@@ -76,6 +76,8 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict]) -> dict[str, ob
         "passed": bool(verdicts) and not failed(verdicts),
         "headline": headline(manifest, verdicts),
         "reference": manifest.reference,
+        "notes": list(manifest.notes),
+        "not_tried": list(manifest.not_tried),
         "verdicts": [v.to_json() for v in verdicts],
     }
 
@@ -89,13 +91,15 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
         "positions": manifest.positions or "as the module takes them",
         "validated up to length": str(manifest.max_len),
         "dtype": manifest.dtype,
-        "opset": str(manifest.opset),
+        "opset": f"{manifest.opset} ({manifest.opset_reason}), IR version {manifest.ir_version}: {manifest.loads_on}",
         "rotary operator": manifest.rotary_op,
         "inputs": "; ".join(map(str, manifest.inputs)) or "none",
         "outputs": "; ".join(map(str, manifest.outputs)),
         "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
     method = f" ({manifest.method})" if manifest.method else ""
+    facts |= {"assumed": "; ".join(manifest.notes)} if manifest.notes else {}
+    facts |= {"not tried": "; ".join(manifest.not_tried)} if manifest.not_tried else {}
     lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", headline(manifest, verdicts), ""]
     lines += [f"* {key}: {value}" for key, value in facts.items()]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []

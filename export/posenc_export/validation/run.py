@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from posenc.ports import Array, Port, is_length
+from posenc.ports import Array, Mask, Port, Positions, Start, carrying
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.manifest import Artifact
@@ -167,7 +167,8 @@ def _worst_index(port: Port, difference: Difference, rows: Array | None) -> int 
     error = difference.error
     if error is None or error.ndim < 2 or not difference.max_abs > 0:
         return None
-    axis = long_axis(port, error.shape) if any(map(is_length, port.dynamic.values())) else error.ndim - 2
+    lengths = [axis for axis in port.dynamic.values() if axis.is_length]
+    axis = long_axis(port, error.shape) if lengths else error.ndim - 2
     index = difference.worst[axis]
     if rows is None:
         return index
@@ -177,7 +178,7 @@ def _worst_index(port: Port, difference: Difference, rows: Array | None) -> int 
 def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase) -> Verdict:
     """Demand an error where a position is beyond what the graph holds."""
     case = golden.case
-    if runtime.device == "cuda" and {"start", "positions"} & set(golden.feeds):
+    if runtime.device == "cuda" and carrying(runner.inputs, Positions, Start, Mask):
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
         runner.run(golden.feeds)

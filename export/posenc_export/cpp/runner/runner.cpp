@@ -62,7 +62,7 @@ std::vector<posenc::Port> ports_of(const nlohmann::json& entries) {
   for (const auto& entry : entries) {
     posenc::Port port{entry.at("name"), posenc::dtype_of(entry.at("dtype").get<std::string>()), {}};
     for (const auto& axis : entry.at("axes")) {
-      port.axes.push_back(axis.is_string() ? posenc::Axis{axis, 0} : posenc::Axis{"", axis});
+      port.axes.push_back(axis.at("size").is_null() ? posenc::Axis{axis.at("name"), 0} : posenc::Axis{"", axis.at("size")});
     }
     ports.push_back(std::move(port));
   }

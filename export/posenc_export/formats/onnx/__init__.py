@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_export.errors import ExportFailed, first_line
-from posenc_export.formats import Request, format_, quiet, whole_file
+from posenc_export.errors import OpsetFailed, first_line
+from posenc_export.formats import OPSETS, Request, format_, quiet, whole_file
 
 if TYPE_CHECKING:
     import onnx
 
     from posenc.encoding import Encoding
 
-MAX_IR_VERSION = 10
 EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
 
@@ -49,18 +48,49 @@ def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
                 opset_version=request.opset,
                 input_names=[p.name for p in encoding.inputs],
                 output_names=[p.name for p in encoding.outputs],
+                custom_translation_table=_translations(encoding),
                 verbose=False,
             )
         except Exception as error:
-            raise ExportFailed(f"torch.onnx.export failed: {first_line(error)}") from error
+            raise OpsetFailed(f"torch.onnx.export failed: {first_line(error)}") from error
         assert exported is not None
         _name_axes(exported.model, encoding)
         _free_names(exported.model)
-        exported.model.ir_version = min(exported.model.ir_version, MAX_IR_VERSION)
+        exported.model.ir_version = OPSETS[request.opset].ir_version
         _clear_notes(exported.model)
         exported.save(path, external_data=_weights(exported.model) > EXTERNAL_DATA_ABOVE)
         for value in exported.model.graph.initializers.values():
             value.const_value = None  # caches of the exporter outlive it: a table must not
+    if encoding.family == "module":
+        _check_opset(path, request)
+
+
+def _check_opset(path: Path, request: Request) -> None:
+    """Raise OpsetFailed for a graph that its opset does not have: torch.onnx writes some without a word."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+    except Exception as error:
+        raise OpsetFailed(f"onnx.checker refuses it at opset {request.opset}: {first_line(error)}") from error
+
+
+def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..., object]]:
+    """Return how operators are written otherwise than by torch.onnx: floor division as one Div of integers.
+
+    That divides toward zero, which is the same where nothing is negative: our encodings send negative positions to
+    their end before they divide. Of a user's module nothing is known.
+    """
+    import torch
+    from onnxscript import opset18 as op
+
+    if encoding.family == "module":
+        return {}
+
+    def floor_divide(dividend: Any, divisor: Any) -> Any:
+        return op.Div(dividend, divisor)
+
+    return {torch.ops.aten.floor_divide.default: floor_divide}
 
 
 def _name_axes(model: Any, encoding: Encoding) -> None:
@@ -70,18 +100,19 @@ def _name_axes(model: Any, encoding: Encoding) -> None:
     names: dict[str, str] = {}
     for value, port in zip(model.graph.inputs, encoding.inputs, strict=True):
         for index, axis in port.dynamic.items():
-            names.setdefault(str(value.shape[index].value), axis)
+            names.setdefault(str(value.shape[index].value), axis.name)
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
     values = [*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)]
     for value in values:
         for i, dim in enumerate(value.shape or ()):
             if pattern and isinstance(dim, ir.SymbolicDim) and dim.value is not None:
                 value.shape[i] = ir.SymbolicDim(pattern.sub(lambda m: names[m.group(0)], str(dim.value)))
-    # An output axis is one of ours by definition: say its name, not a formula for it.
-    for value, port in zip(model.graph.outputs, encoding.outputs, strict=True):
+    # An axis of a port is one of ours by definition: say its name, not a formula for it.
+    values = [*model.graph.inputs, *model.graph.outputs]
+    for value, port in zip(values, (*encoding.inputs, *encoding.outputs), strict=True):
         for index, axis in port.dynamic.items():
             if value.shape is not None and isinstance(value.shape[index], ir.SymbolicDim):
-                value.shape[index] = ir.SymbolicDim(axis)
+                value.shape[index] = ir.SymbolicDim(axis.name)
 
 
 def _free_names(model: Any) -> None:

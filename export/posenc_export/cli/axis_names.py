@@ -1,0 +1,99 @@
+"""What the names of axes and inputs mean in -i: what the text says of them, else what is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from posenc.ports import ANYTHING, Axis, Carries, Indices, Kind, Mask, Positions, Size, Start
+from posenc_export.arrays import DTYPES, FLOATS
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+AXIS_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("batch", "b", "B", "bs"), "batch"),
+    **dict.fromkeys(("heads", "head", "head_kv", "num_heads"), "heads"),
+    **dict.fromkeys(("seq", "T", "t", "n", "length", "seq_len", "seq_k", "past", "total"), "length"),
+    **dict.fromkeys(("height", "h", "H", "width", "w", "W"), "grid"),
+    **dict.fromkeys(("dim", "d_model", "features", "C", "channels"), "features"),
+}
+"""Usual kinds of axes, by their names; `name:kind` is stronger, and any other name is a length."""
+
+PORT_WORDS = {
+    **dict.fromkeys(("positions", "position_ids"), "positions"),
+    **dict.fromkeys(("start", "past_length"), "start"),
+    **dict.fromkeys(("attention_mask", "mask"), "mask"),
+}
+"""What inputs usually carry, by their names, as the word that would say so; a word in the text is stronger.
+
+Positions and starts are integers, below the bound if there is one; masks are of any dtype, and with a bound indices.
+"""
+
+INTEGERS = ("int64", "int32")
+BOUNDED: dict[str, Callable[[int | None], Carries]] = {"positions": Positions, "start": Start, "indices": Indices}
+"""What may be below a bound, by its word."""
+WORDS = {"in": FLOATS, **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "mask": DTYPES, "values": DTYPES}
+"""The words after the axes, each with the dtypes that it is for."""
+LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0}
+"""The largest number of a range, by dtype."""
+
+
+def usual(name: str, dtype: str, end: int | None) -> Carries:
+    """Return what an input of this name carries where no word says it."""
+    word = PORT_WORDS.get(name, "indices")
+    if word == "mask" and end is None:
+        return Mask(additive=dtype in FLOATS)
+    return BOUNDED.get(word, Indices)(end) if dtype in INTEGERS else ANYTHING
+
+
+def assumed(name: str, carries: Carries) -> str:
+    """Return the sentence that an input carries this by its name; none for indices and values."""
+    what = {Positions: "positions", Start: "the first position", Mask: "a mask of 1 and 0"}.get(type(carries), "")
+    if isinstance(carries, Mask) and carries.additive:
+        what = "a mask of 0 and minus infinity"
+    return what and f"{name}: carries {what}, by its name"
+
+
+def misshapen(carries: Carries, sizes: list[int | None]) -> str:
+    """Return what shape is expected of what carries this, where it has another."""
+    if isinstance(carries, Start) and sizes != [1]:
+        return "[1], the shape of a first position"
+    if isinstance(carries, Size) and sizes not in ([], [1]):
+        return "[] or [1], the shape of a size"
+    return "an axis along which tokens are" if isinstance(carries, Positions | Mask) and not sizes else ""
+
+
+@dataclass(frozen=True)
+class AxisText:
+    """An axis as it is written at `at`: `says` has its kind, least and multiple where the text has them."""
+
+    name: str
+    at: int
+    size: int | None = None
+    says: dict[str, Any] = field(default_factory=dict)
+
+
+class AxesSaid:
+    """What all inputs say of each axis: it is the same wherever its name stands."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._said: dict[str, dict[str, tuple[Any, str]]] = {}
+
+    def add(self, axis: AxisText, source: str) -> str:
+        """Add what an input says of an axis; return how that contradicts what was said before, if it does."""
+        for key, value in axis.says.items():
+            first, where = self._said.setdefault(axis.name, {}).setdefault(key, (value, source))
+            if first != value:
+                two = {"kind": "two kinds", "least": "two least sizes", "multiple": "two multiples"}[key]
+                return f"axis {axis.name!r} has {two}: {first} in {where}, {value} in {source}"
+        return ""
+
+    def axis(self, name: str) -> Axis:
+        """Return the dynamic axis of this name."""
+        said = {key: value for key, (value, _) in self._said.get(name, {}).items()}
+        return Axis(name, **{"kind": AXIS_KINDS.get(name, "length"), **said})
+
+    def has_kind(self, name: str) -> bool:
+        """Whether an input says its kind, or its name is a usual one."""
+        return name in AXIS_KINDS or "kind" in self._said.get(name, {})

@@ -1,0 +1,168 @@
+"""Guards: what torch.export assumed of sizes while it traced, beyond their ranges, and never says.
+
+A guard that the declared axes do not imply (`seq % 8 != 0`; equality of two axes with different names) is an export
+that holds for some lengths only. What they imply (one name twice, a sum of names) is no news.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from posenc.ports import Axis, Port, Size, axes_of
+from posenc_export.errors import ExportFailed, first_line
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+RESIDUES = (*range(3, 18), 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129)
+"""Lengths at which modules branch: every module that is not ours is tried at them."""
+HARMLESS = re.compile(r"max\(1, |^(?!.*% .*!= 0$).*(!= [01]|> [01]|>= 2)$")
+"""Guards that something computed on the way is not of size 1, or empty, as torch.export treats those apart: they may
+stand for an axis to repeat; and guards of strides, made of `max(1, size)`: whether a slice lies in one piece. Mostly
+nothing depends on them: that is seen where a length that breaks one is tried. A remainder that is not 0 is a branch,
+and none of them."""
+SIZES = (*range(2, 34), 48, 64, 96, 100, 127, 128, 200, 1000)
+"""Sizes at which guards are tried, times what an axis is a multiple of."""
+DRAWS, ATTEMPTS = 300, 5
+"""Sizes that are drawn at random; of those that break a guard, how many a module is run at."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A guard in words, and the sizes at which it does not hold."""
+
+    words: str
+    sizes: Mapping[str, int]
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        where = f"torch.export keeps the graph to calls where {self.words}"
+        return f"{where}, and {sizes} is none: the module branches on it"
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A tensor of which a guard asks the sizes."""
+
+    sizes: tuple[int, ...]
+
+    def size(self) -> tuple[int, ...]:
+        """Return its sizes."""
+        return self.sizes
+
+
+def broken_guard(
+    program: torch.export.ExportedProgram, module: nn.Module, ports: tuple[Port, ...], max_len: int
+) -> Broken | None:
+    """Return a guard of a program that some sizes of the declared axes break, if there is one.
+
+    Sizes that the module itself refuses break nothing.
+    """
+    guards: Sequence[str] = getattr(program, "_guards_code", None) or ()
+    sampled = list(_sizes(ports, max_len))
+    for guard in guards:
+        broken = _breaking(guard, module, ports, sampled)
+        if HARMLESS.search(guard) and any(_is_tried(sizes, ports) for sizes in broken):
+            continue
+        sizes = next((s for s in sorted(broken, key=_total)[:ATTEMPTS] if _takes(module, ports, s)), None)
+        if sizes is not None:
+            words = _in_words(guard, module, ports)
+            return Broken(words, {name: size for name, size in sizes.items() if name in words} or sizes)
+    return None
+
+
+def _total(sizes: Mapping[str, int]) -> int:
+    return sum(sizes.values())
+
+
+def _takes(module: nn.Module, ports: tuple[Port, ...], sizes: Mapping[str, int]) -> bool:
+    """Return whether a copy of a module runs at these sizes: the module itself must reach its export uncalled."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            copy.deepcopy(module)(*(_input(port, sizes) for port in ports))
+    except Exception:
+        return False
+    return True
+
+
+def _input(port: Port, sizes: Mapping[str, int]) -> torch.Tensor:
+    """Return an input of zeros, or of the size that it carries."""
+    import torch
+
+    value = sizes[port.carries.of] if isinstance(port.carries, Size) else 0
+    return torch.full(port.shape(sizes), value, dtype=getattr(torch, port.dtype))
+
+
+def _breaking(
+    guard: str, module: nn.Module, ports: tuple[Port, ...], sampled: Sequence[dict[str, int]]
+) -> list[dict[str, int]]:
+    """Return the sizes at which a guard does not hold."""
+    code = compile(guard, "<guard>", "eval")
+    shapes = ((sizes, [_Shape(port.shape(sizes)) for port in ports]) for sizes in sampled)
+    return [sizes for sizes, each in shapes if not _holds(code, guard, {"L": _arguments(module, each)})]
+
+
+def _holds(code: CodeType, guard: str, sizes: Mapping[str, object]) -> bool:
+    """Return whether a guard holds at some sizes; what cannot be computed there does not."""
+    import torch
+
+    known = {"max": max, "min": min, "abs": abs, "int": int, "float": float, "bool": bool, "math": math, "torch": torch}
+    try:
+        return bool(eval(code, {"__builtins__": {}, **known}, dict(sizes)))
+    except ArithmeticError:
+        return False
+    except Exception as error:
+        raise ExportFailed(f"torch.export assumed what cannot be read: {guard} ({first_line(error)})") from error
+
+
+def _is_tried(sizes: Mapping[str, int], ports: tuple[Port, ...]) -> bool:
+    """Return whether a call of these lengths is tried: 1, 2 and residues are, all lengths alike."""
+    lengths = {sizes[axis.name] for axis in axes_of(ports) if axis.is_length}
+    return len(lengths) == 1 and lengths <= {1, 2, *RESIDUES}
+
+
+def _arguments(module: nn.Module, shapes: Sequence[object]) -> Mapping[str, object]:
+    """Return arguments by the names that `forward` gives them, as guards do."""
+    return inspect.signature(module.forward).bind(*shapes).arguments
+
+
+def _sizes(ports: tuple[Port, ...], max_len: int) -> Iterator[dict[str, int]]:
+    """Yield sizes of the axes: all alike, one after the other, at random."""
+    axes = axes_of(ports)
+    choices = {axis.name: _choices(axis, max_len) for axis in axes}
+    longest = max(map(len, choices.values()), default=0)
+    for i in range(longest):
+        yield {name: sizes[i % len(sizes)] for name, sizes in choices.items()}
+    rng = random.Random(0)
+    for _ in range(DRAWS):
+        yield {name: rng.choice(sizes) for name, sizes in choices.items()}
+
+
+def _choices(axis: Axis, max_len: int) -> list[int]:
+    most = min(max_len, axis.most or max_len) if axis.is_length else max(SIZES)
+    sizes = [n * axis.multiple for n in SIZES if max(axis.least, 2) <= n * axis.multiple <= most]
+    return sizes or [max(axis.least, 2, axis.multiple)]
+
+
+def _in_words(guard: str, module: nn.Module, ports: tuple[Port, ...]) -> str:
+    """Return a guard with the names of axes in the place of `L['x'].size()[1]`."""
+    names = _arguments(module, list(ports))
+    flat: dict[str, Port] = {}
+    for name, value in names.items():
+        many = value if isinstance(value, tuple) else None
+        flat |= {f"L['{name}']": value} if many is None else {f"L['{name}'][{i}]": p for i, p in enumerate(many)}  # type: ignore[dict-item]
+    for text, port in flat.items():
+        for index, axis in enumerate(port.axes):
+            guard = guard.replace(f"{text}.size()[{index}]", str(axis))
+    return re.sub(r"\((\w+)\)", r"\1", guard)

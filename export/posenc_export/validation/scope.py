@@ -1,0 +1,60 @@
+"""What a plan of calls is made for: an encoding, the sizes it is traced with, how far it is tried, the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from posenc.encoding import Encoding
+from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying
+
+BUDGET = 2**28
+"""Elements of the largest array of a call."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a plan is made for: the encoding, the sizes it is traced with, the length up to which it is tried."""
+
+    encoding: Encoding
+    trace: Mapping[str, int]
+    max_len: int
+    budget: int = BUDGET
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The dynamic axes of the inputs."""
+        return axes_of(self.encoding.inputs)
+
+    @property
+    def lengths(self) -> list[Axis]:
+        """The axes along which positions run."""
+        return [axis for axis in self.axes if axis.is_length]
+
+    @property
+    def offset(self) -> int | None:
+        """Where positions begin that are counted from a mask; None where none are."""
+        offsets = [port.carries.offset for port in self.masks if isinstance(port.carries, Mask)]
+        return next((offset for offset in offsets if offset is not None), None)
+
+    @property
+    def longest(self) -> int:
+        """The length up to which calls are tried: positions from a mask begin at its offset, sums are of several."""
+        end = self.encoding.end
+        most = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
+        return max(1, most // max((len(axis.terms) for port in self.ports for axis in port.axes), default=1))
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Everything that goes in and out."""
+        return (*self.encoding.inputs, *self.encoding.outputs)
+
+    @property
+    def position_ports(self) -> list[Port]:
+        """The ports that positions are given by."""
+        return carrying(self.encoding.inputs, Positions, Start)
+
+    @property
+    def masks(self) -> list[Port]:
+        """The ports that carry masks."""
+        return carrying(self.encoding.inputs, Mask)

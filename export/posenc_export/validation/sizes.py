@@ -1,0 +1,62 @@
+"""Sizes to trace with, and what the arrays of a call take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from posenc.encoding import Encoding
+from posenc.ports import Axis, Port, axes_of
+from posenc_export.errors import BadInput
+
+WISHES = {"batch": 3, "features": 10, "heads": 5}
+"""Sizes to trace with, if free; 11 for lengths."""
+
+
+def trace_sizes(encoding: Encoding, taken: set[int], end: int) -> dict[str, int]:
+    """Choose sizes to trace with: at least 2, pairwise distinct, unlike any fixed size; lengths are at most `end`.
+
+    A sum of axes is unlike any size, too.
+    """
+    taken = taken | {axis.size for port in encoding.inputs for axis in port.axes if axis.size is not None}
+    sizes: dict[str, int] = {}
+    end = end // max((len(axis.terms) for port in encoding.inputs for axis in port.axes), default=1)
+    for axis in axes_of(encoding.inputs):
+        wish = WISHES.get(axis.kind, 11)
+        most = end if axis.is_length else 10**9
+        sizes[axis.name] = _free_size(axis, wish, most, {*taken, *sizes.values(), *_sums(encoding, sizes)})
+    return sizes
+
+
+def _free_size(axis: Axis, wish: int, most: int, taken: set[int]) -> int:
+    most = min(most, axis.most or most)
+    candidates = [axis.allowed(n, most) for n in (*range(wish, wish + 64 * axis.multiple), *range(2, wish))]
+    fits = [n for n in candidates if 2 <= n <= most]
+    free = [n for n in fits if n not in taken]
+    several = [n for n in free if n >= 2 * axis.multiple]  # torch.export takes a quotient of 1 for a size that is fixed
+    return (several or free or fits or [axis.allowed(min(wish, max(most, 1)))])[0]
+
+
+def _sums(encoding: Encoding, sizes: Mapping[str, int]) -> set[int]:
+    axes = [axis for port in encoding.inputs for axis in port.dynamic.values()]
+    return {axis.size_in(sizes) for axis in axes if set(axis.terms) <= sizes.keys()}
+
+
+def other_sizes(ports: tuple[Port, ...], sizes: Mapping[str, int], max_len: int) -> dict[str, int]:
+    """Return sizes unlike the traced ones, each by another number; raise BadInput where an axis has one size only."""
+    other = {}
+    for i, axis in enumerate(axes_of(ports)):
+        size, most = sizes[axis.name], min(max_len, axis.most or max_len) if axis.is_length else None
+        steps = (size + n * axis.multiple for n in (i + 2, 1, -1, -2))
+        candidates = [axis.allowed(n, most) for n in steps if n > 0]
+        other[axis.name] = next((n for n in candidates if n != size), size)
+        if other[axis.name] == size:
+            raise BadInput(f"axis {axis.name!r} has no size but {size} up to {max_len}: raise --max-len, or fix it")
+    return other
+
+
+def elements(ports: Sequence[Port], sizes: Mapping[str, int]) -> int:
+    """Return the elements of the largest array of a call."""
+    known = [p for p in ports if all(set(axis.terms) <= sizes.keys() for axis in p.dynamic.values())]
+    return max((int(np.prod([int(n) for n in port.shape(sizes)], dtype=object)) for port in known), default=0)

@@ -1,0 +1,214 @@
+"""Half precision by conversion: no float of an exported graph holds a position, so fp16 and bf16 cost a few roundings.
+
+The float32 file is converted, to fp16 by what others use, and evaluated in true half by the onnx package: ONNX
+Runtime's CPU computes fp16 in float32 and would hide what a GPU shows. bfloat16 too is evaluated as such, by ml_dtypes.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+import posenc
+from posenc.encoding import Encoding, eps
+from posenc.parameters import Value
+from posenc.ports import Array, Mask, Port, Positions, Start, Values
+from posenc.rope_types import ROPE_TYPES
+from posenc.scheme import SCHEMES
+from posenc.spec import DType, Spec
+from posenc_export.arrays import numpy_dtype
+from posenc_export.exporter import ExportOptions, write_bundle
+from posenc_export.targets.scheme import scheme_target
+
+HALVES: Mapping[str, DType] = {"float16": "fp16", "bfloat16": "bf16"}
+ROUNDINGS = 2
+"""What is allowed, in eps of the half dtype times the peak of the output, or 1 where that is less."""
+EDGES = (0, 1, 63, 64, 65, 4095, 32767, 32768, 65536, 2**20 + 3, 2**23 - 1, 2**24 - 5)
+TABLE, TRACED = 4200, 100
+"""max_len of a table, and of a dynamic graph, which holds far beyond it."""
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+INTEGERS = (TensorProto.INT32, TensorProto.INT64)
+COMPUTES = ("Sin", "Cos", "Pow", "Exp", "Log", "Floor", "Ceil", "Round", "Div", "Mod", "Range", "CumSum")
+"""What counts positions, computes an angle or takes one apart: of integers alone, in a graph that is safe."""
+SMALL: dict[str, Value] = {"head_dim": 16}
+CANNOT: Mapping[str, str] = {
+    "--method trig": "a float holds each position and its angle: fp16 has no integer above 65504 and none that is odd "
+    "above 2048, bf16 none that is odd above 256, and an angle as large has no digit left for its sine",
+    "rope_type=dynamic": "the graph computes its frequencies, and reduces its angles, in float64: a float holds "
+    "positions; only because a converter leaves float64 as it is are the roundings few",
+    "xpos, Div": "a key's cosine and sine are divided by its scale: floats, but neither is an angle or a position",
+    "xpos, fp16": "the scale of a key grows until fp16 has no such number; so far and no farther go graphs of dtype "
+    "fp16, which refuse what is beyond, and a converted graph does not know of that",
+}
+"""What does not keep the rule, and why."""
+
+Parameters = dict[str, Value]
+Feeds = dict[str, Array]
+
+
+def name_of(scheme: str, spec: Spec) -> str:
+    return f"{scheme}-{spec.mode}-{spec.method}-{spec.positions}"
+
+
+def combinations() -> Iterator[tuple[str, Spec]]:
+    """Every scheme, baked and dynamic, with positions in every way that it has."""
+    for scheme in SCHEMES.values():
+        for mode in ("baked", "dynamic"):
+            for positions in ("explicit", "offset", "implicit", "mask"):
+                if not {mode, positions} & {*scheme.unsupported.modes, *scheme.unsupported.positions}:
+                    max_len = TABLE if mode == "baked" else TRACED
+                    yield scheme.name, Spec(mode, "exact", positions, max_len)  # type: ignore[arg-type]
+
+
+def exported(scheme: str, spec: Spec, params: Parameters, folder: Path) -> tuple[Encoding, onnx.ModelProto]:
+    target = scheme_target(scheme, spec, params, 0)
+    write_bundle(target, ExportOptions(("onnx",), validate=False), folder)
+    return target.encoding, onnx.load(folder / "model.onnx")
+
+
+def to_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with bfloat16 wherever it has float32; its graph has no subgraphs."""
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    graph = model.graph
+    del graph.value_info[:]
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.BFLOAT16
+    constants = [a.t for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.TENSOR]
+    for tensor in (*graph.initializer, *constants):
+        if tensor.data_type == TensorProto.FLOAT:
+            array = numpy_helper.to_array(tensor).astype(numpy_dtype("bfloat16"))
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for attribute in (a for node in graph.node if node.op_type == "Cast" for a in node.attribute):
+        if attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+            attribute.i = TensorProto.BFLOAT16
+    return model
+
+
+CONVERTERS = {"float16": partial(convert_float_to_float16, force_fp16_initializers=True), "bfloat16": to_bfloat16}
+
+
+def calls(encoding: Encoding, dtype: str, end: int) -> Iterator[Feeds]:
+    """Yield calls below `end`: at the edges of blocks and far out, as far as each way to give positions goes."""
+    edges = [p for p in (*EDGES, end - 4) if p + 3 < end]
+    carried = {type(port.carries) for port in encoding.inputs}
+    if Positions in carried:
+        yield feeds(encoding, dtype, len(edges), edges)
+    elif Start in carried:
+        for first in edges:
+            yield feeds(encoding, dtype, 3, [first])
+    else:
+        short = Mask in carried or encoding.inputs[0].axes[-2].kind == "grid"
+        for length in (1, 70) if short else (1, 130, 32770):
+            yield feeds(encoding, dtype, min(length, end), [])
+
+
+def feeds(encoding: Encoding, dtype: str, length: int, positions: list[int]) -> Feeds:
+    """Return inputs of the length: numbers that half precision holds, and positions, each axis' shifted by one more."""
+    sizes = {a.name: {"batch": 1, "heads": 2}.get(a.kind, length) for p in encoding.inputs for a in p.dynamic.values()}
+    rng = np.random.default_rng(length)
+    return {port.name: feed(port, port.shape(sizes), positions, dtype, rng) for port in encoding.inputs}
+
+
+def feed(port: Port, shape: tuple[int, ...], positions: list[int], dtype: str, rng: np.random.Generator) -> Array:
+    if isinstance(port.carries, Values):
+        return rng.standard_normal(shape).astype(numpy_dtype(dtype))
+    if isinstance(port.carries, Mask):
+        return (np.arange(shape[-1]) >= shape[-1] // 3).astype(np.int64) * np.ones(shape, np.int64)
+    if isinstance(port.carries, Start):
+        return np.array(positions, np.int64)
+    rows = [np.roll(positions, i) for i in range(int(np.prod(shape[:-1])))]
+    return np.array(rows, np.int64).reshape(shape)
+
+
+def roundings(encoding: Encoding, model: onnx.ModelProto, dtype: str, end: int) -> float:
+    """Return how far a converted graph is from the float64 reference at worst: in eps, times the peak or 1."""
+    evaluator = ReferenceEvaluator(CONVERTERS[dtype](model))
+    worst = 0.0
+    for values in calls(encoding, dtype, end):
+        wide = {name: a if a.dtype.kind == "i" else a.astype(np.float32) for name, a in values.items()}
+        with np.errstate(all="ignore"):
+            reference = encoding.reference(wide, None)
+            outputs = dict(zip(evaluator.output_names, evaluator.run(None, values), strict=True))
+            for name, expected in reference.items():
+                assert outputs[name].dtype == numpy_dtype(dtype), name
+                off = np.abs(outputs[name].astype(np.float64) - expected).max()
+                worst = max(
+                    worst, float(np.nan_to_num(off / max(1.0, np.abs(expected).max()), nan=np.inf)) / eps(dtype)
+                )
+    return worst
+
+
+def end_of(scheme: str, encoding: Encoding, dtype: str) -> int:
+    """Return where positions end: of xPos in fp16 where a graph of that dtype has its end."""
+    end = min(encoding.end or 2**24, 2**24)
+    if scheme == "xpos":
+        end = min(end, posenc.build(scheme, Spec("dynamic", max_len=1, dtype=HALVES[dtype]), **SMALL).end or end)
+    return end
+
+
+def unsafe(model: onnx.ModelProto) -> list[str]:
+    """Return the nodes that make a float of an integer, or compute an angle or take one apart."""
+    graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    types = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.output, *graph.value_info)}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    wrong = []
+    for node in graph.node:
+        taken, made = types[node.input[0]] if node.input else 0, types[node.output[0]]
+        if node.op_type == "Cast" and taken in INTEGERS and made in FLOATS:
+            wrong.append("Cast of an integer to a float")
+        if node.op_type in COMPUTES and made in FLOATS:
+            wrong.append(f"{node.op_type} of a float")
+    return wrong
+
+
+def breaches(scheme: str, encoding: Encoding, model: onnx.ModelProto) -> list[str]:
+    """Return how a graph breaks the rule, a line each."""
+    lines = unsafe(model)
+    for dtype in HALVES:
+        worst = roundings(encoding, model, dtype, end_of(scheme, encoding, dtype))
+        lines += [f"{worst:.3g} eps of {dtype}"] if worst > ROUNDINGS else []
+    return lines
+
+
+@pytest.mark.parametrize(("scheme", "spec"), [pytest.param(s, p, id=name_of(s, p)) for s, p in combinations()])
+def test_half_precision_costs_a_few_roundings(tmp_path: Path, scheme: str, spec: Spec) -> None:
+    encoding, model = exported(scheme, spec, dict(SCHEMES[scheme].samples[0]), tmp_path)
+    divided = {"Div of a float"} if f"{scheme}, Div" in CANNOT else set()
+    assert set(breaches(scheme, encoding, model)) == divided
+
+
+@pytest.mark.parametrize("kind", ROPE_TYPES)
+def test_every_rope_type_but_those_that_say_why(tmp_path: Path, kind: str) -> None:
+    params = {**SMALL, "rope_type": kind, **ROPE_TYPES[kind].samples[0]}
+    encoding, model = exported("rope", Spec("dynamic", "exact", "explicit", TRACED), params, tmp_path)
+    lines = breaches("rope", encoding, model)
+    if f"rope_type={kind}" not in CANNOT:
+        assert lines == []
+    else:
+        assert "Cast of an integer to a float" in lines
+        assert not any("eps" in line for line in lines)
+
+
+@pytest.mark.parametrize("scheme", [s.name for s in SCHEMES.values() if not s.unsupported.modes])
+def test_trig_cannot_keep_it(tmp_path: Path, scheme: str) -> None:
+    assert "--method trig" in CANNOT
+    spec = Spec("dynamic", "trig", "explicit", TRACED)
+    encoding, model = exported(scheme, spec, dict(SCHEMES[scheme].samples[0]), tmp_path)
+    assert {"Cast of an integer to a float", "Sin of a float", "Cos of a float"} <= set(unsafe(model))
+    for dtype in HALVES:
+        assert roundings(encoding, model, dtype, end_of(scheme, encoding, dtype)) > 2 * ROUNDINGS
+
+
+def test_the_scale_of_xpos_leaves_fp16(tmp_path: Path) -> None:
+    assert "xpos, fp16" in CANNOT
+    encoding, model = exported("xpos", Spec("dynamic", "exact", "implicit", TRACED), SMALL, tmp_path)
+    assert encoding.end is not None
+    assert end_of("xpos", encoding, "float16") < encoding.end
+    assert roundings(encoding, model, "float16", encoding.end) == np.inf

@@ -1,0 +1,65 @@
+"""Modules that a first version of this package judged wrongly: `posenc-export unusual:NAME`."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class OneApart(nn.Module):
+    """Doubles a where it is one longer than b: lengths alike, and those that a traced call has, never are."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * 2 if a.shape[1] - b.shape[1] == 1 else a + b.sum(1, keepdim=True)
+
+
+class SixteenRows(nn.Module):
+    """Has 16 rows only, for either of its inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(16, 8)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._with_rows(a) + self._with_rows(b).sum(1, keepdim=True)
+
+    def _with_rows(self, x: Tensor) -> Tensor:
+        return x + self.rows(torch.arange(x.shape[1]))
+
+
+class Grouped(nn.Module):
+    """Gives what it takes: queries of some heads and keys of less."""
+
+    def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return q + 1, k + 1
+
+
+class Patches(nn.Module):
+    """Takes images of whole patches only, of 14 by 14."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        if image.shape[-1] % 14 or image.shape[-2] % 14:
+            raise ValueError("no whole patches")
+        return nn.functional.avg_pool2d(image, 14)
+
+
+class Counts(nn.Module):
+    """Gives integers that no float64 holds."""
+
+    def forward(self, y: Tensor) -> Tensor:
+        return y.cumsum(-1) + (2**60 + 1)
+
+
+class HalfAsLong(nn.Module):
+    """Gives the mean of every two tokens, rounded up: what torch.export says of it is not made of sums alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, : math.ceil(x.shape[1] / 2)] + x[:, -math.ceil(x.shape[1] / 2) :]
+
+
+class EvenPairs(nn.Module):
+    """Pads to pairs and cuts the padding off: right at every length, though the slice lies in one piece at some."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = torch.arange((x.shape[1] + 1) // 2, dtype=x.dtype)
+        return x + torch.stack([pairs, -pairs], -1).flatten()[: x.shape[1], None]
