@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+import importlib
+import pkgutil
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -16,10 +18,10 @@ class UnknownName(ValueError):
 class Registry(Generic[T]):
     """Things of one kind by name, in the order they were registered."""
 
-    def __init__(self, kind: str, load: Callable[[], None] = lambda: None) -> None:
-        """Name the kind for error messages; `load` runs once, before the first look-up."""
+    def __init__(self, kind: str, folder: str = "") -> None:
+        """Name the kind for error messages; the modules of package `folder` are imported before the first look-up."""
         self.kind = kind
-        self._load: Callable[[], None] | None = load
+        self._unread = folder
         self._items: dict[str, T] = {}
 
     def add(self, name: str, item: T) -> T:
@@ -52,7 +54,8 @@ class Registry(Generic[T]):
         return list(self._loaded().values())
 
     def _loaded(self) -> dict[str, T]:
-        if self._load is not None:
-            load, self._load = self._load, None
-            load()
+        folder, self._unread = self._unread, ""
+        if folder:
+            for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
+                importlib.import_module(f"{folder}.{module.name}")
         return self._items

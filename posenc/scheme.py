@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -53,14 +51,7 @@ class Scheme:
         return parameters_of(self.build)
 
 
-def _import_schemes() -> None:
-    import posenc.schemes as folder
-
-    for module in pkgutil.iter_modules(folder.__path__):
-        importlib.import_module(f"{folder.__name__}.{module.name}")
-
-
-SCHEMES: Registry[Scheme] = Registry("scheme", _import_schemes)
+SCHEMES: Registry[Scheme] = Registry("scheme", "posenc.schemes")
 
 
 def scheme(

@@ -8,9 +8,7 @@ themselves.
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -62,12 +60,7 @@ class RopeType:
         return {name: p for name, p in everything.items() if name not in ("dim", "rope_theta", "length")}
 
 
-def _import_rope_types() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-
-
-ROPE_TYPES: Registry[RopeType] = Registry("rope_type", _import_rope_types)
+ROPE_TYPES: Registry[RopeType] = Registry("rope_type", __name__)
 
 
 def rope_type(

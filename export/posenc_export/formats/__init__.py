@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import io
 import logging
-import pkgutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -87,12 +85,7 @@ class Format:
     note: str = ""
 
 
-def _import_formats() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-
-
-FORMATS: Registry[Format] = Registry("format", _import_formats)
+FORMATS: Registry[Format] = Registry("format", __name__)
 
 
 def format_(

@@ -6,8 +6,6 @@ with the library it lacks; nothing falls back to another device in silence.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,12 +86,7 @@ class Runtime:
             raise RunFailed(f"cannot load {path.name}: {_last_line(error)}") from error
 
 
-def _import_runtimes() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-
-
-RUNTIMES: Registry[Runtime] = Registry("runtime", _import_runtimes)
+RUNTIMES: Registry[Runtime] = Registry("runtime", __name__)
 
 
 def runtime(

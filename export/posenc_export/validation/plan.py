@@ -99,7 +99,7 @@ def _holds(scope: Scope, length: int) -> bool:
 
 
 def _meetings(scope: Scope) -> Iterable[Case]:
-    """Yield calls in which two lengths differ, in every way in which they may meet."""
+    """Yield calls in which two lengths differ, in the ways in which the encoding says that they meet."""
     for first, second in zip(scope.lengths, scope.lengths[1:], strict=False):
         if first.kind == "grid":
             continue
@@ -154,8 +154,8 @@ def _refused(scope: Scope) -> Iterable[Case]:
 def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0, refused: bool = False) -> Case:
     """Return a case with these lengths, as the axes allow them; the other sizes are taken by turns."""
     sizes = {
-        axis.name: axis.allowed(n, None if refused else max(n, scope.longest))
-        for axis, n in ((axis, lengths[axis.name]) for axis in scope.lengths)
+        axis.name: axis.allowed(lengths[axis.name], None if refused else max(lengths[axis.name], scope.longest))
+        for axis in scope.lengths
     }
     sizes = {
         axis.name: sizes.get(axis.name) or _size(scope, axis, max(sizes.values(), default=1), turn)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from posenc.encoding import Encoding
 from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying
+from posenc_export.validation.sizes import most_terms
 
 BUDGET = 2**28
 """Elements of the largest array of a call."""
@@ -42,7 +43,7 @@ class Scope:
         """The length up to which calls are tried: positions from a mask begin at its offset, sums are of several."""
         end = self.encoding.end
         most = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
-        return max(1, most // max((len(axis.terms) for port in self.ports for axis in port.axes), default=1))
+        return max(1, most // most_terms(self.ports))
 
     @property
     def ports(self) -> tuple[Port, ...]:

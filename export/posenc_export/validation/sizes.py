@@ -21,7 +21,7 @@ def trace_sizes(encoding: Encoding, taken: set[int], end: int) -> dict[str, int]
     """
     taken = taken | {axis.size for port in encoding.inputs for axis in port.axes if axis.size is not None}
     sizes: dict[str, int] = {}
-    end = end // max((len(axis.terms) for port in encoding.inputs for axis in port.axes), default=1)
+    end = end // most_terms(encoding.inputs)
     for axis in axes_of(encoding.inputs):
         wish = WISHES.get(axis.kind, 11)
         most = end if axis.is_length else 10**9
@@ -54,6 +54,11 @@ def other_sizes(ports: tuple[Port, ...], sizes: Mapping[str, int], max_len: int)
         if other[axis.name] == size:
             raise BadInput(f"axis {axis.name!r} has no size but {size} up to {max_len}: raise --max-len, or fix it")
     return other
+
+
+def most_terms(ports: Sequence[Port]) -> int:
+    """Return of how many axes the longest sum among axes is."""
+    return max((len(axis.terms) for port in ports for axis in port.axes), default=1)
 
 
 def elements(ports: Sequence[Port], sizes: Mapping[str, int]) -> int:

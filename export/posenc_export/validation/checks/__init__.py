@@ -6,8 +6,6 @@ A check returns what is wrong, in one line each; nothing wrong, nothing returned
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,12 +68,7 @@ class Check:
     summary: str
 
 
-def _import_checks() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-
-
-CHECKS: Registry[Check] = Registry("check", _import_checks)
+CHECKS: Registry[Check] = Registry("check", __name__)
 
 
 def check(name: str, *, stage: Stage, of: tuple[str, ...] = ()) -> Callable[[Run], Run]:
