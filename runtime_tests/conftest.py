@@ -1,6 +1,5 @@
 """What the tests share: the data folder, small exports, the command line as a function."""
 
-import contextlib
 import functools
 import gc
 import json
@@ -36,17 +35,6 @@ def pytest_collection_finish() -> None:
     """Take what was imported, transformers above all, out of each later collection of garbage: seconds every time."""
     gc.collect()
     gc.freeze()
-
-
-def read_onnxscript_once() -> None:
-    """Keep what torch.onnx.export otherwise reads of onnxscript's library at each call, for 0.7 s."""
-    with contextlib.suppress(ImportError, AttributeError):  # private, and only a matter of time
-        from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-        ONNXRegistry.from_torchlib = staticmethod(functools.cache(ONNXRegistry.from_torchlib))
-
-
-read_onnxscript_once()
 
 
 def required() -> set[str]:

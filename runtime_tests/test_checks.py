@@ -95,7 +95,7 @@ def test_each_change_is_found(context: Context, name: str, edit: Callable[..., o
     [
         (Capture(True, True, ()), "", ""),
         (Capture(True, False, ()), "another graph", ""),
-        (Capture(False, False, ()), "another graph", "two exports in a row differ"),
+        (Capture(False, False, ()), "another graph", "two captures in a row differ"),
         (Capture(True, True, ("cache",)), "a call changed cache", ""),
     ],
 )

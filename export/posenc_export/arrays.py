@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 DTYPES = (*FLOATS, "int64", "int32", "bool")
+LARGE = 2**24
+"""Bytes that are not left to the collector of garbage to free in its own time: collecting takes a tenth of a second."""
+
+
+def free(nbytes: int) -> None:
+    """Free now what only a cycle of references holds, where it may be large."""
+    if nbytes >= LARGE:
+        gc.collect()
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from posenc_export.arrays import free
 from posenc_export.bundle.folder import Bundle, check_target, install, staged
 from posenc_export.cpp.embed import write_cpp
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
@@ -39,7 +39,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
     with staged(to) as scratch:
         manifest, captures = write_bundle(target, options, scratch)
         del target  # from here on the bundle speaks for itself
-        gc.collect()
+        free(sum(artifact.bytes for artifact in manifest.artifacts))
         bundle = Bundle.open(scratch)
         if options.cpp:
             write_cpp(bundle)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from posenc.encoding import Encoding
@@ -20,7 +20,7 @@ from posenc_export.cpp.embed import check_embeddable
 from posenc_export.errors import BadInput, OpsetFailed
 from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
-from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Request
+from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Program, Request
 from posenc_export.targets import Target
 from posenc_export.validation.checks import Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
@@ -30,7 +30,6 @@ from posenc_export.validation.record import own_tolerances, record, worst_error
 from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import trace_sizes
 
-SCRATCH = "first"
 SHORTEST = 3
 """The least max_len that leaves torch.export, which takes a length to be at least 2, something to vary."""
 
@@ -38,13 +37,12 @@ SHORTEST = 3
 def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:
     """Write the artifacts, golden data and manifest of a target; return the manifest and what its export showed.
 
-    Where it is to be validated, it is exported again after the calls at other lengths, to see whether they changed
-    anything: that is then what is validated. Otherwise nothing is shown.
+    Where it is to be validated, it is captured again after the calls at other lengths, to see whether they changed
+    anything. Otherwise nothing is shown.
     """
     encoding = target.encoding
     request, trace = _request(target, options)
-    scratch = folder / SCRATCH
-    request, first = _first_write(target, request, options, scratch if options.validate else folder)
+    request, first = _written(target, request, options, folder)
     state = fingerprint(encoding.module)
     options.validation.progress("recording the eager outputs and the reference")
     scope = Scope(encoding, trace, request.max_len, options.budget)
@@ -54,10 +52,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     captures: dict[str, Capture] = {}
     if options.validate:
         changed = changes(state, fingerprint(encoding.module))
-        second = _write_formats(target, request, options, folder)
-        third = second if second == first else _write_formats(target, request, options, scratch)
-        shutil.rmtree(scratch)
-        captures = {n: Capture(second[n] == third[n], first[n] == second[n], changed) for n in options.formats}
+        captures = {name: _captured_again(target, request, name, first[name], changed) for name in options.formats}
     _stamp(target, options, folder, cases)
     write_golden(folder, cases)
     tried = Tried(tuple(golden.case for golden in cases), trace, (*planned.not_tried, *recorded.dropped))
@@ -90,34 +85,54 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
     return Request(tensors, max_len, options.onnx_opset, options.opset_reason, options.rotary_op), trace
 
 
-def _first_write(
+def _written(
     target: Target, request: Request, options: ExportOptions, folder: Path
-) -> tuple[Request, dict[str, Mapping[str, bytes]]]:
-    """Write every format; what cannot be written at the opset that nobody chose is written at a newer one."""
-    free = options.opset is None and not target.declared
-    newer = [opset for opset in FALLBACK_OPSETS if free and opset > request.opset]
+) -> tuple[Request, dict[str, Digests]]:
+    """Capture and write every format; return what was written with, and what must be the same when captured again."""
+    digests: dict[str, Digests] = {}
+    for format_ in map(FORMATS.__getitem__, options.formats):
+        options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
+        program = format_.capture(target.encoding, request)
+        if options.validate:
+            digests[format_.name] = format_.digests(program)
+        requests = [request] if options.opset is not None or target.declared else [request, *_newer(request)]
+        request = _first_that_writes(partial(_write, format_, program, target, folder), requests)
+    return request, digests
+
+
+def _write(format_: Format, program: Program, target: Target, folder: Path, request: Request) -> None:
+    format_.write(program, target.encoding, request, folder / format_.file)
+
+
+def _newer(request: Request) -> list[Request]:
+    """Return a request at the opsets at which what cannot be written at the lowest one is tried."""
+    return [replace(request, opset=opset) for opset in FALLBACK_OPSETS if opset > request.opset]
+
+
+def _first_that_writes(write: Callable[[Request], None], requests: list[Request]) -> Request:
+    """Write what was requested, or the first that can be written after it, with the reason; return that."""
+    request, *newer = requests
     try:
-        return request, _write_formats(target, request, options, folder)
+        write(request)
+        return request
     except OpsetFailed as error:
         reason = f"it cannot be written at opset {request.opset}: {error.message}"
-        for opset in newer:
-            again = replace(request, opset=opset, opset_reason=reason)
+        for again in newer:
             with suppress(OpsetFailed):
-                return again, _write_formats(target, again, options, folder)
+                write(again)
+                return replace(again, opset_reason=reason)
         raise
 
 
-def _write_formats(
-    target: Target, request: Request, options: ExportOptions, folder: Path
-) -> dict[str, Mapping[str, bytes]]:
-    """Write every format into a folder; return what must be the same each time."""
-    folder.mkdir(exist_ok=True)
-    contents = {}
-    for format_ in map(FORMATS.__getitem__, options.formats):
-        options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
-        format_.write(target.encoding, request, folder / format_.file)
-        contents[format_.name] = format_.content(folder / format_.file)
-    return contents
+def _captured_again(target: Target, request: Request, name: str, first: Digests, changed: tuple[str, ...]) -> Capture:
+    """Return what another capture shows; where it differs, whether one more is the same as that."""
+    format_ = FORMATS[name]
+
+    def again() -> Digests:
+        return format_.digests(format_.capture(target.encoding, request))
+
+    second = again()
+    return Capture(second == first or again() == second, second == first, changed)
 
 
 def dims_of(encoding: Encoding) -> set[int]:

@@ -1,9 +1,8 @@
-"""Formats: an encoding in, one file out. To add one, write a decorated function in a file of this folder."""
+"""Formats: an encoding in, one file out. To add one, write a capture and a decorated writer in a file here."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import logging
 import warnings
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from posenc.registry import Registry
 
@@ -58,8 +57,11 @@ class Request:
     rotary_op: RotaryOp = "decomposed"
 
 
-Writer = Callable[["Encoding", Request, Path], None]
-Content = Callable[[Path], Mapping[str, bytes]]
+Program = Any
+"""What a format makes of a module before it writes it: an ExportedProgram, a script, tables."""
+Digests = Mapping[str, bytes]
+Capture = Callable[["Encoding", Request], Program]
+Writer = Callable[[Program, "Encoding", Request, Path], None]
 Stamp = Callable[[Path, Mapping[str, str]], None]
 
 
@@ -69,16 +71,18 @@ def _no_stamp(path: Path, metadata: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: `write(encoding, request, path)` makes it, `content(path)` is what must be the same twice.
+    """A kind of file: `capture(encoding, request)` makes a program, `write(program, encoding, request, path)` the file.
 
+    digests: of a program, what must be the same when the module is captured again.
     stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or "".
     note: why writing it takes long, if it does.
     """
 
     name: str
     file: str
+    capture: Capture
+    digests: Callable[[Program], Digests]
     write: Writer
-    content: Content
     summary: str
     stamp: Stamp = _no_stamp
     refuses: Callable[[Encoding], str] = lambda encoding: ""
@@ -92,7 +96,8 @@ def format_(
     name: str,
     *,
     file: str,
-    content: Content,
+    capture: Capture,
+    digests: Callable[[Program], Digests],
     stamp: Stamp = _no_stamp,
     refuses: Callable[[Encoding], str] = lambda encoding: "",
     note: str = "",
@@ -101,16 +106,10 @@ def format_(
 
     def register(write: Writer) -> Writer:
         summary = (write.__doc__ or "").partition("\n")[0]
-        FORMATS.add(name, Format(name, file, write, content, summary, stamp, refuses, note))
+        FORMATS.add(name, Format(name, file, capture, digests, write, summary, stamp, refuses, note))
         return write
 
     return register
-
-
-def whole_file(path: Path) -> Mapping[str, bytes]:
-    """Digest every file of the artifact; a digest keeps a large table from being held twice."""
-    files = sorted(p for p in path.parent.iterdir() if p.name.startswith(path.name))
-    return {p.name: hashlib.file_digest(p.open("rb"), "sha256").digest() for p in files}
 
 
 @contextmanager

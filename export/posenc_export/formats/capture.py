@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
 from posenc_export.errors import ExportFailed, first_line
-from posenc_export.formats import Request, quiet
+from posenc_export.formats import Digests, Request, quiet
 from posenc_export.formats.guards import broken_guard
 
 if TYPE_CHECKING:
@@ -39,6 +41,29 @@ def capture(encoding: Encoding, module: nn.Module, request: Request) -> torch.ex
     if broken is not None:
         raise ExportFailed(str(broken))
     return program
+
+
+def program_digests(program: torch.export.ExportedProgram) -> Digests:
+    """Return what must be the same of two captures: the graph, what it assumes of sizes, every tensor in it."""
+    guards = getattr(program, "_guards_code", None) or ()
+    texts = (program.graph, program.graph_signature, program.range_constraints, *guards)
+    return {"graph": "\n".join(map(str, texts)).encode(), **tensor_digests(program.state_dict | program.constants)}
+
+
+def tensor_digests(tensors: Mapping[str, object]) -> Digests:
+    """Return a digest of each tensor's dtype, shape and bytes; what is no tensor has that of its text."""
+    import torch
+
+    digests = {}
+    for name, value in tensors.items():
+        digest = hashlib.sha256()
+        if isinstance(value, torch.Tensor):
+            digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
+            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+        else:
+            digest.update(str(value).encode())
+        digests[name] = digest.digest()
+    return digests
 
 
 def explain_capture(error: Exception) -> str:

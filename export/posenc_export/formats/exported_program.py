@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, first_line
 from posenc_export.formats import Request, format_, quiet
+from posenc_export.formats.capture import capture, program_digests
 from posenc_export.formats.rewriting import rewritten, shallow_copy
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 PT2, AOTI = "model.pt2", "model_aoti.pt2"
-
-
-def _entries(path: Path) -> Mapping[str, bytes]:
-    """Digest the archive's entries, but for a random number, and sources with the commands that compiled them."""
-    import hashlib
-
-    with zipfile.ZipFile(path) as archive:
-        names = [n for n in archive.namelist() if not n.endswith(("serialization_id", ".cpp"))]
-        return {name: hashlib.sha256(archive.read(name)).digest() for name in names}
 
 
 def sliced(module: nn.Module) -> nn.Module:
@@ -41,30 +32,27 @@ def sliced(module: nn.Module) -> nn.Module:
     return copied
 
 
-def _program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
-    from posenc_export.formats.capture import capture
-
+def capture_sliced(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+    """Return the program of an encoding, its rows cut by Slice."""
     return capture(encoding, rewritten(encoding.module, sliced), request)
 
 
-@format_("pt2", file=PT2, content=_entries)
-def write_pt2(encoding: Encoding, request: Request, path: Path) -> None:
+@format_("pt2", file=PT2, capture=capture_sliced, digests=program_digests)
+def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
 
-    program = _program(encoding, request)
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # paths of this machine
     with quiet():
         torch.export.save(program, path)
 
 
-@format_("aoti", file=AOTI, content=_entries, note="compiles C++, for a minute or so")
-def write_aoti(encoding: Encoding, request: Request, path: Path) -> None:
+@format_("aoti", file=AOTI, capture=capture_sliced, digests=program_digests, note="compiles C++, for a minute or so")
+def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch
 
-    program = _program(encoding, request)
     guard(program)
     with quiet():
         try:

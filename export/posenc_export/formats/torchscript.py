@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed
-from posenc_export.formats import Request, format_, quiet
+from posenc_export.formats import Digests, Request, format_, quiet
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,17 @@ FREEZE_BELOW = 2**26
 """Bytes of constants above which a script is not frozen: PyTorch never frees those of a frozen one."""
 
 
-def _script_content(path: Path) -> Mapping[str, bytes]:
+def _digests(scripted: torch.jit.ScriptModule) -> Digests:
+    """Return what must be the same of two scripts: what is in their archives."""
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "script.pt"
+        torch.jit.save(scripted, str(path))
+        return archive_digests(path)
+
+
+def archive_digests(path: Path) -> Digests:
     """Digest the archive's entries, without the numbers TorchScript gives to types it meets again in one process."""
     import hashlib
 
@@ -38,16 +48,23 @@ def _unmangled(content: bytes) -> bytes:
     return re.sub(rb"(\.|/)?___torch_mangle_\d+", b"", content)
 
 
-@format_("torchscript", file="model.pt", content=_script_content)
-def write_torchscript(encoding: Encoding, request: Request, path: Path) -> None:
+def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
+    """Return the script of a module; raise ExportFailed where TorchScript cannot compile it."""
+    import torch
+
+    with quiet():
+        try:
+            return torch.jit.script(encoding.module.eval())
+        except Exception as error:
+            raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
+
+
+@format_("torchscript", file="model.pt", capture=script, digests=_digests)
+def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, request: Request, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
     import torch
 
     with quiet(), torch.no_grad():
-        try:
-            scripted = torch.jit.script(encoding.module.eval())
-        except Exception as error:
-            raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
         torch.jit.save(_frozen(scripted, request.trace), str(path))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from posenc.ports import Array, Mask, Port, Positions, Start, carrying
+from posenc_export.arrays import free
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.manifest import Artifact
@@ -40,7 +40,7 @@ def validate_bundle(
         for runtime in chosen(artifact.format, options.runtimes):
             options.progress(f"running {artifact.file} on {runtime.name}")
             verdicts += on_runtime(bundle, context, runtime, options)
-            gc.collect()  # the reference evaluator keeps itself, and a copy of the table, in a cycle
+            free(artifact.bytes)  # the reference evaluator keeps itself, and a copy of the table, in a cycle
     return verdicts
 
 

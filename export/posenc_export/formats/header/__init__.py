@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from posenc_export.cpp import REALS, filled
 from posenc_export.errors import bad_input
-from posenc_export.formats import Request, format_, whole_file
+from posenc_export.formats import Digests, Request, format_
+from posenc_export.formats.capture import tensor_digests
 from posenc_export.formats.header.functions import FUNCTIONS, Functions
 
 if TYPE_CHECKING:
@@ -46,11 +47,21 @@ def _comment(fact: str) -> list[str]:
     return textwrap.wrap(fact, 116, initial_indent="//   ", subsequent_indent="//     ", break_on_hyphens=False)
 
 
-@format_("header", file="model.hpp", content=whole_file, stamp=stamp_header, refuses=refuses)
-def write_header(encoding: Encoding, request: Request, path: Path) -> None:
-    """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
+def parts(encoding: Encoding, request: Request) -> tuple[Tables, Functions]:
+    """Return the tables and the functions of an encoding; raise BadInput, in one line, where it has none."""
     with bad_input():
-        tables, functions = _parts(encoding)
+        return _parts(encoding)
+
+
+def _digests(made: tuple[Tables, Functions]) -> Digests:
+    tables, functions = made
+    return {"functions": str(functions).encode(), **tensor_digests(tables.arrays)}
+
+
+@format_("header", file="model.hpp", capture=parts, digests=_digests, stamp=stamp_header, refuses=refuses)
+def write_header(made: tuple[Tables, Functions], encoding: Encoding, request: Request, path: Path) -> None:
+    """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
+    tables, functions = made
     path.write_text(_text(tables, functions, encoding.outputs[0].dtype), "ascii")
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import OpsetFailed, first_line
-from posenc_export.formats import OPSETS, Request, format_, quiet, whole_file
+from posenc_export.formats import OPSETS, Request, format_, quiet
+from posenc_export.formats.capture import capture, program_digests
+from posenc_export.formats.onnx.library import sources_unread
 
 if TYPE_CHECKING:
     import onnx
+    import torch
 
     from posenc.encoding import Encoding
 
@@ -30,16 +33,19 @@ def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
         file.write(extra.SerializeToString())
 
 
-@format_("onnx", file="model.onnx", content=whole_file, stamp=stamp_onnx)
-def write_onnx(encoding: Encoding, request: Request, path: Path) -> None:
+def capture_onnx(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+    """Return the program of an encoding, its rotations as one operator where that is asked for."""
+    from posenc_export.formats.onnx.rotary_op import with_rotary_op
+
+    return capture(encoding, with_rotary_op(encoding.module, request.rotary_op), request)
+
+
+@format_("onnx", file="model.onnx", capture=capture_onnx, digests=program_digests, stamp=stamp_onnx)
+def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     import torch
 
-    from posenc_export.formats.capture import capture
-    from posenc_export.formats.onnx.rotary_op import with_rotary_op
-
-    program = capture(encoding, with_rotary_op(encoding.module, request.rotary_op), request)
-    with quiet():
+    with quiet(), sources_unread():
         try:
             exported = torch.onnx.export(
                 program,

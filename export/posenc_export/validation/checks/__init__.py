@@ -22,7 +22,7 @@ Stage = Literal["capture", "artifact", "runner"]
 
 @dataclass(frozen=True)
 class Capture:
-    """What an export saw of a module: whether exports in a row, and around calls, agree; what calls changed."""
+    """What an export saw of a module: whether captures in a row, and around calls, agree; what calls changed."""
 
     same_twice: bool
     same_after_calls: bool

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 @check("purity", stage="capture")
 def purity(context: Context) -> list[str]:
-    """Calls at other lengths change neither the module's state nor what an export gives."""
+    """Calls at other lengths change neither the module's state nor what is captured of it."""
     capture = context.captured
     problems = [f"a call changed {name} of the module" for name in capture.changed]
     if not capture.same_after_calls:
         problems.append(
-            "the export after calls at other lengths is another graph: the module keeps something of a call"
+            "what is captured after calls at other lengths is another graph: the module keeps something of a call"
         )
     return problems
 
 
 @check("determinism", stage="capture")
 def determinism(context: Context) -> list[str]:
-    """Exporting twice gives the same bytes."""
-    return [] if context.captured.same_twice else ["two exports in a row differ"]
+    """Capturing the module twice gives the same program, from which a file is written."""
+    return [] if context.captured.same_twice else ["two captures in a row differ"]
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:

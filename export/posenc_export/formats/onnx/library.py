@@ -1,0 +1,36 @@
+"""onnxscript's library of operators, whose sources torch.onnx has parsed at every export, for the name of a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Signature:
+    """What is known of a function of the library: its domain at once, all else from its source when asked for."""
+
+    def __init__(self, function: Any, read: Callable[[Any], Any]) -> None:
+        self._function, self._read = function, read
+
+    @property
+    def domain(self) -> str:
+        """The domain of the opset that the function belongs to."""
+        return str(self._function.opset.domain)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._read(self._function), name)
+
+
+@contextmanager
+def sources_unread() -> Iterator[None]:
+    """Have torch.onnx fill its registry without parsing five hundred functions: most of a second for each export."""
+    import onnxscript
+
+    traced: Any = onnxscript.TracedOnnxFunction
+    parsed = traced.function_ir
+    traced.function_ir = property(lambda function: Signature(function, parsed.fget))
+    try:
+        yield
+    finally:
+        traced.function_ir = parsed
