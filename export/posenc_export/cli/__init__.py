@@ -9,6 +9,7 @@ from posenc_export.cli.exporting import export
 from posenc_export.cli.listing import schemes
 from posenc_export.cli.options import SETTINGS, VERSION
 from posenc_export.cli.plotting import plot
+from posenc_export.cli.proving import cuda
 from posenc_export.cli.validating import validate
 
 __all__ = ["export", "main"]
@@ -20,5 +21,5 @@ def main() -> None:
     """Export positional encodings to ONNX and TorchScript, and prove the result."""
 
 
-for command in (export, validate, schemes, plot, bench):
+for command in (export, validate, schemes, plot, bench, cuda):
     main.add_command(command)

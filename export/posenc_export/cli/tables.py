@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,11 @@ from posenc_export.validation.report import COLUMNS, cells, folded, headline, re
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from posenc_export.benchmarks import BenchResult
     from posenc_export.bundle.manifest import Manifest
+    from posenc_export.cuda.prove import Proof
     from posenc_export.validation.verdict import Verdict
 
 STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
@@ -22,12 +24,9 @@ STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
 
 def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdict]) -> None:
     """Print the table, what failed in lines of its own, and the headline."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold", no_wrap=column in COLUMNS[:1])
+    table = _table(COLUMNS)
     for verdict in folded(verdicts):
         shown = replace(verdict, detail="see below") if verdict.status == "fail" else verdict
         texts = [Text(cell) for cell in cells(shown)]
@@ -47,11 +46,35 @@ def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdic
         console.print(Text(read_from(manifest)), soft_wrap=True)
 
 
+def _table(columns: Sequence[str]) -> Table:
+    """Return an empty table whose first column is never broken."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in columns[:1])
+    return table
+
+
 def print_comparisons(verdicts: Sequence[Verdict]) -> None:
     """Print every comparison, a line each."""
     for verdict in verdicts:
         for c in verdict.comparisons:
             click.echo(f"  {verdict.subject}  {c.case}  {c.output}  {c.against}  {c.max_abs:.3g}")
+
+
+def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Proof]) -> None:
+    """Print the machine in one line, and one row for each scheme and runtime."""
+    from rich.text import Text
+
+    from posenc_export.cuda.table import COLUMNS as PROVED
+    from posenc_export.cuda.table import rows
+
+    console.print(Text(", ".join(f"{name} {value}" for name, value in facts.items())), soft_wrap=True)
+    table = _table(PROVED)
+    for row in rows(proofs):
+        table.add_row(*map(Text, row))
+    console.print(table)
 
 
 def print_bench(console: Console, result: BenchResult) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from posenc.encoding import Tolerance
-from posenc.ports import Array, Port, axes_of
+from posenc.ports import Array, Mask, Port, Positions, Start, axes_of, carrying
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis
@@ -19,8 +19,8 @@ BACKENDS = ("onnx", "torchscript")
 
 def golden_source(manifest: Manifest, arrays: Mapping[str, Array]) -> str:
     """Return the text of golden.cpp; what the tensors hold lies in files of their own."""
-    arguments = [f"elements<const {TYPES[p.dtype]}>(inputs[{i}].data)" for i, p in enumerate(manifest.inputs)]
-    arguments += [f"elements<{TYPES[p.dtype]}>(outputs[{i}].data)" for i, p in enumerate(manifest.outputs)]
+    arguments = [f"elements_of<const {TYPES[p.dtype]}>(inputs[{i}])" for i, p in enumerate(manifest.inputs)]
+    arguments += [f"elements_of<{TYPES[p.dtype]}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
     return filled(
         "golden.cpp",
         BUNDLE_TEMPLATES,
@@ -37,6 +37,7 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
         name=case.name,
         axes=", ".join(str(case.sizes[axis.name]) for axis in axes_of(manifest.inputs)),
         refused=str(case.refused).lower(),
+        on_cuda=str(case.refused and not carrying(manifest.inputs, Positions, Start, Mask)).lower(),
         inputs=", ".join(_tensors(case, manifest.inputs, arrays)),
         outputs=", ".join(_tensors(case, manifest.outputs, arrays)),
         tolerances=braced(*_tolerances(manifest, case)),

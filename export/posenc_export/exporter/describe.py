@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from posenc.encoding import Tolerance
@@ -16,6 +13,7 @@ from posenc_export.bundle.folder import sha256
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
+from posenc_export.machine import versions
 from posenc_export.targets import Target
 
 
@@ -26,9 +24,6 @@ class Tried:
     cases: tuple[Case, ...]
     trace: Mapping[str, int]
     not_tried: tuple[str, ...]
-
-
-PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
 
 
 def describe(target: Target, options: ExportOptions, request: Request, tried: Tried, folder: Path) -> Manifest:
@@ -75,14 +70,3 @@ def _operator_tolerance(options: ExportOptions, name: str, spec: Spec) -> Tolera
     from posenc_export.formats.onnx.rotary_op import operator_tolerance
 
     return operator_tolerance(spec.torch_dtype)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what makes a bundle."""
-    facts = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
-    for package in PACKAGES:
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return facts

@@ -25,14 +25,26 @@ class RunFailed(Exception):
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A call whose inputs and outputs stay in the device's memory: `run` waits for its end, `read` fetches outputs."""
+
+    run: Callable[[], object]
+    read: Callable[[], dict[str, Array]]
+
+
+@dataclass(frozen=True)
 class Runner:
-    """A loaded graph: `call(feeds)` runs it; `nodes` lists (provider, node name, op type) where the runtime says it."""
+    """A loaded graph: `call(feeds)` runs it; `nodes` lists (provider, node name, op type) where the runtime says it.
+
+    bind: feeds -> the same call with inputs and outputs on the device, where the runtime has that.
+    """
 
     call: Callable[[Feeds], dict[str, Array]]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     providers: tuple[str, ...] = ()
     nodes: tuple[tuple[str, str, str], ...] = ()
+    bind: Callable[[Feeds], Bound] | None = None
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         """Check the feeds by name, dtype and shape, then run; raise RunFailed, in one line, where either fails."""

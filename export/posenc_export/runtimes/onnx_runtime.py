@@ -12,7 +12,7 @@ from typing import Any
 from posenc.ports import Array, Feeds
 from posenc_export.arrays import to_numpy, to_stored
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.runtimes import Missing, Runner, runtime
+from posenc_export.runtimes import Bound, Missing, Runner, runtime
 
 
 @functools.cache
@@ -96,11 +96,34 @@ def _ort(path: Path, manifest: Manifest, provider: str, config: Mapping[str, str
         produced = session.run_with_ort_values(None, values, quiet)
         return {name: _ort_array(value) for name, value in zip(names, produced, strict=True)}
 
-    return Runner(call, manifest.inputs, manifest.outputs, tuple(session.get_providers()), _placement(session))
+    def bind(feeds: Feeds) -> Bound:
+        device = "cuda" if provider == "CUDAExecutionProvider" else "cpu"
+        return _bound(session, feeds, names, device)
+
+    providers = tuple(session.get_providers())
+    return Runner(call, manifest.inputs, manifest.outputs, providers, _placement(session), bind)
 
 
-def _ort_value(array: Array) -> Any:
-    """Return an array as ONNX Runtime takes it; numpy alone cannot hand over bfloat16."""
+def _bound(session: Any, feeds: Feeds, names: list[str], device: str) -> Bound:
+    """Bind inputs and outputs of a session to a device's memory."""
+    binding = session.io_binding()
+    for name, array in feeds.items():
+        binding.bind_ortvalue_input(name, _ort_value(array, device))
+    for name in names:
+        binding.bind_output(name, device)
+
+    def run() -> None:
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+
+    def read() -> dict[str, Array]:
+        return {name: _ort_array(value) for name, value in zip(names, binding.get_outputs(), strict=True)}
+
+    return Bound(run, read)
+
+
+def _ort_value(array: Array, device: str = "cpu") -> Any:
+    """Return an array as ONNX Runtime takes it; numpy alone cannot hand over bfloat16, which begins on the CPU."""
     import onnxruntime
 
     if array.dtype.name == "bfloat16":
@@ -108,7 +131,7 @@ def _ort_value(array: Array) -> Any:
 
         kind = onnx.TensorProto.BFLOAT16
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(to_stored(array), kind)
-    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array, device, 0)
 
 
 def _ort_array(value: Any) -> Array:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from posenc.ports import Array, Feeds
-from posenc_export.arrays import call_on_arrays
+from posenc_export.arrays import call_on_arrays, flatten, to_torch
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.runtimes import Missing, Runner, runtime
+from posenc_export.runtimes import Bound, Missing, Runner, runtime
 
 
 def torch_cuda_missing() -> None:
@@ -96,9 +96,35 @@ def _runner(module: Callable[..., object], manifest: Manifest, device: str) -> R
     """Return a runner of what takes and returns tensors of a device."""
     outputs = manifest.outputs
 
-    def call(feeds: Feeds) -> dict[str, Array]:
-        produced = call_on_arrays(module, [feeds[port.name] for port in manifest.inputs], device)
+    def named(produced: Sequence[Array]) -> dict[str, Array]:
         names = [port.name for port in outputs] + [f"extra{i}" for i in range(len(produced) - len(outputs))]
         return dict(zip(names, produced, strict=False))
 
-    return Runner(call, manifest.inputs, outputs, (device,))
+    def call(feeds: Feeds) -> dict[str, Array]:
+        return named(call_on_arrays(module, [feeds[port.name] for port in manifest.inputs], device))
+
+    def bind(feeds: Feeds) -> Bound:
+        return _bound(module, [feeds[port.name] for port in manifest.inputs], named, device)
+
+    return Runner(call, manifest.inputs, outputs, (device,), bind=bind)
+
+
+def _bound(
+    module: Callable[..., object],
+    arrays: Sequence[Array],
+    named: Callable[[Sequence[Array]], dict[str, Array]],
+    device: str,
+) -> Bound:
+    """Keep inputs and outputs of a module on a device; a run waits for the device."""
+    import torch
+
+    tensors = [to_torch(array).to(device) for array in arrays]
+    produced: list[object] = [None]
+
+    def run() -> None:
+        with torch.no_grad():
+            produced[0] = module(*tensors)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return Bound(run, lambda: named(flatten(produced[0])))

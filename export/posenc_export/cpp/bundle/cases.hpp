@@ -19,6 +19,7 @@ struct Case {
   std::string name;
   Model::Axes axes;
   bool refused;
+  bool refused_on_cuda;  // a look-up there cannot report that a position is out of range
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   Tolerance tolerances[2][2];  // by ONNX Runtime and by libtorch, each on the CPU and on CUDA
@@ -26,7 +27,7 @@ struct Case {
 
 std::vector<Case> cases();
 /// Call the model with tensors in the order of a case.
-void call(const Model& model, const Model::Axes& axes, std::vector<Array>& inputs, std::vector<Array>& outputs,
+void call(const Model& model, const Model::Axes& axes, std::span<const View> inputs, std::span<const View> outputs,
           Memory memory);
 
 }  // namespace posenc

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.validation.checks import Context, check
 
@@ -32,6 +33,19 @@ def placement(context: Context) -> list[str]:
         f"{op} {name}" for where, name, op in runner.nodes if where != "CUDAExecutionProvider" and name not in small
     ]
     return [f"on the CPU: {', '.join(stray)}"] if stray else []
+
+
+@check("io-binding", stage="runner", of=("ort-cuda", "torchscript-cuda", "pt2-cuda"))
+def io_binding(context: Context) -> list[str]:
+    """With inputs and outputs in the device's memory a call gives the bits that it gives from the host's."""
+    runner, _ = context.loaded
+    assert runner.bind is not None
+    golden = next(golden for golden in Bundle.open(context.path.parent).golden() if not golden.case.refused)
+    bound = runner.bind(golden.feeds)
+    bound.run()
+    on_device, from_host = bound.read(), runner.run(golden.feeds)
+    differ = [name for name, array in from_host.items() if array.tobytes() != on_device[name].tobytes()]
+    return [f"{', '.join(differ)} differs in {golden.case.name}"] if differ else []
 
 
 def small_values(path: Path) -> set[str]:

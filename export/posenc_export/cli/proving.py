@@ -1,0 +1,69 @@
+"""`posenc cuda`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.options import SETTINGS, console, guarded, progress
+
+if TYPE_CHECKING:
+    from posenc_export.cuda.prove import Proof
+    from posenc_export.runtimes import Progress
+
+
+@click.command(context_settings=SETTINGS)
+@click.option(
+    "--device",
+    type=click.Choice(["cuda", "cpu"]),
+    default="cuda",
+    help="What to prove; cpu rehearses the same rows where there is no GPU.",
+)
+@click.option("--scheme", "schemes", multiple=True, metavar="NAME", help="Only this scheme.  [default: all]")
+@click.option("--cpp/--no-cpp", default=True, help="Build the C++ runners and the C++ class.")
+@click.option("--bench/--no-bench", default=True, help="Time the dynamic forms.")
+@click.option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as Markdown too.")
+@guarded
+def cuda(**values: Any) -> None:
+    """Prove every scheme on CUDA: each sample on each runtime, the C++ class, placement, device memory, and times.
+
+    Exit status: 0 all that ran agreed; 1 something did not; 3 nothing could run here.
+    """
+    from posenc_export.cli.tables import print_proofs
+    from posenc_export.cuda.table import headline, markdown, status_of
+    from posenc_export.machine import facts
+
+    with progress(values) as say:
+        proofs = _proofs(values, say)
+    machine = facts()
+    print_proofs(console(), machine, proofs)
+    click.echo(headline(proofs))
+    if values["save"] is not None:
+        values["save"].write_text(markdown(machine, headline(proofs), proofs), encoding="utf-8")
+    sys.exit({"pass": 0, "fail": 1, "skip": 3}[status_of(proofs)])
+
+
+def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
+    """Run what the options ask for; C++ runners are built first, so that their rows run too."""
+    from posenc.scheme import SCHEMES
+    from posenc_export.cuda.plan import plan, runtimes_of
+    from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
+    from posenc_export.errors import bad_input
+    from posenc_export.runtimes import prepare
+
+    device, schemes = values["device"], values["schemes"] or tuple(SCHEMES)
+    with bad_input():
+        subjects = plan(schemes)
+    if values["cpp"]:
+        prepare(runtimes_of(device), (), say)
+    proofs = list(prove(subjects, device, say))
+    if values["cpp"]:
+        for subject in (one for one in EMBEDDED if one.scheme in schemes):
+            proofs += prove_class(subject, device, say)
+    if values["bench"]:
+        for subject in (one for one in TIMED if one.scheme in schemes):
+            proofs += timed(subject, device, say)
+    return proofs

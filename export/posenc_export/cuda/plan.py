@@ -1,0 +1,77 @@
+"""Which bundles are made, and on which runtimes of a device each is proved: from the registries alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+import posenc
+from posenc.parameters import Value
+from posenc.scheme import SCHEMES, Scheme
+from posenc.spec import DType, Mode, Spec, UnsupportedSpec
+from posenc_export.runtimes import RUNTIMES
+
+MAX_LEN = 70
+"""Positions of each: more than one block of the digits, and quickly run."""
+BOTH = ("onnx", "torchscript")
+SMALLEST = (*BOTH, "pt2")
+"""Formats of a scheme's smallest sample; other samples differ in what is computed, and not in how it is written."""
+HALVES: tuple[DType, ...] = ("fp16", "bf16")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A bundle to make and to prove."""
+
+    scheme: str
+    spec: Spec
+    params: Mapping[str, Value]
+    formats: tuple[str, ...]
+
+    def __str__(self) -> str:
+        words = (f"{name}={value}" for name, value in self.params.items())
+        how = self.spec.mode if self.spec.method == "exact" else f"{self.spec.mode} ({self.spec.method})"
+        return " ".join((self.scheme, how, str(self.spec.positions or ""), self.spec.dtype, *words)).replace("  ", " ")
+
+
+def plan(schemes: Iterable[str] = ()) -> list[Subject]:
+    """Return every sample of the schemes named, or of all, in every mode; of the smallest, more dtypes and ways."""
+    names = tuple(schemes) or tuple(SCHEMES)
+    return [subject for name in names for subject in _of_scheme(SCHEMES[name]) if _exists(subject)]
+
+
+def runtimes_of(device: str, formats: Iterable[str] = SMALLEST) -> list[str]:
+    """Return the runtimes of a device that read any of the formats."""
+    read = set(formats)
+    return [runtime.name for runtime in RUNTIMES.values() if runtime.device == device and runtime.format in read]
+
+
+def _of_scheme(scheme: Scheme) -> Iterator[Subject]:
+    smallest, *others = scheme.samples
+    for mode in (mode for mode in get_args(Mode) if mode not in scheme.unsupported.modes):
+        spec = Spec(mode, max_len=MAX_LEN)
+        yield Subject(scheme.name, spec, smallest, _written(scheme, SMALLEST))
+        for params in others:
+            yield Subject(scheme.name, spec, params, _written(scheme, BOTH))
+        for dtype in HALVES:
+            yield Subject(scheme.name, Spec(mode, max_len=MAX_LEN, dtype=dtype), smallest, _written(scheme, BOTH))
+        for positions in ("offset", "explicit", "mask"):
+            spec = Spec(mode, positions=positions, max_len=MAX_LEN)
+            yield Subject(scheme.name, spec, smallest, _written(scheme, BOTH))
+    if "dynamic" not in scheme.unsupported.modes:
+        spec = Spec("dynamic", "trig", max_len=MAX_LEN)
+        yield Subject(scheme.name, spec, smallest, _written(scheme, BOTH))
+
+
+def _written(scheme: Scheme, formats: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in formats if name not in scheme.unsupported.formats)
+
+
+def _exists(subject: Subject) -> bool:
+    """Return whether there is such an encoding: some ways to give positions mean nothing to some schemes."""
+    try:
+        posenc.build(subject.scheme, subject.spec, **subject.params)
+    except UnsupportedSpec:
+        return False
+    return True

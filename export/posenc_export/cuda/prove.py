@@ -1,0 +1,143 @@
+"""Make each bundle, run it on every runtime of the device, replay it from the C++ class, and time some."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from posenc.spec import Spec
+from posenc_export.benchmarks import BenchOptions
+from posenc_export.benchmarks.run import bench_target
+from posenc_export.bundle.folder import Bundle
+from posenc_export.cpp.embed import NAME, write_cpp
+from posenc_export.cuda.plan import BOTH, MAX_LEN, Subject, runtimes_of
+from posenc_export.errors import PosencError
+from posenc_export.exporter import ExportOptions, write_bundle
+from posenc_export.formats import FORMATS
+from posenc_export.runtimes import RUNTIMES, Missing, Progress
+from posenc_export.runtimes.cpp import environment
+from posenc_export.runtimes.runner_build import BuildFailed, build
+from posenc_export.targets import Target
+from posenc_export.targets.scheme import scheme_target
+from posenc_export.validation.run import validate_bundle
+from posenc_export.validation.verdict import Status, ValidateOptions, Verdict
+
+BACKENDS = {"onnx": "onnx", "torchscript": "torch"}
+"""Formats that the C++ class runs, and what CMake calls the library that does."""
+LENGTHS = (512, 2048, 8192)
+TIMED = (
+    Subject("sinusoidal", Spec("dynamic", max_len=max(LENGTHS)), {"d_model": 512}, ("onnx",)),
+    Subject("rope", Spec("dynamic", max_len=max(LENGTHS)), {"head_dim": 128}, ("onnx",)),
+)
+"""Encodings at a size that models have, timed on ONNX Runtime."""
+EMBEDDED = (
+    Subject("sinusoidal", Spec("dynamic", positions="offset", max_len=MAX_LEN), {"d_model": 16}, BOTH),
+    Subject("rope", Spec("dynamic", max_len=MAX_LEN), {"head_dim": 16}, BOTH),
+)
+"""Encodings whose C++ class is built."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of one thing tried: of which bundle, by what."""
+
+    subject: Subject
+    by: str
+    verdict: Verdict
+
+
+def prove(subjects: Iterable[Subject], device: str, progress: Progress) -> Iterator[Proof]:
+    """Export each subject and run it on every runtime of a device; yield a proof for each verdict."""
+    for subject in subjects:
+        progress(f"{subject}: exporting")
+        with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
+            bundle = exported(subject, Path(scratch))
+            options = ValidateOptions(runtimes=tuple(runtimes_of(device, subject.formats)))
+            progress(f"{subject}: running")
+            for verdict in validate_bundle(bundle, options):
+                if verdict.subject in options.runtimes or verdict.status == "fail":
+                    yield Proof(subject, verdict.subject, verdict)
+
+
+def exported(subject: Subject, folder: Path) -> Bundle:
+    """Write the bundle of a subject into a folder, unproved."""
+    write_bundle(_target(subject), ExportOptions(formats=subject.formats, validate=False), folder)
+    return Bundle.open(folder)
+
+
+# ---- the C++ class ---------------------------------------------------------------------------------------------------
+
+
+def prove_class(subject: Subject, device: str, progress: Progress) -> Iterator[Proof]:
+    """Build the C++ class of a subject by each library, and replay its cases from host and from device memory."""
+    with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
+        bundle = exported(subject, Path(scratch))
+        write_cpp(bundle)
+        for format_, backend in BACKENDS.items():
+            by = f"posenc::Model ({backend}), Device::{device}"
+            progress(f"{subject}: building {by}")
+            reason = _why_not(format_, device)
+            verdict = Verdict(by, "replay", "skip", reason) if reason else _replayed(bundle, by, format_, device)
+            yield Proof(subject, by, verdict)
+
+
+def _why_not(format_: str, device: str) -> str:
+    """Return why the library that runs a format cannot use a device here, or nothing."""
+    runtime = next(r for r in RUNTIMES.values() if r.format == format_ and r.device == device)
+    try:
+        runtime.check()
+    except Missing as missing:
+        return str(missing)
+    return ""
+
+
+def _replayed(bundle: Bundle, by: str, format_: str, device: str) -> Verdict:
+    """Build the folder of the class, and replay every golden case: Memory::host, then Memory::device."""
+    sources = bundle.folder / NAME
+    folder = sources / f"build-{format_}"
+    folder.mkdir()
+    try:
+        build(sources, folder, {"POSENC_BACKEND": BACKENDS[format_]})
+    except BuildFailed as failed:
+        return Verdict(by, "replay", "skip", f"not built: {failed}")
+    words = [str(folder / "replay"), str(bundle.folder / FORMATS[format_].file), device, str(sources / "golden")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment(device))
+    return judged(by, done.returncode, done.stdout, done.stderr)
+
+
+def judged(by: str, status: int, printed: str, errors: str) -> Verdict:
+    """Return the verdict of a replay from what it printed; what says "not run" there keeps it from passing."""
+    lines = printed.splitlines()
+    missing = next((line.removeprefix("not run").strip() for line in lines if line.startswith("not run")), "")
+    wrong = next((line.removeprefix("FAIL").strip() for line in lines if line.startswith("FAIL")), errors.strip())
+    outcome: Status = "fail" if status else "skip" if missing else "pass"
+    last = lines[-1] if lines else ""
+    return Verdict(by, "replay, host and device memory", outcome, wrong if status else missing or last)
+
+
+# ---- times -----------------------------------------------------------------------------------------------------------
+
+
+def timed(subject: Subject, device: str, progress: Progress) -> Iterator[Proof]:
+    """Time a subject on ONNX Runtime, its tensors on the device, against the plain export of its usual module."""
+    runtime = next(r.name for r in RUNTIMES.values() if r.format == "onnx" and r.device == device)
+    options = ExportOptions(validation=ValidateOptions(progress=progress))
+    try:
+        result = bench_target(partial(_target, subject), options, BenchOptions(LENGTHS, runtimes=(runtime,)))
+    except PosencError as error:
+        yield Proof(subject, runtime, Verdict(runtime, "time", "skip", error.message))
+        return
+    for one in result.lengths:
+        ratio = one.faster_than_plain.get(runtime)
+        faster = f", {ratio:.2f}x as fast as the plain export" if ratio else ""
+        detail = f"{one.milliseconds[runtime]:.3f} ms{faster}"
+        verdict = Verdict(f"{runtime}, {one.length} long", "time", "pass", detail)
+        yield Proof(subject, verdict.subject, verdict)
+
+
+def _target(subject: Subject) -> Target:
+    return scheme_target(subject.scheme, subject.spec, subject.params, 0)

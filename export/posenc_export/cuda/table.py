@@ -1,0 +1,70 @@
+"""One table of all that was proved: a row for each scheme on each runtime, and the machine above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from posenc_export.cuda.prove import Proof
+from posenc_export.validation.report import MARKS, figure
+from posenc_export.validation.verdict import Status, worst
+
+COLUMNS = ("scheme", "by", "verdict", "bundles", "checks", "against eager", "against float64", "detail")
+"""Errors are those of fp32: half precision is off by what it cannot hold."""
+
+
+def rows(proofs: Iterable[Proof]) -> list[tuple[str, ...]]:
+    """Return a row of COLUMNS for each scheme and runtime, in the order of their first proofs."""
+    groups = _grouped(proofs)
+    return [_row(scheme, by, group) for (scheme, by), group in groups.items()]
+
+
+def status_of(group: Iterable[Proof]) -> Status:
+    """Return "fail" where anything failed, "skip" where nothing ran, else "pass"."""
+    statuses = {proof.verdict.status for proof in group}
+    return "fail" if "fail" in statuses else "pass" if "pass" in statuses else "skip"
+
+
+def markdown(facts: Mapping[str, str], headline: str, proofs: Sequence[Proof]) -> str:
+    """Return the table as Markdown, below the machine and the versions."""
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows(proofs)]
+    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join([headline, "", *(f"* {name}: {value}" for name, value in facts.items()), "", table, ""])
+
+
+def headline(proofs: Sequence[Proof]) -> str:
+    """Return one line that says how it came out."""
+    count = {status: sum(proof.verdict.status == status for proof in proofs) for status in MARKS}
+    bundles = len({str(proof.subject) for proof in proofs})
+    rest = f", {count['skip']} not run" if count["skip"] else ""
+    if count["fail"]:
+        return f"FAILED: {count['fail']} of {len(proofs)} checks of {bundles} bundles{rest}"
+    return f"all {count['pass']} checks of {bundles} bundles passed{rest}"
+
+
+def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:
+    groups: dict[tuple[str, str], list[Proof]] = {}
+    for key, some in groupby(proofs, key=lambda proof: (proof.subject.scheme, proof.by)):
+        groups.setdefault(key, []).extend(some)
+    return groups
+
+
+def _row(scheme: str, by: str, group: Sequence[Proof]) -> tuple[str, ...]:
+    comparisons = [one for p in group if p.subject.spec.dtype == "fp32" for one in p.verdict.comparisons]
+    checks = dict.fromkeys(p.verdict.check for p in group if p.verdict.status == "pass")
+    eager, reference = worst(comparisons, "eager"), worst(comparisons, "reference")
+    bundles = len({str(proof.subject) for proof in group})
+    status = status_of(group)
+    return scheme, by, MARKS[status], str(bundles), ", ".join(checks), figure(eager), figure(reference), _detail(group)
+
+
+def _detail(group: Sequence[Proof]) -> str:
+    """Return the first failure with its bundle, or why something did not run, or what was measured."""
+    failed = [proof for proof in group if proof.verdict.status == "fail"]
+    if failed:
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        return f"{failed[0].subject}: {failed[0].verdict.check}: {failed[0].verdict.detail}{more}"
+    skipped = next((proof.verdict for proof in group if proof.verdict.status == "skip"), None)
+    if skipped is not None:
+        return skipped.detail if status_of(group) == "skip" else f"{skipped.check} not run: {skipped.detail}"
+    return "" if group[0].verdict.comparisons else group[0].verdict.detail

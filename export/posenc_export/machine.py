@@ -1,0 +1,53 @@
+"""The machine that figures are measured on, and the versions of what they are measured with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes a bundle."""
+    facts = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return facts
+
+
+def processor() -> str:
+    """Return the name of the CPU and how many cores this process may use."""
+    name = platform.processor() or platform.machine()
+    listing = Path("/proc/cpuinfo")
+    if listing.is_file():
+        lines = listing.read_text(encoding="utf-8").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
+
+
+def card() -> str:
+    """Return the name of the first GPU, its memory and its driver's version; nothing where there is none."""
+    words = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    name, memory, driver = (part.strip() for part in done.stdout.splitlines()[0].split(","))
+    return f"{name}, {memory}, driver {driver}"
+
+
+def facts() -> dict[str, str]:
+    """Return what a table of figures names: the CPU, the GPU and CUDA where there are any, and every version."""
+    import torch
+
+    of_cuda = {"GPU": card(), "CUDA": torch.version.cuda or ""}
+    return {"CPU": processor(), **{name: value for name, value in of_cuda.items() if value}, **versions()}
