@@ -1,17 +1,25 @@
-"""Documents that are made from the code are what the code makes now; links between them lead somewhere."""
+"""Documents are what the code makes now: what they show is run, in order, and gives the output shown; links lead on."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from conftest import ROOT
-from posenc.scheme import SCHEMES
+import posenc
+from conftest import DATA, ROOT, need
+from posenc.scheme import SCHEMES, Scheme
+from posenc.spec import Mode, Spec
 from posenc_export.cli.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
 from posenc_export.cli.listing import markdown_of
 from posenc_export.cli.ports import parse_ports
+from posenc_export.formats import FORMATS
+from posenc_export.validation.checks import CHECKS
 
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 
@@ -29,27 +37,128 @@ def test_links_lead_somewhere(page: str) -> None:
             assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
 
 
-def python_blocks() -> list[tuple[str, str]]:
-    """Programs in README.md and docs/: Python that imports posenc_export."""
-    blocks = []
-    for page in PAGES:
-        text = (ROOT / page).read_text(encoding="utf-8")
-        programs = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-        blocks += [
-            (page, block) for block in programs if re.search(r"^import posenc_export$", block, flags=re.MULTILINE)
-        ]
-    return blocks
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: its language, the file that it is where it has a title, and what is in it."""
+
+    language: str
+    title: str
+    text: str
 
 
-@pytest.mark.parametrize(("page", "program"), python_blocks(), ids=[page for page, _ in python_blocks()])
-def test_programs_run_as_they_stand(page: str, program: str, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(program)
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def blocks(page: str) -> list[Block]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', text, flags=re.MULTILINE | re.DOTALL)
+    return [Block(*one) for one in found]
+
+
+def commands(console: str) -> list[tuple[str, str]]:
+    """Return the commands of a console block, each with the output that is shown below it."""
+    shown = re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]
+    return [(command.strip(), output) for command, _, output in (one.partition("\n") for one in shown)]
+
+
+def comparable(output: str) -> list[str]:
+    """Return what is the same on every machine: neither rows of CUDA, nor what does not run, nor how many those are."""
+    lines = [line.rstrip() for line in output.splitlines()]
+    lines = [line for line in lines if not line.startswith("not run:") and not line.partition(" ")[0].endswith("-cuda")]
+    return [re.sub(r"^all \d+ checks passed(, \d+ not run here)?", "all passed", line) for line in lines if line]
+
+
+PROGRAMS = [page for page in PAGES if {"console", "python"} & {block.language for block in blocks(page)}]
+RUN_QUICKLY = ("README.md", "docs/your-own-module.md")
+
+
+def run(words: list[str], folder: Path) -> str:
+    """Run a command as a user does whose programs are built by nobody yet; return what it prints."""
+    bin_ = str(Path(sys.executable).parent)
+    env = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(folder / "cache")}
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page in RUN_QUICKLY else (pytest.mark.exhaustive,))
+        for page in PROGRAMS
+        if page != "docs/cpp.md"
+    ],
+)
+def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
+    play(page, tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_what_the_page_on_cpp_shows_is_what_happens(tmp_path: Path) -> None:
+    """Its programs compile against what its commands have written."""
+    for runtime in ("ort-cpp", "libtorch-cpp", "aoti-cpp", "header-cpp"):
+        need(runtime)
+    play("docs/cpp.md", tmp_path)
+    model, header = (block for block in blocks("docs/cpp.md") if block.language == "cpp")
+    compile_ = "${CXX:-c++} -fsyntax-only -Wall -Wextra -Werror -x c++"
+    for block, options in (
+        (model, "-std=c++20 -I embedded/cpp -I embedded/cpp/session"),
+        (header, "-std=c++17 -I table"),
+    ):
+        (tmp_path / "shown.cpp").write_text(block.text)
+        run(["bash", "-c", f"{compile_} {options} shown.cpp"], tmp_path)
+
+
+def play(page: str, folder: Path) -> None:
+    """Do in a folder what a page shows, in its order: write its files, run its programs and its commands."""
+    shutil.copy(DATA / "configs" / "llama-3.1-8b.json", folder / "config.json")
+    shown = blocks(page)
+    for block, after in zip(shown, [*shown[1:], None], strict=True):
+        if block.language == "python" and block.title:
+            (folder / block.title).write_text(block.text)
+        elif block.language == "python":
+            (folder / "program.py").write_text(block.text)
+            printed = run([sys.executable, "program.py"], folder)
+            if after is not None and after.language == "text":
+                assert printed == after.text
+        elif block.language == "console":
+            for command, output in commands(block.text):
+                printed = run(["bash", "-c", command], folder)
+                assert not output.strip() or comparable(printed) == comparable(output), command
+
+
+def test_the_readme_is_short_and_its_pages_are_played() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
+    first = next(block for block in blocks("README.md") if block.language == "console")
+    assert commands(first.text)[0][0] == "posenc-export --dynamic"
+    assert {"README.md", "docs/getting-started.md", "docs/rotary.md", "docs/validation.md", "docs/cpp.md"} <= {
+        *PROGRAMS
+    }
+
+
+def test_the_table_of_formats_is_that_of_the_code() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = [re.split(r" *\| *", line.strip("| ")) for line in text.splitlines() if line.startswith("| `")]
+    columns = ("onnx", "torchscript", "pt2", "aoti", "header")
+    shown = {row[0].strip("`"): tuple(row[1:]) for row in rows if len(row) == 1 + len(columns)}
+    assert shown == {s.name: tuple(", ".join(modes(s, f)) or "no" for f in columns) for s in SCHEMES.values()}
+
+
+def modes(scheme: Scheme, format_: str) -> list[str]:
+    """The modes in which the smallest sample of a scheme can be a format."""
+    if format_ in scheme.unsupported.formats:
+        return []
+    there = [mode for mode in get_args(Mode) if mode not in scheme.unsupported.modes]
+    encodings = {mode: posenc.build(scheme.name, Spec(mode, max_len=70), **scheme.samples[0]) for mode in there}
+    return [mode for mode, encoding in encodings.items() if not FORMATS[format_].refuses(encoding)]
+
+
+def test_every_check_and_every_status_is_explained() -> None:
+    text = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    assert {"agrees", "refusal", "integrity", *CHECKS} == set(
+        re.findall(r"^\| `([\w-]+)` \|", text, flags=re.MULTILINE)
+    )
 
 
 def test_the_tables_of_usual_names_are_those_of_the_reader() -> None:
-    text = (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "your-own-module.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\w, ]+) \| (\w+) \|$", text, flags=re.MULTILINE)
     shown = {name: kind for names, kind in rows for name in names.split(", ") if names != "anything else"}
     assert {n: k for n, k in shown.items() if k in KINDS} == AXIS_KINDS
@@ -57,7 +166,7 @@ def test_the_tables_of_usual_names_are_those_of_the_reader() -> None:
 
 
 def test_every_input_that_is_shown_is_read() -> None:
-    text = (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "your-own-module.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\| `'(.*?)'` \|", text, flags=re.MULTILINE)
     assert len(shown) >= 10
     for one in shown:

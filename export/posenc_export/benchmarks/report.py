@@ -1,7 +1,9 @@
-"""A benchmark's result as a table: a row for each contender and length, as text."""
+"""A benchmark's result as a table: a row for each contender and length, as text; and as a section of a document."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,3 +30,27 @@ def _row(one: LengthResult, name: str) -> tuple[str, ...]:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def section(result: BenchResult, command: str, facts: Mapping[str, str]) -> str:
+    """Return the table as Markdown, with the command that made it and the machine, between two marks."""
+    start, end = _marks(command, facts)
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows(result)]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    machine = ", ".join(f"{name} {value}" for name, value in facts.items())
+    return f"{start}\n\n{title(result).capitalize()}. {machine}.\n\n    {command}\n\n{table}\n\n{end}\n"
+
+
+def with_section(text: str, result: BenchResult, command: str, facts: Mapping[str, str]) -> str:
+    """Return a document with a section: in the place of that of the same command on the same machine, or at its end."""
+    start, end = _marks(command, facts)
+    made = section(result, command, facts)
+    found = re.compile(re.escape(start) + ".*?" + re.escape(end) + "\n", re.DOTALL)
+    if found.search(text):
+        return found.sub(lambda _: made, text)
+    return f"{text.rstrip()}\n\n{made}".lstrip()
+
+
+def _marks(command: str, facts: Mapping[str, str]) -> tuple[str, str]:
+    """Return what begins and ends the section of a command on a machine."""
+    return f"<!-- {command} | {facts.get('GPU', facts['CPU'])} -->", "<!-- end -->"

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.options import SETTINGS, SPEC, WRITTEN, complete_source, console, guarded, options, progress
+from posenc_export.cli.options import (
+    SETTINGS,
+    SPEC,
+    WRITTEN,
+    command_line,
+    complete_source,
+    console,
+    guarded,
+    options,
+    progress,
+)
 from posenc_export.cli.sources import Values, read_source
 from posenc_export.runtimes import RUNTIMES, Progress
 
@@ -40,6 +50,12 @@ if TYPE_CHECKING:
         help="[default: all but onnx-reference and those in C++ processes]",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
+    click.option(
+        "--save",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write the table, the machine and the command into a Markdown file, in the place of the same one's.",
+    ),
 )
 @guarded
 def bench(**values: Any) -> None:
@@ -48,10 +64,22 @@ def bench(**values: Any) -> None:
 
     with progress(values) as say:
         result = _timed(values, say)
+    if values["save"] is not None:
+        _save(result, values["save"])
     if values["as_json"]:
         click.echo(json.dumps(result.to_json(), indent=1))
     else:
         print_bench(console(), result)
+
+
+def _save(result: BenchResult, file: Path) -> None:
+    """Put the table into a file, in the place of what the same command gave on the same machine."""
+    from posenc_export.benchmarks.report import with_section
+    from posenc_export.machine import facts
+
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    command = command_line(click.get_current_context(), without="save")
+    file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
 
 
 def _timed(values: Values, say: Progress) -> BenchResult:

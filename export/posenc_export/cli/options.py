@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pkgutil
+import shlex
 import signal
 import sys
 import threading
@@ -174,6 +175,26 @@ SPOKEN = options(
     click.option("-v", "--verbose", count=True, help="Say more; twice, with tracebacks."),
     click.option("--json", "as_json", is_flag=True, help="Print the report as JSON and nothing else."),
 )
+
+
+def command_line(context: click.Context, without: str) -> str:
+    """Return the command that was typed, one option left out."""
+    words = ["posenc", context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name == without or source is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        values = value if parameter.multiple else [value]
+        for one in values:
+            if isinstance(parameter, click.Argument):
+                words.append(str(one))
+            elif getattr(parameter, "is_flag", False):
+                words.append(parameter.opts[0] if one else parameter.secondary_opts[0])
+            else:
+                words += [parameter.opts[0], str(one)]
+    return shlex.join(words)
 
 
 def console() -> Console:

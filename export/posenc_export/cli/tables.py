@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc_export.validation.report import COLUMNS, cells, folded, headline, read_from
+from posenc_export.validation.report import COLUMNS, cells, folded, headline, not_run, read_from
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,7 @@ def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdic
     from rich.text import Text
 
     table = _table(COLUMNS)
-    for verdict in folded(verdicts):
+    for verdict in folded([verdict for verdict in verdicts if verdict.status != "skip"]):
         shown = replace(verdict, detail="see below") if verdict.status == "fail" else verdict
         texts = [Text(cell) for cell in cells(shown)]
         texts[2].stylize(STYLES[verdict.status])
@@ -38,6 +38,8 @@ def print_report(console: Console, manifest: Manifest, verdicts: Sequence[Verdic
         if verdict.status == "fail":
             console.print(Text(f"{verdict.subject} {verdict.check}: {verdict.detail}"), soft_wrap=True)
     console.print(Text(headline(manifest, verdicts)))
+    for line in not_run(verdicts):
+        console.print(Text(line), soft_wrap=True)
     for line in manifest.notes:
         console.print(Text(line), soft_wrap=True)
     for line in manifest.not_tried:

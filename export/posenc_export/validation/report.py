@@ -49,6 +49,16 @@ def folded(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return rows
 
 
+def not_run(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each reason why something did not run, with what it is that did not."""
+    reasons: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.status == "skip":
+            what = verdict.subject if verdict.check == "agrees" else f"{verdict.subject} {verdict.check}"
+            reasons.setdefault(verdict.detail, []).append(what)
+    return [f"not run: {', '.join(whats)}: {reason}" for reason, whats in reasons.items()]
+
+
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     """Return one line that says how it came out."""
     count = {status: sum(v.status == status for v in verdicts) for status in MARKS}
