@@ -67,6 +67,17 @@ def need(name: str) -> None:
         pytest.skip(f"{name}: {reason}")
 
 
+def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[Any]:
+    """Parameters of a test: the first of each kind for the quick run, the others for the exhaustive one."""
+    seen: set[object] = set()
+    made = []
+    for value in values:
+        marks = (pytest.mark.exhaustive,) if kind(value) in seen else ()
+        seen.add(kind(value))
+        made.append(pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=marks))
+    return made
+
+
 Once = Callable[[str, Callable[[Path], None]], Path]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
-from conftest import Cli
+from conftest import Cli, one_of_each
 
 
 def edit(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -228,7 +228,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(cli: Cli, tmp_path: Path) -> N
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("signal_", one_of_each([signal.SIGKILL, signal.SIGINT, signal.SIGTERM], lambda _: ""))
 def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, signal_: signal.Signals) -> None:
     # A shell that runs the tests in the background has its children ignore Ctrl-C: here they shall not.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

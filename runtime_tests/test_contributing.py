@@ -84,6 +84,7 @@ def test_a_scheme_is_one_file(project: Path, tmp_path: Path) -> None:
     assert "## clock" in (project / "docs" / "schemes.md").read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_rope_type_is_one_file(project: Path, tmp_path: Path) -> None:
     words = ["rope", "-p", "rope_type=ntk", "-p", "factor=2.0", "-p", "head_dim=16", "--max-len", "70"]
     report = json.loads(posenc(project, "export", *words, "--json", "-o", str(tmp_path / "ntk")))
@@ -94,12 +95,14 @@ def test_a_rope_type_is_one_file(project: Path, tmp_path: Path) -> None:
     assert "rope_type ntk (rope_scaling.type)" in posenc(project, "export", *words, "-o", str(tmp_path / "config"))
 
 
+@pytest.mark.exhaustive
 def test_a_check_is_one_file(project: Path, tmp_path: Path) -> None:
     words = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--json", "-o", str(tmp_path / "checked")]
     report = json.loads(posenc(project, "export", *words))
     assert [v["status"] for v in report["verdicts"] if v["check"] == "finite"] == ["pass"]
 
 
+@pytest.mark.exhaustive
 def test_the_tests_follow(project: Path) -> None:
     """The copy's own tests: combinations of the new scheme and rope type, and what goes through registries."""
     pytest_ = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "exhaustive or not exhaustive")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import Cli, need, running
+from conftest import Cli, need, one_of_each, running
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
@@ -55,7 +55,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("scheme", "spec", "params", "twice"), CASES)
+@pytest.mark.parametrize(("scheme", "spec", "params", "twice"), one_of_each(CASES, lambda _: ""))
 def test_a_package_agrees_and_refuses(
     tmp_path: Path, scheme: str, spec: Spec, params: dict[str, Any], twice: bool
 ) -> None:
@@ -90,6 +90,7 @@ class Own(torch.nn.Module):
 """
 
 
+@pytest.mark.exhaustive
 def test_a_package_of_a_module_of_ones_own_refuses_by_itself(cli: Cli) -> None:
     Path("own.py").write_text(OWN)
     ports = ["ids: int64[batch, seq] < 20", "a: int64[seq] < 25", "b: int64[seq] < 30", "c: int64[seq] < 35"]

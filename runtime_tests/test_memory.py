@@ -25,6 +25,7 @@ def peak(folder: Path, rows: int) -> int:
     return usage.ru_maxrss * 1024
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
 def test_a_large_table_takes_at_most_three_times_its_size_beside_itself(tmp_path: Path) -> None:
     extra = (peak(tmp_path, ROWS) - peak(tmp_path, 64)) / TABLE - 1

@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from conftest import ROOT, need
 
 
@@ -26,6 +28,7 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
     assert "posenc-export = posenc_export.cli:export" in points
 
 
+@pytest.mark.exhaustive
 def test_what_the_wheel_holds_of_cpp_builds_a_runner(tmp_path: Path) -> None:
     need("ort-cpp")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]

@@ -13,6 +13,7 @@ from posenc_export.runtimes.runner_build import RUNNER, SESSION, BuildFailed, Pr
 from runner_tools import is_one_clear_line, run
 
 
+@pytest.mark.exhaustive
 def test_headers_newer_than_the_library_are_refused_before_anything_runs(tmp_path: Path) -> None:
     need("ort-cpp")
     cache = (ORT.folder / "CMakeCache.txt").read_text()

@@ -10,6 +10,8 @@ import pytest
 from conftest import Sanitized
 from runner_tools import PROGRAMS, a_case, is_one_clear_line, run, save
 
+pytestmark = pytest.mark.exhaustive  # runners are built with sanitizers for it
+
 
 def lose(feeds: dict[str, np.ndarray]) -> None:
     del feeds["start"]
