@@ -7,6 +7,7 @@ that holds for some lengths only. What they imply (one name twice, a sum of name
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 import random
@@ -14,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc.ports import Axis, Port, Size, axes_of
 from posenc_export.errors import ExportFailed, first_line
@@ -113,13 +114,19 @@ def _breaking(
     return [sizes for sizes, each in shapes if not _holds(code, guard, {"L": _arguments(module, each)})]
 
 
-def _holds(code: CodeType, guard: str, sizes: Mapping[str, object]) -> bool:
-    """Return whether a guard holds at some sizes; what cannot be computed there does not."""
+@functools.cache
+def _known() -> dict[str, Any]:
+    """Return the names that guards may use."""
     import torch
 
-    known = {"max": max, "min": min, "abs": abs, "int": int, "float": float, "bool": bool, "math": math, "torch": torch}
+    functions = {"max": max, "min": min, "abs": abs, "int": int, "float": float, "bool": bool}
+    return {"__builtins__": {}, **functions, "math": math, "torch": torch}
+
+
+def _holds(code: CodeType, guard: str, sizes: Mapping[str, object]) -> bool:
+    """Return whether a guard holds at some sizes; what cannot be computed there does not."""
     try:
-        return bool(eval(code, {"__builtins__": {}, **known}, dict(sizes)))
+        return bool(eval(code, _known(), dict(sizes)))
     except ArithmeticError:
         return False
     except Exception as error:
@@ -151,8 +158,7 @@ def _sizes(ports: tuple[Port, ...], max_len: int) -> Iterator[dict[str, int]]:
 
 def _choices(axis: Axis, max_len: int) -> list[int]:
     most = min(max_len, axis.most or max_len) if axis.is_length else max(SIZES)
-    sizes = [n * axis.multiple for n in SIZES if max(axis.least, 2) <= n * axis.multiple <= most]
-    return sizes or [max(axis.least, 2, axis.multiple)]
+    return sorted({axis.allowed(n * axis.multiple, most) for n in SIZES})
 
 
 def _in_words(guard: str, module: nn.Module, ports: tuple[Port, ...]) -> str:
