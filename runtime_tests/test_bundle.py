@@ -236,7 +236,7 @@ def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, sign
     command = [sys.executable, "-c", code, *ARGS, "-o", "b"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".b.partial-*/first/*")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob(".b.partial-*/model.*")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal_)
     _, stderr = process.communicate(timeout=60)

@@ -1,18 +1,14 @@
 """Documents are what the code makes now: what they show is run, in order, and gives the output shown; links lead on."""
 
-import os
 import re
-import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 import posenc
-from conftest import DATA, ROOT, need
+from conftest import ROOT, need
+from pages import blocks, commands, comparable, play, run
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Spec
 from posenc_export.cli.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
@@ -37,45 +33,8 @@ def test_links_lead_somewhere(page: str) -> None:
             assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page: its language, the file that it is where it has a title, and what is in it."""
-
-    language: str
-    title: str
-    text: str
-
-
-def blocks(page: str) -> list[Block]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', text, flags=re.MULTILINE | re.DOTALL)
-    return [Block(*one) for one in found]
-
-
-def commands(console: str) -> list[tuple[str, str]]:
-    """Return the commands of a console block, each with the output that is shown below it."""
-    shown = re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]
-    return [(command.strip(), output) for command, _, output in (one.partition("\n") for one in shown)]
-
-
-def comparable(output: str) -> list[str]:
-    """Return what is the same on every machine: neither rows of CUDA, nor what does not run, nor how many those are."""
-    lines = [line.rstrip() for line in output.splitlines()]
-    lines = [line for line in lines if not line.startswith("not run:") and not line.partition(" ")[0].endswith("-cuda")]
-    return [re.sub(r"^all \d+ checks passed(, \d+ not run here)?", "all passed", line) for line in lines if line]
-
-
 PROGRAMS = [page for page in PAGES if {"console", "python"} & {block.language for block in blocks(page)}]
 RUN_QUICKLY = ("README.md", "docs/your-own-module.md")
-
-
-def run(words: list[str], folder: Path) -> str:
-    """Run a command as a user does whose programs are built by nobody yet; return what it prints."""
-    bin_ = str(Path(sys.executable).parent)
-    env = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(folder / "cache")}
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 @pytest.mark.parametrize(
@@ -87,7 +46,7 @@ def run(words: list[str], folder: Path) -> str:
     ],
 )
 def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
-    play(page, tmp_path)
+    check(page, tmp_path)
 
 
 @pytest.mark.exhaustive
@@ -95,7 +54,7 @@ def test_what_the_page_on_cpp_shows_is_what_happens(tmp_path: Path) -> None:
     """Its programs compile against what its commands have written."""
     for runtime in ("ort-cpp", "libtorch-cpp", "aoti-cpp", "header-cpp"):
         need(runtime)
-    play("docs/cpp.md", tmp_path)
+    check("docs/cpp.md", tmp_path)
     model, header = (block for block in blocks("docs/cpp.md") if block.language == "cpp")
     compile_ = "${CXX:-c++} -fsyntax-only -Wall -Wextra -Werror -x c++"
     for block, options in (
@@ -106,22 +65,9 @@ def test_what_the_page_on_cpp_shows_is_what_happens(tmp_path: Path) -> None:
         run(["bash", "-c", f"{compile_} {options} shown.cpp"], tmp_path)
 
 
-def play(page: str, folder: Path) -> None:
-    """Do in a folder what a page shows, in its order: write its files, run its programs and its commands."""
-    shutil.copy(DATA / "configs" / "llama-3.1-8b.json", folder / "config.json")
-    shown = blocks(page)
-    for block, after in zip(shown, [*shown[1:], None], strict=True):
-        if block.language == "python" and block.title:
-            (folder / block.title).write_text(block.text)
-        elif block.language == "python":
-            (folder / "program.py").write_text(block.text)
-            printed = run([sys.executable, "program.py"], folder)
-            if after is not None and after.language == "text":
-                assert printed == after.text
-        elif block.language == "console":
-            for command, output in commands(block.text):
-                printed = run(["bash", "-c", command], folder)
-                assert not output.strip() or comparable(printed) == comparable(output), command
+def check(page: str, folder: Path) -> None:
+    for scene in play(page, folder):
+        assert not scene.shown.strip() or comparable(scene.printed) == comparable(scene.shown), scene.what
 
 
 def test_the_readme_is_short_and_its_pages_are_played() -> None:

@@ -1,0 +1,89 @@
+"""Pages of the documents as plays: what they show is done in order. `python runtime_tests/pages.py PAGE...` writes what
+comes out of that into them."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FENCED = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', flags=re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: its language, the file that it is where it has a title, and what is in it."""
+
+    language: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A command or a program of a page, what the page shows of its output, and what it printed."""
+
+    what: str
+    shown: str
+    printed: str
+
+
+def blocks(page: str) -> list[Block]:
+    return [Block(*one) for one in FENCED.findall((ROOT / page).read_text(encoding="utf-8"))]
+
+
+def commands(console: str) -> list[tuple[str, str]]:
+    """Return the commands of a console block, each with the output that is shown below it."""
+    shown = re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]
+    return [(command.strip(), output) for command, _, output in (one.partition("\n") for one in shown)]
+
+
+def run(words: list[str], folder: Path) -> str:
+    """Run a command as a user does for whom no runner has been built yet; return what it prints."""
+    bin_ = str(Path(sys.executable).parent)
+    env = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(folder / "cache")}
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def play(page: str, folder: Path) -> Iterator[Scene]:
+    """Do in a folder what a page shows, in its order: write its files, run its programs and its commands."""
+    shutil.copy(ROOT / "runtime_tests" / "data" / "configs" / "llama-3.1-8b.json", folder / "config.json")
+    shown = blocks(page)
+    for block, after in zip(shown, [*shown[1:], Block("", "", "")], strict=True):
+        if block.language == "python":
+            (folder / (block.title or "program.py")).write_text(block.text)
+            if not block.title:
+                printed = run([sys.executable, "program.py"], folder)
+                yield Scene(block.text, after.text if after.language == "text" else "", printed)
+        elif block.language == "console":
+            for command, output in commands(block.text):
+                yield Scene(command, output, run(["bash", "-c", command], folder))
+
+
+def comparable(output: str) -> list[str]:
+    """Return what is the same on every machine: neither rows of CUDA, nor what does not run, nor how many those are."""
+    lines = [line.rstrip() for line in output.splitlines()]
+    lines = [line for line in lines if not line.startswith("not run:") and not line.partition(" ")[0].endswith("-cuda")]
+    return [re.sub(r"^all \d+ checks passed(, \d+ not run here)?", "all passed", line) for line in lines if line]
+
+
+def write(page: str) -> None:
+    """Put what comes out of a page's programs and commands into it, in the place of what it shows."""
+    path = ROOT / page
+    with tempfile.TemporaryDirectory() as folder:
+        for scene in play(page, Path(folder)):
+            if scene.shown.strip():
+                printed = "".join(f"{line.rstrip()}\n" for line in scene.printed.splitlines())
+                path.write_text(path.read_text(encoding="utf-8").replace(scene.shown, printed, 1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        write(name)

@@ -1,0 +1,122 @@
+"""The command that proves CUDA: its plan and its table, rehearsed on the CPU; that nothing runs is no success."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import Cli, need, why_missing
+from posenc.scheme import SCHEMES
+from posenc_export.cuda.plan import MAX_LEN, Subject, plan, runtimes_of
+from posenc_export.cuda.prove import EMBEDDED, TIMED, Proof, exported, judged, prove, prove_class
+from posenc_export.cuda.table import headline, markdown, rows, status_of
+from posenc_export.machine import facts
+from posenc_export.runtimes import RUNTIMES
+from posenc_export.runtimes.onnx_runtime import load_ort_cpu
+from posenc_export.validation.checks import CHECKS, Context
+from posenc_export.validation.verdict import Verdict
+
+
+def quiet(_: str) -> None:
+    """Say nothing of how far it is."""
+
+
+def test_the_plan_has_every_sample_of_every_scheme_in_every_mode() -> None:
+    planned = plan()
+    for scheme in SCHEMES.values():
+        for mode in {"baked", "dynamic"} - scheme.unsupported.modes.keys():
+            of_mode = [one for one in planned if (one.scheme, one.spec.mode) == (scheme.name, mode)]
+            assert [dict(sample) for sample in scheme.samples if sample not in [dict(o.params) for o in of_mode]] == []
+            assert {"fp32", "fp16", "bf16"} <= {one.spec.dtype for one in of_mode}
+    assert len({str(one) for one in planned}) == len(planned)
+    assert {one.scheme for one in plan(["rope"])} == {"rope"}
+
+
+def test_every_runtime_of_cuda_that_reads_a_graph_has_a_row() -> None:
+    cuda = {name for name, runtime in RUNTIMES.items() if runtime.device == "cuda"}
+    assert set(runtimes_of("cuda")) == cuda
+    assert cuda == {"ort-cuda", "ort-cpp-cuda", "torchscript-cuda", "libtorch-cpp-cuda", "pt2-cuda"}
+    assert {"placement", "io-binding", "provider"} <= {c.name for c in CHECKS.values() if "ort-cuda" in c.of}
+
+
+def test_a_subject_is_proved_on_the_cpu_as_on_cuda() -> None:
+    subject = next(one for one in plan(["learned"]) if one.spec.dtype == "fp32")
+    proofs = list(prove([subject], "cpu", quiet))
+    by_runtime = {proof.by for proof in proofs if proof.verdict.status == "pass"}
+    assert {"ort-cpu", "torchscript-cpu", "pt2-cpu"} <= by_runtime
+    assert status_of(proofs) == "pass"
+    (row,) = (row for row in rows(proofs) if row[1] == "ort-cpu")
+    assert row[:4] == ("learned", "ort-cpu", "pass", "1")
+    assert row[5] == "same bits"
+    text = markdown(facts(), headline(proofs), proofs)
+    assert "* CPU: " in text
+    assert text.count("\n| learned |") == len(rows(proofs))
+
+
+def test_where_nothing_can_run_the_status_says_so(cli: Cli) -> None:
+    if not why_missing("ort-cuda"):
+        pytest.skip("CUDA is here: the command itself runs it")
+    result = cli("cuda", "--scheme", "learned", "--no-cpp", "--no-bench", "--save", "table.md")
+    assert result.exit_code == 3, result.output
+    assert "not run" in result.output
+    assert "ort-cuda" in Path("table.md").read_text(encoding="utf-8")
+    assert cli("cuda", "--scheme", "nope").exit_code == 2
+
+
+def proof(subject: Subject, status: str, detail: str = "") -> Proof:
+    return Proof(subject, "ort-cuda", Verdict("ort-cuda", "agrees", status, detail))  # type: ignore[arg-type]
+
+
+def test_a_failure_is_the_first_thing_that_a_row_says() -> None:
+    one, other = plan(["learned"])[:2]
+    proofs = [proof(one, "pass"), proof(other, "fail", "off by 3"), proof(one, "skip", "no library")]
+    (row,) = rows(proofs)
+    assert row[2] == "FAIL"
+    assert row[-1] == f"{other}: agrees: off by 3"
+    assert headline(proofs).startswith("FAILED: 1 of 3 checks of 2 bundles")
+    assert status_of(proofs[::2]) == "pass"
+    assert status_of(proofs[2:]) == "skip"
+
+
+@pytest.mark.parametrize(
+    ("status", "printed", "errors", "expected"),
+    [
+        (0, "pass  a\n1 cases, 0 failed\n", "", ("pass", "1 cases, 0 failed")),
+        (0, "not run  Memory::device: no libcudart\npass  a\n1 cases, 0 failed\n", "", ("skip", "no libcudart")),
+        (1, "FAIL  a  y is off\n1 cases, 1 failed\n", "", ("fail", "a  y is off")),
+        (1, "", "error: no device", ("fail", "error: no device")),
+    ],
+)
+def test_what_a_replay_prints_is_a_verdict(status: int, printed: str, errors: str, expected: tuple[str, str]) -> None:
+    verdict = judged("posenc::Model", status, printed, errors)
+    assert verdict.status == expected[0]
+    assert expected[1] in verdict.detail
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("subject", EMBEDDED, ids=lambda one: one.scheme)
+def test_the_class_is_replayed(subject: Subject) -> None:
+    need("ort-cpp")
+    proofs = list(prove_class(subject, "cpu", quiet))
+    assert [p.verdict.status for p in proofs] == ["pass", "pass"], [p.verdict.detail for p in proofs]
+    assert all(p.verdict.detail.endswith("0 failed") for p in proofs)
+
+
+def test_what_is_timed_is_of_a_size_that_models_have() -> None:
+    assert {one.scheme for one in TIMED} <= set(SCHEMES)
+    assert all(one.spec.max_len > MAX_LEN for one in TIMED)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_a_bound_call_gives_the_bits_of_a_plain_one_and_another_is_found(tmp_path: Path, dtype: str) -> None:
+    subject = next(one for one in plan(["learned"]) if one.spec.dtype == dtype)
+    bundle = exported(subject, tmp_path)
+    artifact = bundle.manifest.artifact("onnx")
+    assert artifact is not None
+    runner = load_ort_cpu(bundle.path(artifact), bundle.manifest)
+    context = Context(bundle.manifest, artifact, bundle.path(artifact), runtime=RUNTIMES["ort-cuda"], runner=runner)
+    assert CHECKS["io-binding"].run(context) == []
+    other = replace(runner, call=lambda feeds: {k: v + np.ones((), v.dtype) for k, v in runner.call(feeds).items()})
+    (problem,) = CHECKS["io-binding"].run(replace(context, runner=other))
+    assert problem.startswith("y differs in ")
