@@ -34,7 +34,7 @@ def test_the_plan_has_every_sample_of_every_scheme_in_every_mode() -> None:
 
 
 def test_every_runtime_of_cuda_that_reads_a_graph_has_a_row() -> None:
-    cuda = {name for name, runtime in RUNTIMES.items() if runtime.device == "cuda"}
+    cuda = {runtime.name for runtime in RUNTIMES.values() if runtime.device == "cuda"}
     assert set(runtimes_of("cuda")) == cuda
     assert cuda == {"ort-cuda", "ort-cpp-cuda", "torchscript-cuda", "libtorch-cpp-cuda", "pt2-cuda"}
     assert {"placement", "io-binding", "provider"} <= {c.name for c in CHECKS.values() if "ort-cuda" in c.of}

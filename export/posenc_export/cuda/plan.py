@@ -53,7 +53,9 @@ def _of_scheme(scheme: Scheme) -> Iterator[Subject]:
         spec = Spec(mode, max_len=MAX_LEN)
         yield Subject(scheme.name, spec, smallest, _written(scheme, SMALLEST))
         for params in others:
-            yield Subject(scheme.name, spec, params, _written(scheme, BOTH))
+            explicit = Spec(mode, positions="explicit", max_len=MAX_LEN)
+            ways = (Subject(scheme.name, one, params, _written(scheme, BOTH)) for one in (spec, explicit))
+            yield from [one for one in ways if _exists(one)][:1]
         for dtype in HALVES:
             yield Subject(scheme.name, Spec(mode, max_len=MAX_LEN, dtype=dtype), smallest, _written(scheme, BOTH))
         for positions in ("offset", "explicit", "mask"):

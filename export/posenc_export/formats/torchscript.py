@@ -24,7 +24,7 @@ def _digests(scripted: torch.jit.ScriptModule) -> Digests:
     """Return what must be the same of two scripts: what is in their archives."""
     import torch
 
-    with tempfile.TemporaryDirectory() as folder:
+    with quiet(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "script.pt"
         torch.jit.save(scripted, str(path))
         return archive_digests(path)
