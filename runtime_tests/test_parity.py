@@ -81,7 +81,8 @@ def combinations() -> Iterator[Any]:
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 of_dtype = replace(spec, dtype=dtype)
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
-                quick = params == SCHEMES[scheme].samples[0] and dtype in ("fp32", "fp16")
+                usual = dtype == "fp16" and positions == SCHEMES[scheme].positions
+                quick = params == SCHEMES[scheme].samples[0] and (dtype == "fp32" or usual)
                 marks = () if quick else (pytest.mark.exhaustive,)
                 yield pytest.param(scheme, of_dtype, params, id=name, marks=marks)
 

@@ -17,6 +17,7 @@ from runner_tools import PROGRAMS, a_case, run, save
 from test_parity import run as export_scheme
 
 
+@pytest.mark.exhaustive  # it builds runners with sanitizers
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_case_by_hand(sanitized_runner: Sanitized, bundle: Path, tmp_path: Path, name: str) -> None:
     _, feeds, expected = a_case(bundle)

@@ -82,10 +82,11 @@ def _check_opset(path: Path, request: Request) -> None:
 
 
 def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..., object]]:
-    """Return how operators are written otherwise than by torch.onnx: floor division as one Div of integers.
+    """Return how operators are written otherwise than by torch.onnx.
 
-    That divides toward zero, which is the same where nothing is negative: our encodings send negative positions to
-    their end before they divide. Of a user's module nothing is known.
+    The swap of a pair is a Gather, which copies with all threads, where a Slice of negative step has one. Floor
+    division is one Div of integers, which divides toward zero: that is the same where nothing is negative, and our
+    encodings send negative positions to their end before they divide. Of a user's module nothing is known.
     """
     import torch
     from onnxscript import opset18 as op
@@ -96,7 +97,13 @@ def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..
     def floor_divide(dividend: Any, divisor: Any) -> Any:
         return op.Div(dividend, divisor)
 
-    return {torch.ops.aten.floor_divide.default: floor_divide}
+    def flip(x: Any, dims: Any) -> Any:
+        (axis,) = dims
+        assert x.shape[axis] == 2, "our encodings flip pairs alone"
+        swapped: Any = op.Constant(value_ints=[1, 0])
+        return op.Gather(x, swapped, axis=axis)
+
+    return {torch.ops.aten.floor_divide.default: floor_divide, torch.ops.aten.flip.default: flip}
 
 
 def _name_axes(model: Any, encoding: Encoding) -> None:
