@@ -1,0 +1,61 @@
+"""Written twice in one process, and in another, a file is the same: what its capture says is what is in it."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from posenc.scheme import SCHEMES
+from posenc.spec import Mode, Spec
+from posenc_export.exporter import ExportOptions, write_bundle
+from posenc_export.formats import FORMATS
+from posenc_export.formats.torchscript import archive_digests
+from posenc_export.targets.scheme import scheme_target
+
+pytestmark = pytest.mark.exhaustive
+WRITTEN = ("onnx", "torchscript", "pt2", "header")
+"""An AOTInductor package is not among them: it holds the sources that were compiled, with names of scratch folders."""
+PARTS = [
+    pytest.param(scheme.name, mode, id=f"{scheme.name}-{mode}")
+    for scheme in SCHEMES.values()
+    for mode in ("baked", "dynamic")
+    if mode not in scheme.unsupported.modes
+]
+
+
+def digests(scheme: str, mode: Mode, folder: Path) -> dict[str, str]:
+    """Write a scheme's smallest sample in every format that it has; return a digest of each file's content."""
+    target = scheme_target(scheme, Spec(mode, max_len=70), SCHEMES[scheme].samples[0], 0)
+    formats = [f for f in WRITTEN if f not in SCHEMES[scheme].unsupported.formats]
+    formats = [f for f in formats if not FORMATS[f].refuses(target.encoding)]
+    folder.mkdir()
+    write_bundle(target, ExportOptions(tuple(formats), validate=False), folder)
+    return {name: digest_of(folder / FORMATS[name].file) for name in formats}
+
+
+def digest_of(path: Path) -> str:
+    if zipfile.is_zipfile(path):  # the archive's order and its random number say nothing
+        entries = sorted((name, digest.hex()) for name, digest in archive_digests(path).items())
+        return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(("scheme", "mode"), PARTS)
+def test_every_file_is_the_same_again(tmp_path: Path, scheme: str, mode: Mode) -> None:
+    first = digests(scheme, mode, tmp_path / "first")
+    assert first.keys() >= {"onnx", "torchscript", "pt2"}
+    assert digests(scheme, mode, tmp_path / "second") == first
+    code = (
+        "import json, sys, pathlib; from test_same_bytes import digests; "
+        f"print(json.dumps(digests({scheme!r}, {mode!r}, pathlib.Path('third'))))"
+    )
+    paths = os.pathsep.join([str(ROOT / "runtime_tests"), os.environ.get("PYTHONPATH", "")])
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, check=True)
+    assert json.loads(done.stdout) == first
