@@ -74,7 +74,9 @@ def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[An
     for value in values:
         marks = (pytest.mark.exhaustive,) if kind(value) in seen else ()
         seen.add(kind(value))
-        made.append(pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=marks))
+        of_pytest = hasattr(value, "marks")
+        values = value.values if of_pytest else value if isinstance(value, tuple) else (value,)
+        made.append(pytest.param(*values, marks=marks, id=value.id if of_pytest else None))
     return made
 
 

@@ -17,8 +17,10 @@ from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
 from test_parity import MODES, run
 
+MARKS = {"trig": (pytest.mark.exhaustive,)}
 
-@pytest.mark.parametrize("mode", MODES, ids="-".join)
+
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=MARKS.get(m[1], ()), id="-".join(m)) for m in MODES])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_program_of_torch_export_agrees(tmp_path: Path, scheme: str, mode: Any) -> None:
     if mode[0] in SCHEMES[scheme].unsupported.modes:

@@ -73,7 +73,7 @@ def passing(result: ExportResult, check: str) -> set[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("name", "params"), one_of_each(SAMPLES, lambda one: one[0]))
+@pytest.mark.parametrize(("name", "params"), one_of_each(SAMPLES, lambda one: one.values[0]))
 def test_every_check_passes(tmp_path: Path, name: str, params: Parameters, mode: Mode) -> None:
     result = exported(name, Spec(mode, max_len=MAX_LEN), params, tmp_path)
     assert failures(result) == []
