@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -146,6 +146,7 @@ class Encoding:
     end: positions from here on must be refused, as its ports say; None where there is no such end.
     tables: what a header or a cache stores; raises NoTables where that is not all it needs.
     shape: constants of the family: head_dim, rotary_dim, interleaved, width.
+    fresh: makes a copy of the module that was never called; None where calls change nothing, and the module itself is.
     """
 
     family: str
@@ -160,6 +161,11 @@ class Encoding:
     end: int | None = None
     probes: Probes = Probes()
     shape: Mapping[str, int | bool] | None = None
+    fresh: Callable[[], nn.Module] | None = None
+
+    def uncalled(self) -> Encoding:
+        """Return it with a module that was never called."""
+        return self if self.fresh is None else replace(self, module=self.fresh())
 
 
 def rounding(spec: Spec, add: bool) -> Tolerance:

@@ -52,6 +52,104 @@ class CountsCalls(nn.Module):
         return x + float(self.calls)
 
 
+class LongestSoFar(nn.Module):
+    """Divides by the longest length so far: eager, called once, shows nothing of that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.longest = max(self.longest, x.shape[1])
+        return x / self.longest
+
+
+class GrowingTable(nn.Module):
+    """Right, though it keeps the longest table so far: no output depends on what it keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.zeros(0, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > len(self.table):
+            angles = torch.arange(x.shape[1])[:, None] * 10000.0 ** (-torch.arange(0, 8, 2) / 8)
+            self.table = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+        return x + self.table[: x.shape[1]]
+
+
+class StoresItsAttention(nn.Module):
+    """Right: what it stores of a call is never read."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = x.softmax(-1)
+        return self.last * 2
+
+
+class Random(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.rand_like(x)
+
+
+class LittleRandom(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1e-5 * torch.rand_like(x)
+
+
+class NoiseAlone(nn.Module):
+    """Takes the sine of what float32 holds no digits of."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x * 1e7)
+
+
+class CausalScores(nn.Module):
+    """Right: masked scores are the least number of the dtype."""
+
+    least = torch.finfo(torch.float32).min
+
+    def forward(self, x: Tensor) -> Tensor:
+        causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        return (x @ x.transpose(-1, -2)).masked_fill(~causal, self.least)
+
+
+class InfiniteScores(CausalScores):
+    least = -torch.inf
+
+
+class WrongBesideMasks(CausalScores):
+    """Is off by a ten-thousandth where nothing is masked, once it is exported: beside a mask that is little."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        off = 1e-4 if torch.compiler.is_exporting() else 0.0
+        return super().forward(x) + off
+
+
+class Ids(nn.Module):
+    """Gives integers: the positions of tokens."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.arange(x.shape[1])[None].expand(x.shape[0], -1)
+
+
+class PlainSines(nn.Module):
+    """Right, with angles in float32, which are off by what they are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        angles = torch.arange(x.shape[1])[:, None] * torch.exp(torch.arange(0, 8, 2) * (-9.21034 / 8))
+        return x + torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+class Uncopyable(GrowingTable):
+    """Right, and cannot be copied: its factory makes another."""
+
+    def __deepcopy__(self, memo: object) -> nn.Module:
+        raise TypeError("cannot pickle 'staticmethod' object")
+
+
+uncopyable = Uncopyable()
+
+
 class BakedLength(nn.Module):
     """Makes its positions for the length it was traced at."""
 

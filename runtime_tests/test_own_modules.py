@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conftest import Cli
+from posenc.encoding import Tolerance
 from posenc_export.bundle.folder import Bundle
+from posenc_export.validation.compare import judge, measure
 
 X = "x: float32[batch, seq, 8]"
 
@@ -62,12 +65,60 @@ def test_what_is_wrong_is_one_line(cli: Cli, factory: str, inputs: list[str], st
     assert list(Path().iterdir()) == [], "nothing is left behind"
 
 
-@pytest.mark.parametrize("factory", ["FrozenCache", "warm_cache", "CountsCalls"])
-def test_a_module_that_keeps_something_of_a_call_is_caught(cli: Cli, factory: str) -> None:
-    result = cli("export", f"broken:{factory}", "-i", X, "--max-len", "50", "-f", "onnx")
-    assert result.exit_code in (1, 4), result.output
-    assert "a call changed" in result.output or "torch.export" in result.output
+@pytest.mark.parametrize(
+    ("factory", "status", "text"),
+    [
+        ("CountsCalls", 1, "purity: what this module gives depends on earlier calls: "),
+        ("LongestSoFar", 1, "purity: what this module gives depends on earlier calls: "),
+        ("Random", 1, "determinism: two copies of the module give other outputs of the same inputs: "),
+        ("LittleRandom", 1, "determinism: two copies of the module give other outputs of the same inputs: "),
+        ("NoiseAlone", 1, "noise: what this module gives is noise: "),
+        ("WrongBesideMasks", 1, "ort-cpu agrees: y against eager"),
+        ("warm_cache", 4, "torch.export"),
+        ("uncopyable", 2, "the module cannot be copied (TypeError: cannot pickle 'staticmethod' object): give a class"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused(cli: Cli, factory: str, status: int, text: str) -> None:
+    flags = ("-i", X, "--max-len", "50", "-f", "onnx", "--runtime", "ort-cpu")
+    result = cli("export", f"broken:{factory}", *flags)
+    assert result.exit_code == status, result.output
+    assert text in result.output
     assert not Path(f"{factory}-dynamic").exists()
+
+
+@pytest.mark.parametrize(
+    ("factory", "kept"),
+    [
+        ("FrozenCache", "cached"),
+        ("GrowingTable", "table"),
+        ("StoresItsAttention", "last"),
+        ("Uncopyable", "table"),
+        ("CausalScores", ""),
+        ("InfiniteScores", ""),
+        ("Ids", ""),
+        ("PlainSines", ""),
+    ],
+)
+def test_what_is_right_passes_and_what_it_keeps_is_a_note(cli: Cli, factory: str, kept: str) -> None:
+    flags = ("-i", X, "--max-len", "50", "-f", "onnx", "--runtime", "ort-cpu", "--json")
+    result = cli("export", f"broken:{factory}", *flags)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    note = f"a call changes {kept} of the module: export it before it is called, as was done here"
+    assert report["notes"] == ([note] if kept else [])
+    worst = [c["max_abs"] for v in report["verdicts"] for c in v["comparisons"]]
+    assert max(worst, default=0.0) < 1e-4, "masks are no scale"
+
+
+def test_an_infinity_must_be_the_same_one() -> None:
+    eager = np.array([1.0, -np.inf], np.float32)
+    loose = Tolerance(atol=1e9, rtol=1.0)
+    assert judge(measure(eager, eager), loose).passed
+    assert not judge(measure(np.array([1.0, 3.0], np.float32), eager), loose).passed
+    assert not judge(measure(np.array([1.0, np.inf], np.float32), eager), loose).passed
+    least = np.array([1.0, np.finfo(np.float32).min], np.float32)
+    assert judge(measure(least, np.array([1.0, np.finfo(np.float64).min])), Tolerance()).passed
+    assert measure(least, least).peak == 1.0
 
 
 def test_a_lost_input_is_caught(cli: Cli) -> None:

@@ -19,11 +19,12 @@ from posenc_export.targets import Target
 
 @dataclass(frozen=True)
 class Tried:
-    """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons."""
+    """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons; notes on it."""
 
     cases: tuple[Case, ...]
     trace: Mapping[str, int]
     not_tried: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def describe(target: Target, options: ExportOptions, request: Request, tried: Tried, folder: Path) -> Manifest:
@@ -48,7 +49,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         cases=tried.cases,
         trace=tried.trace,
         not_tried=tried.not_tried,
-        notes=options.notes,
+        notes=(*options.notes, *tried.notes),
         reference=target.reference,
         versions=versions(),
         rotary_op=options.rotary_op,

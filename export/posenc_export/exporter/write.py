@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,16 +17,16 @@ from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
-from posenc_export.errors import BadInput, OpsetFailed
+from posenc_export.errors import BadInput, ExportFailed, OpsetFailed
 from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Program, Request
 from posenc_export.targets import Target
-from posenc_export.validation.checks import Capture
+from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.plan import plan
-from posenc_export.validation.record import own_tolerances, record, worst_error
+from posenc_export.validation.record import record, worst_error
 from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import trace_sizes
 
@@ -43,22 +43,61 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     encoding = target.encoding
     request, trace = _request(target, options)
     request, first = _written(target, request, options, folder)
-    state = fingerprint(encoding.module)
     options.validation.progress("recording the eager outputs and the reference")
     scope = Scope(encoding, trace, request.max_len, options.budget)
     planned = plan(scope)
-    recorded = record(encoding, planned.cases, options.seed)
-    cases = [golden if target.declared else own_tolerances(golden) for golden in recorded.cases]
-    captures: dict[str, Capture] = {}
-    if options.validate:
-        changed = changes(state, fingerprint(encoding.module))
-        captures = {name: _captured_again(target, request, name, first[name], changed) for name in options.formats}
-    _stamp(target, options, folder, cases)
-    write_golden(folder, cases)
-    tried = Tried(tuple(golden.case for golden in cases), trace, (*planned.not_tried, *recorded.dropped))
+    seen = _seen(target, planned.cases, options)
+    captures = {name: _captured_again(seen, encoding, request, name, first[name]) for name in first}
+    _stamp(target, options, folder, seen.cases)
+    write_golden(folder, seen.cases)
+    not_tried = (*planned.not_tried, *seen.dropped)
+    tried = Tried(tuple(golden.case for golden in seen.cases), trace, not_tried, _kept(seen, captures))
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What calls showed: the cases, those that the module itself refuses, the called module, what calls changed."""
+
+    cases: list[GoldenCase]
+    dropped: tuple[str, ...]
+    called: Encoding
+    changed: tuple[str, ...]
+    behaviour: Behaviour
+
+
+def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen:
+    """Record every case, and call a module of somebody's own in all of them, one after the other."""
+    encoding = target.encoding
+    called = encoding.uncalled()
+    state = fingerprint(called.module)
+    recorded = record(encoding, cases, options.seed)
+    golden, shown = list(recorded.cases), Behaviour()
+    if not target.declared:
+        from posenc_export.validation.own_module import behaviour, own_tolerances
+
+        pairs = [own_tolerances(encoding, one, options.seed) for one in golden]
+        golden = [one for one, _ in pairs]
+        noise = next((words for _, words in pairs if words), "")
+        if options.validate:
+            shown = behaviour(encoding, called, golden, options.seed)
+            shown = shown if shown.random else replace(shown, noise=noise)
+    return Seen(golden, recorded.dropped, called, changes(state, fingerprint(called.module)), shown)
+
+
+def _kept(seen: Seen, captures: Mapping[str, Capture]) -> tuple[str, ...]:
+    """Return a note where a module of somebody's own keeps something of a call, though no output depends on it."""
+    after = all(capture.same_after_calls for capture in captures.values())
+    if seen.called.fresh is None or (after and not seen.changed):
+        return ()
+    what = (
+        f"a call changes {', '.join(seen.changed)} of the module"
+        if seen.changed
+        else "a called module exports otherwise"
+    )
+    return (f"{what}: export it before it is called, as was done here",)
 
 
 def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[str, int]]:
@@ -92,7 +131,7 @@ def _written(
     digests: dict[str, Digests] = {}
     for format_ in map(FORMATS.__getitem__, options.formats):
         options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
-        program = format_.capture(target.encoding, request)
+        program = format_.capture(target.encoding.uncalled(), request)
         if options.validate:
             digests[format_.name] = format_.digests(program)
         requests = [request] if options.opset is not None or target.declared else [request, *_newer(request)]
@@ -124,15 +163,20 @@ def _first_that_writes(write: Callable[[Request], None], requests: list[Request]
         raise
 
 
-def _captured_again(target: Target, request: Request, name: str, first: Digests, changed: tuple[str, ...]) -> Capture:
-    """Return what another capture shows; where it differs, whether one more is the same as that."""
+def _captured_again(seen: Seen, encoding: Encoding, request: Request, name: str, first: Digests) -> Capture:
+    """Return what more captures show: of the called module, and of another copy or, where there is none, once more."""
     format_ = FORMATS[name]
 
-    def again() -> Digests:
-        return format_.digests(format_.capture(target.encoding, request))
+    def captured(of: Encoding) -> Digests:
+        return format_.digests(format_.capture(of, request))
 
-    second = again()
-    return Capture(second == first or again() == second, second == first, changed)
+    if encoding.fresh is None:
+        second = captured(encoding)
+        return Capture(second == first or captured(encoding) == second, second == first, seen.changed)
+    after: Digests = {}
+    with suppress(ExportFailed):  # what a call has left in the module may keep it from being captured
+        after = captured(seen.called)
+    return Capture(captured(encoding.uncalled()) == first, after == first, seen.changed, seen.behaviour)
 
 
 def dims_of(encoding: Encoding) -> set[int]:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,12 @@ def module_target(
     module, values = _made(name, factory, parameters)
     if not ports:
         raise BadInput(f"{name}: say what goes in, as -i 'x: float32[batch, seq, 512]'")
-    encoding = own_encoding(module, ports, spec.max_len, seed)
+
+    def again() -> nn.Module:
+        torch.manual_seed(seed)
+        return _made(name, factory, parameters)[0]
+
+    encoding = own_encoding(module, ports, spec.max_len, seed, again)
     return Target(name, encoding, replace(spec, mode="dynamic"), values, reference=OWN_FLOAT64, declared=False)
 
 
@@ -103,13 +108,18 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
     return module.eval(), values
 
 
-def own_encoding(module: nn.Module, ports: tuple[Port, ...], max_len: int, seed: int) -> Encoding:
-    """Describe somebody's module: its outputs show when it runs at two sets of sizes, its reference is itself."""
+def own_encoding(
+    module: nn.Module, ports: tuple[Port, ...], max_len: int, seed: int, again: Callable[[], nn.Module]
+) -> Encoding:
+    """Describe somebody's module: its outputs show when it runs at two sets of sizes, its reference is itself.
+
+    The module is never called: copies of it are, or, where it cannot be copied, what `again` makes.
+    """
     draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, _no_tables)
+    copies = Copies(module, again)
     sizes = trace_sizes(draft, set(), max_len)
     other = other_sizes(ports, sizes, max_len)
-    probe = copy.deepcopy(module)  # the module itself must reach its first export uncalled
-    first, second = (_run(probe, ports, Case("probe", s), seed) for s in (sizes, other))
+    first, second = (_run(copies.fresh(), ports, Case("probe", s), seed) for s in (sizes, other))
     if [(a.ndim, a.dtype) for a in first] != [(a.ndim, a.dtype) for a in second]:
         raise BadInput("the module returns other outputs at another length: expected the same number, ranks and dtypes")
     axes = {axis.name: axis for port in ports for axis in port.dynamic.values()}
@@ -120,7 +130,8 @@ def own_encoding(module: nn.Module, ports: tuple[Port, ...], max_len: int, seed:
         for name, one, two in zip(names, first, second, strict=True)
     )
     ends = [port.carries.end for port in ports if isinstance(port.carries, Positions | Start) and port.carries.end]
-    return replace(draft, outputs=outputs, reference=_OwnReference(module, ports, outputs), end=min(ends, default=None))
+    reference = _OwnReference(copies, ports, outputs)
+    return replace(draft, outputs=outputs, reference=reference, end=min(ends, default=None), fresh=copies.fresh)
 
 
 def _free_name(name: str, ports: tuple[Port, ...]) -> str:
@@ -156,11 +167,41 @@ def _run(module: nn.Module, ports: tuple[Port, ...], case: Case, seed: int) -> l
         raise BadInput(f"the module itself fails on {shapes}: {type(error).__name__}: {first_line(error)}") from error
 
 
+class Copies:
+    """Uncalled copies of a module that is itself never called: its parameters are shared, all else is their own.
+
+    Where it cannot be copied, `again` makes another. Raises BadInput where that is no other.
+    """
+
+    def __init__(self, module: nn.Module, again: Callable[[], nn.Module]) -> None:
+        self.module, self.again = module, again
+        self.double: nn.Module | None = None
+        try:
+            self.double = copy.deepcopy(module).double()
+        except Exception as error:
+            if again() is module:
+                reason = f"{type(error).__name__}: {first_line(error)}"
+                hint = "give a class or a function that makes it"
+                raise BadInput(f"the module cannot be copied ({reason}): {hint}") from error
+
+    def fresh(self) -> nn.Module:
+        """Return a copy that was never called."""
+        return self.again() if self.double is None else _copied(self.module)
+
+    def wide(self) -> nn.Module:
+        """Return one in float64."""
+        return self.again().double() if self.double is None else _copied(self.double)
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
+
+
 class _OwnReference:
     """The reference of a module that has none: a copy of it in float64."""
 
-    def __init__(self, module: nn.Module, ports: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
-        self.module = copy.deepcopy(module).double()
+    def __init__(self, copies: Copies, ports: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
+        self.copies = copies
         self.ports = ports
         self.outputs = outputs
 
@@ -169,7 +210,7 @@ class _OwnReference:
         wide = numpy_dtype("float64")
         args = [feeds[p.name].astype(wide) if p.dtype in FLOATS else feeds[p.name] for p in self.ports]
         try:
-            outputs = call_on_arrays(self.module, args)
+            outputs = call_on_arrays(self.copies.wide(), args)
         except RuntimeError as error:
             raise TypeError(f"the module does not run in float64: {first_line(error)}") from error
         return {port.name: out for port, out in zip(self.outputs, outputs, strict=True)}

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from posenc.encoding import FRACTION_BITS, Tolerance
 from posenc.ports import Array, Floats
 
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+HUGE = {"float16": 3e4}
+"""Magnitudes from which on an element is no number but a mask (finfo.min, -1e9, infinity); of other dtypes, MASK."""
+MASK = 1e8
+LARGEST = {"float16": 16, "bfloat16": 128, "float32": 128, "float64": 1024}
+"""The exponent above the largest number of a dtype."""
 SMALLEST = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}
 
 
@@ -34,8 +41,8 @@ class Difference:
 
     @property
     def peak(self) -> float:
-        """The largest magnitude that was expected."""
-        return float(np.max(self.magnitude)) if self.magnitude is not None and self.magnitude.size else 0.0
+        """The largest magnitude that was expected, of elements that are no masks where there are others."""
+        return 0.0 if self.magnitude is None else scale_of(self.magnitude, self.dtype)
 
     @property
     def max_ulp(self) -> float:
@@ -67,6 +74,14 @@ def ulp(magnitude: Floats, dtype: str) -> Floats:
     return np.asarray(np.ldexp(1.0, np.maximum(exponent, SMALLEST[dtype]) - FRACTION_BITS[dtype]))
 
 
+def scale_of(array: Array, dtype: str) -> float:
+    """Return the largest magnitude in an array; masks are left out, unless there is nothing else."""
+    magnitude = np.abs(array.astype(np.float64))
+    ordinary = magnitude[magnitude < HUGE.get(dtype, MASK)]
+    finite = ordinary if ordinary.size else magnitude[np.isfinite(magnitude)]
+    return float(np.max(finite, initial=0.0))
+
+
 def measure(actual: Array, expected: Array) -> Difference:
     """Measure an output against an expected one of the same shape; a float64 expectation fits any float output."""
     name = actual.dtype.name
@@ -76,11 +91,17 @@ def measure(actual: Array, expected: Array) -> Difference:
     if actual.dtype != expected.dtype and not (floats and expected.dtype == np.float64):
         return Difference(name, mismatch=f"dtype {name}, expected {expected.dtype.name}")
     same = actual.dtype == expected.dtype and np.ascontiguousarray(actual).tobytes() == _bytes(expected)
+    one, other = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        error = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
-    both_infinite = np.isinf(actual.astype(np.float64)) & (actual.astype(np.float64) == expected.astype(np.float64))
-    error = np.where(both_infinite, 0.0, error)
-    return Difference(name, error=error, magnitude=np.abs(expected.astype(np.float64)), same_bits=same)
+        error = np.where(_both_masks(one, other, name), 0.0, np.abs(one - other))
+    return Difference(name, error=error, magnitude=np.abs(other), same_bits=same)
+
+
+def _both_masks(actual: Floats, expected: Floats, dtype: str) -> Bools:
+    """Return where both are the same infinity, or both the least number of their own dtype, as masks are made of."""
+    most = 2.0 ** (LARGEST.get(dtype, 1024) - 1)
+    both = (np.abs(actual) > most) & (np.abs(expected) > most) & (np.sign(actual) == np.sign(expected))
+    return np.asarray(both | (np.isinf(actual) & (actual == expected)))
 
 
 def _bytes(array: Array) -> bytes:
@@ -95,9 +116,12 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
     assert difference.magnitude is not None
     if np.isnan(difference.error).any():
         return Judgement(False, f"NaN at {list(difference.worst)}")
+    if np.isinf(difference.error).any():
+        return Judgement(False, _off(difference, "the same infinity"))
     if tolerance.bits:
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
-    allowed: Floats = tolerance.atol + tolerance.rtol * difference.magnitude
+    with np.errstate(over="ignore"):
+        allowed: Floats = tolerance.atol + tolerance.rtol * difference.magnitude
     if tolerance.vector and difference.magnitude.ndim:
         allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
     if difference.dtype in FRACTION_BITS:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from posenc.encoding import Encoding, Tolerance, eps
+from posenc.encoding import Encoding
 from posenc.ports import Array, Port, axes_of
 from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case, GoldenCase
@@ -15,9 +15,6 @@ from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
 from posenc_export.errors import BadInput, first_line
 from posenc_export.validation.compare import measure
 from posenc_export.validation.feeds import feeds_for
-
-OWN_ERRORS, OWN_EPS = 4, 16
-"""A user's graph may differ from its eager module by 4 times what that is off from float64, and 16 eps of the peak."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class Recorded:
 
 
 def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> Recorded:
-    """Run the eager module and the reference in every case; large outputs are kept at some rows only.
+    """Run the uncalled module and the reference in every case; large outputs are kept at some rows only.
 
     Where several lengths meet in a user's module, meetings that it refuses are dropped. Raises BadInput where it
     refuses anything else, or all of them.
@@ -40,7 +37,7 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> Recorded:
     several = encoding.family == "module" and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
     for case in cases:
         try:
-            recorded.append(_record(encoding, case, feeds_for(encoding.inputs, case, seed)))
+            recorded.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
         except RefusedByModule as error:
             if not several:
                 raise
@@ -68,7 +65,7 @@ def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> Golde
     eager, rows = _eager(encoding, case, feeds)
     reference = _reference(encoding, feeds, eager, rows)
     rows |= {p.name: at for p in encoding.inputs if (at := _sparse(p, feeds[p.name])) is not None}
-    return GoldenCase(case, {p.name: _at_rows(p, feeds[p.name], rows) for p in encoding.inputs}, eager, reference, rows)
+    return GoldenCase(case, {p.name: at_rows(p, feeds[p.name], rows) for p in encoding.inputs}, eager, reference, rows)
 
 
 def _eager(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -82,7 +79,7 @@ def _eager(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple[
             )
         at = sampled_rows(port, output.shape)
         rows |= {} if at is None else {port.name: at}
-        eager[port.name] = _at_rows(port, output, rows)
+        eager[port.name] = at_rows(port, output, rows)
     return eager, rows
 
 
@@ -106,30 +103,20 @@ def _reference(
     for port in encoding.outputs:
         value = np.asarray(whole[port.name], np.float64)
         if value.shape != eager[port.name].shape:  # a reference may give every row
-            value = _at_rows(port, value, rows)
+            value = at_rows(port, value, rows)
         if eager[port.name].dtype.name in FLOATS:
             reference[port.name] = value
     return reference
 
 
-def _at_rows(port: Port, array: Array, rows: Mapping[str, Array]) -> Array:
+def at_rows(port: Port, array: Array, rows: Mapping[str, Array]) -> Array:
+    """Return the rows of an array of a port that are kept, if not all are."""
     return sample(array, rows.get(port.name), long_axis(port, array.shape))
 
 
 def _sparse(port: Port, feed: Array) -> Array | None:
     """Return the rows of an input that are not zeros by construction."""
     return sampled_rows(port, feed.shape) if feed.dtype.name in FLOATS else None
-
-
-def own_tolerances(golden: GoldenCase) -> GoldenCase:
-    """Return a case of a module without a reference, with the tolerances that its eager module's own error suggests."""
-    floats = {k: v for k, v in golden.eager.items() if v.dtype.name in FLOATS}
-    peak = max((float(np.max(np.abs(v.astype(np.float64)), initial=0.0)) for v in floats.values()), default=0.0)
-    errors = [measure(v, golden.reference[k]).max_abs for k, v in floats.items() if k in golden.reference]
-    own = max(errors, default=0.0)
-    grain = max((eps(v.dtype.name) for v in floats.values()), default=0.0)
-    eager = Tolerance(atol=OWN_ERRORS * own + OWN_EPS * grain * peak)
-    return replace(golden, case=replace(golden.case, eager_tolerance=eager, tolerance=Tolerance(atol=eager.atol + own)))
 
 
 def worst_error(cases: Sequence[GoldenCase]) -> float | None:

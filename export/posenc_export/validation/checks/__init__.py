@@ -21,12 +21,25 @@ Stage = Literal["capture", "artifact", "runner"]
 
 
 @dataclass(frozen=True)
+class Behaviour:
+    """What is wrong with what a module gives, in words, or nothing.
+
+    order: an output depends on earlier calls. random: two copies give other outputs. noise: rounding moves it too far.
+    """
+
+    order: str = ""
+    random: str = ""
+    noise: str = ""
+
+
+@dataclass(frozen=True)
 class Capture:
     """What an export saw of a module: whether captures in a row, and around calls, agree; what calls changed."""
 
     same_twice: bool
     same_after_calls: bool
     changed: tuple[str, ...]
+    behaviour: Behaviour = Behaviour()
 
 
 @dataclass(frozen=True)

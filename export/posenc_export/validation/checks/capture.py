@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 @check("purity", stage="capture")
 def purity(context: Context) -> list[str]:
-    """Calls at other lengths change neither the module's state nor what is captured of it."""
+    """No output depends on earlier calls; of this package's encodings, no call changes anything at all."""
     capture = context.captured
+    if context.manifest.family == "module":  # which may keep what it likes: its file is that of the uncalled module
+        order = capture.behaviour.order
+        return [f"what this module gives depends on earlier calls: {order}"] if order else []
     problems = [f"a call changed {name} of the module" for name in capture.changed]
     if not capture.same_after_calls:
         problems.append(
@@ -25,8 +28,16 @@ def purity(context: Context) -> list[str]:
 
 @check("determinism", stage="capture")
 def determinism(context: Context) -> list[str]:
-    """Capturing the module twice gives the same program, from which a file is written."""
-    return [] if context.captured.same_twice else ["two captures in a row differ"]
+    """Captured twice the module gives the same program, and two copies of it the same outputs."""
+    problems = [] if context.captured.same_twice else ["two captures in a row differ"]
+    return [*problems, *filter(None, [context.captured.behaviour.random])]
+
+
+@check("noise", stage="capture")
+def noise(context: Context) -> list[str]:
+    """Rounding alone moves the outputs of a module of somebody's own by less than a thousandth of their scale."""
+    words = context.captured.behaviour.noise
+    return [f"what this module gives is noise: {words}"] if words else []
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:
