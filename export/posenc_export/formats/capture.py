@@ -37,7 +37,7 @@ def capture(encoding: Encoding, module: nn.Module, request: Request) -> torch.ex
             f"torch {torch.__version__} does not say what torch.export assumed of sizes: a module of your own may hold "
             "for some lengths only; use torch 2.13"
         )
-    broken = broken_guard(program, module, encoding.inputs, request.max_len)
+    broken = broken_guard(program, module, encoding, request.max_len)
     if broken is not None:
         raise ExportFailed(str(broken))
     return program

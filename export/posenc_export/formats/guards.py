@@ -6,7 +6,6 @@ that holds for some lengths only. What they imply (one name twice, a sum of name
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import math
@@ -23,6 +22,8 @@ from posenc_export.errors import ExportFailed, first_line
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from posenc.encoding import Encoding
 
 RESIDUES = (*range(3, 18), 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129)
 """Lengths at which modules branch: every module that is not ours is tried at them."""
@@ -62,19 +63,20 @@ class _Shape:
 
 
 def broken_guard(
-    program: torch.export.ExportedProgram, module: nn.Module, ports: tuple[Port, ...], max_len: int
+    program: torch.export.ExportedProgram, module: nn.Module, encoding: Encoding, max_len: int
 ) -> Broken | None:
     """Return a guard of a program that some sizes of the declared axes break, if there is one.
 
-    Sizes that the module itself refuses break nothing.
+    module: that was captured. Sizes that the encoding's own module refuses break nothing.
     """
+    ports = encoding.inputs
     guards: Sequence[str] = getattr(program, "_guards_code", None) or ()
     sampled = list(_sizes(ports, max_len))
     for guard in guards:
         broken = _breaking(guard, module, ports, sampled)
         if HARMLESS.search(guard) and any(_is_tried(sizes, ports) for sizes in broken):
             continue
-        sizes = next((s for s in sorted(broken, key=_total)[:ATTEMPTS] if _takes(module, ports, s)), None)
+        sizes = next((s for s in sorted(broken, key=_total)[:ATTEMPTS] if _takes(encoding, s)), None)
         if sizes is not None:
             words = _in_words(guard, module, ports)
             return Broken(words, {name: size for name, size in sizes.items() if name in words} or sizes)
@@ -85,13 +87,13 @@ def _total(sizes: Mapping[str, int]) -> int:
     return sum(sizes.values())
 
 
-def _takes(module: nn.Module, ports: tuple[Port, ...], sizes: Mapping[str, int]) -> bool:
-    """Return whether a copy of a module runs at these sizes: the module itself must reach its export uncalled."""
+def _takes(encoding: Encoding, sizes: Mapping[str, int]) -> bool:
+    """Return whether a module that was never called runs at these sizes."""
     import torch
 
     try:
         with torch.no_grad():
-            copy.deepcopy(module)(*(_input(port, sizes) for port in ports))
+            encoding.uncalled().module(*(_input(port, sizes) for port in encoding.inputs))
     except Exception:
         return False
     return True

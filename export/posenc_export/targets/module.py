@@ -94,7 +94,7 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
         values = check(parameters, known, name)
     if isinstance(factory, nn.Module):
         # A module in training is the caller's to go on with.
-        return (copy.deepcopy(factory).eval() if factory.training else factory), values
+        return (_copy_of(factory).eval() if factory.training else factory), values
     if not callable(factory):
         raise BadInput(f"{name} is a {type(factory).__name__}: expected an nn.Module, its class, or a function of one")
     with bad_input():
@@ -180,9 +180,7 @@ class Copies:
             self.double = copy.deepcopy(module).double()
         except Exception as error:
             if again() is module:
-                reason = f"{type(error).__name__}: {first_line(error)}"
-                hint = "give a class or a function that makes it"
-                raise BadInput(f"the module cannot be copied ({reason}): {hint}") from error
+                raise _no_copy(error) from error
 
     def fresh(self) -> nn.Module:
         """Return a copy that was never called."""
@@ -191,6 +189,18 @@ class Copies:
     def wide(self) -> nn.Module:
         """Return one in float64."""
         return self.again().double() if self.double is None else _copied(self.double)
+
+
+def _copy_of(module: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:
+        raise _no_copy(error) from error
+
+
+def _no_copy(error: Exception) -> BadInput:
+    reason = f"{type(error).__name__}: {first_line(error)}"
+    return BadInput(f"the module cannot be copied ({reason}): give a class or a function that makes it")
 
 
 def _copied(module: nn.Module) -> nn.Module:
