@@ -12,7 +12,8 @@ class Good(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         positions = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
-        return self.linear(x) * self.scale + torch.sin(positions)[None, :, None]
+        linear: Tensor = self.linear(x)
+        return linear * self.scale + torch.sin(positions)[None, :, None]
 
 
 class Needs(Good):
@@ -154,7 +155,9 @@ class BakedLength(nn.Module):
     """Makes its positions for the length it was traced at."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + torch.arange(int(x.shape[1]), dtype=torch.float32)[None, : x.shape[1], None].numpy().sum()
+        positions = torch.arange(int(x.shape[1]), dtype=torch.float32)[None, : x.shape[1], None]
+        total: float = positions.numpy().sum()
+        return x + total
 
 
 class Specialises(nn.Module):
@@ -200,6 +203,8 @@ class NoLonger(nn.Module):
 
 class Static(nn.Module):
     """Fits one length only."""
+
+    rows: Tensor
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,7 +15,8 @@ import numpy as np
 import onnxruntime
 import torch
 
-from posenc_export.arrays import Array, call_on_arrays, from_stored, to_stored
+from posenc.ports import Array
+from posenc_export.arrays import call_on_arrays, from_stored, to_stored
 
 Arrays = dict[str, Array]
 
@@ -26,7 +27,8 @@ def write(folder: Path) -> None:
 
     for one in combinations():
         print(one.id, flush=True)
-        run(*one.values, folder / one.id[:150], validate=False)
+        scheme, spec, params = one.values
+        run(scheme, spec, params, folder / one.id[:150], validate=False)
 
 
 def golden_inputs(bundle: Path) -> tuple[list[str], list[dict[str, Any]], Any]:

@@ -83,7 +83,7 @@ def test_fields_by_name_are_those_of_a_spec_and_options(result: ExportResult, tm
 
 @pytest.mark.parametrize("source", [Good(), Good, make, "broken:Good"], ids=["module", "class", "function", "text"])
 def test_a_module_of_ones_own(source: Any, tmp_path: Path) -> None:
-    parameters = {} if isinstance(source, nn.Module) else {"scale": 0.5}
+    parameters: dict[str, Any] = {} if isinstance(source, nn.Module) else {"scale": 0.5}
     made = posenc_export.export(source, inputs=[X], max_len=50, to=tmp_path / "own", **ON_CPU, **parameters)
     assert made.passed
     assert made.manifest.params == parameters

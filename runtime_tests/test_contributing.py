@@ -29,8 +29,10 @@ def project(once: Once) -> Path:
 
     def make(folder: Path) -> None:
         for part in PARTS:
-            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-            copy(ROOT / part, folder / part, **({"ignore": CACHES} if (ROOT / part).is_dir() else {}))
+            if (ROOT / part).is_dir():
+                shutil.copytree(ROOT / part, folder / part, ignore=CACHES)
+            else:
+                shutil.copy(ROOT / part, folder / part)
         for path, text in shown_files().items():
             assert not (folder / path).exists()
             (folder / path).write_text(text)

@@ -31,7 +31,7 @@ DAMAGE: list[Any] = [
     ("rope", NTK, "exact", "slope", lambda a: np.multiply(a, 1.001, out=a)),
     ("rope", LONG, "exact", None, lambda a: np.add(a, 1, out=a)),
     ("rope", LONG, "trig", None, lambda a: np.add(a, 100, out=a)),
-    ("rope", LONG, "trig", "inv_freq", lambda a: np.add.at(a, (slice(8, None),), 1e-4)),
+    ("rope", LONG, "trig", "inv_freq", lambda a: np.add.at(a, np.arange(8, len(a)), 1e-4)),
     ("mrope", {"sections": (4, 2, 2)}, "exact", "mid_sin", lambda a: np.add.at(a, (300,), 1.0)),
     ("sinusoidal", {}, "exact", "high_sin", lambda a: np.add.at(a, (200,), 1.0)),
 ]

@@ -10,7 +10,7 @@ import torch
 
 from conftest import Cli, need, one_of_each, running
 from posenc.scheme import SCHEMES
-from posenc.spec import Spec
+from posenc.spec import Method, Mode, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
@@ -22,7 +22,7 @@ MARKS = {"trig": (pytest.mark.exhaustive,)}
 
 @pytest.mark.parametrize("mode", [pytest.param(m, marks=MARKS.get(m[1], ()), id="-".join(m)) for m in MODES])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_program_of_torch_export_agrees(tmp_path: Path, scheme: str, mode: Any) -> None:
+def test_a_program_of_torch_export_agrees(tmp_path: Path, scheme: str, mode: tuple[Mode, Method]) -> None:
     if mode[0] in SCHEMES[scheme].unsupported.modes:
         pytest.skip(SCHEMES[scheme].unsupported.modes[mode[0]])
     result = run(scheme, Spec(*mode, None, 70), SCHEMES[scheme].samples[0], tmp_path, formats=("pt2",))

@@ -4,7 +4,7 @@ The float32 file is converted, to fp16 by what others use, and evaluated in true
 Runtime's CPU computes fp16 in float32 and would hide what a GPU shows. bfloat16 too is evaluated as such, by ml_dtypes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def combinations() -> Iterator[tuple[str, Spec]]:
             for positions in ("explicit", "offset", "implicit", "mask"):
                 if not {mode, positions} & {*scheme.unsupported.modes, *scheme.unsupported.positions}:
                     max_len = TABLE if mode == "baked" else TRACED
-                    yield scheme.name, Spec(mode, "exact", positions, max_len)  # type: ignore[arg-type]
+                    yield scheme.name, Spec(mode, "exact", positions, max_len)
 
 
 def exported(scheme: str, spec: Spec, params: Parameters, folder: Path) -> tuple[Encoding, onnx.ModelProto]:
@@ -92,7 +92,10 @@ def to_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-CONVERTERS = {"float16": partial(convert_float_to_float16, force_fp16_initializers=True), "bfloat16": to_bfloat16}
+CONVERTERS: Mapping[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
+    "float16": partial(convert_float_to_float16, force_fp16_initializers=True),
+    "bfloat16": to_bfloat16,
+}
 
 
 def calls(encoding: Encoding, dtype: str, end: int) -> Iterator[Feeds]:

@@ -80,7 +80,8 @@ def test_rotations_by_each_compiler(
         assert same(one, expected[here][1])
     assert same(out, expected)
     assert same(inside, expected)
-    cos, sin, _, _ = (part.numpy() for part in target.encoding.module.angles(torch.from_numpy(at)))
+    angles = target.encoding.module.get_submodule("angles")
+    cos, sin, _, _ = (part.numpy() for part in angles(torch.from_numpy(at)))
     for t, p in enumerate(at[0].tolist()):
         cos_sin = np.empty((2, cos.shape[-1]), np.float32)
         assert call(header.use_row, p, cos_sin[0], cos_sin[1])
@@ -89,7 +90,7 @@ def test_rotations_by_each_compiler(
         assert call(header.use_apply_rotary, cos_sin[0], cos_sin[1], one, one)
         assert same(one, expected[0, 1, t] if heads_first else expected[0, t, 1])
     span = torch.arange(60, 190)[None]
-    cos, sin, _, _ = (part.numpy()[0] for part in target.encoding.module.angles(span))
+    cos, sin, _, _ = (part.numpy()[0] for part in angles(span))
     cos_sin = np.empty((2, *cos.shape), np.float32)
     assert call(header.use_rows, 60, 130, cos_sin[0], cos_sin[1])
     assert same(cos_sin, np.stack([cos, sin]))

@@ -212,7 +212,7 @@ def test_the_record_has_samples(cli: Cli, name: str) -> None:
     for positions in ("offset", "explicit", "mask"):
         reason = record["unsupported"][positions]
         with pytest.raises(UnsupportedSpec, match=f"{name} has no {positions} form: {reason}"):
-            posenc.build(name, Spec(positions=positions))  # type: ignore[arg-type]
+            posenc.build(name, Spec(positions=positions))
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -51,3 +52,9 @@ def test_the_install_and_test_commands_are_the_ones_that_ci_runs() -> None:
     for line in ("torch==2.13.0", "-c constraints.txt"):
         assert line in readme
         assert line in ci
+
+
+def test_mypy_checks_what_the_wheel_holds_and_the_tests() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    wheel, tests = tools["hatch"]["build"]["targets"]["wheel"]["packages"], tools["pytest"]["ini_options"]["testpaths"]
+    assert set(tools["mypy"].get("files", ())) == {*wheel, *tests}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import onnx
 import pytest
@@ -41,7 +41,8 @@ def variants(scheme: str) -> Iterator[Parameters]:
     yield small
     for parameter in SCHEMES[scheme].parameters.values():
         if parameter.name not in MEANINGLESS and len(parameter.choices) > 1:
-            yield from ({**small, parameter.name: c} for c in parameter.choices if c != parameter.default)
+            others = (cast("Value", choice) for choice in parameter.choices if choice != parameter.default)
+            yield from ({**small, parameter.name: other} for other in others)
     yield from (sample for sample in more if sample != small and sample.get("rope_type") != "default")
 
 

@@ -43,6 +43,13 @@ def state(module: nn.Module) -> dict[str, tuple[Any, ...]]:
     return seen
 
 
+def methods_of(module: nn.Module) -> nn.ModuleList:
+    """The sincos methods of a rotary module's axes."""
+    methods = module.get_submodule("angles.methods")
+    assert isinstance(methods, nn.ModuleList)
+    return methods
+
+
 def outputs(module: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
     with torch.no_grad():
         return list(module(*inputs))
@@ -96,7 +103,7 @@ def test_a_copy_shares_its_buffers_and_has_other_parts(
 def test_a_module_that_stands_in_two_places_is_swapped_once() -> None:
     target = scheme_target("rope_2d", Spec("dynamic", "exact", "explicit", 70), {"head_dim": 16}, 0)
     module = target.encoding.module
-    methods = module.angles.methods
+    methods = methods_of(module)
     assert methods[0] is methods[1], "rows and columns have one sincos method"
     swapped: list[nn.Module] = []
 
@@ -107,7 +114,7 @@ def test_a_module_that_stands_in_two_places_is_swapped_once() -> None:
 
     copied = rewritten(module, swap)
     assert swapped == [methods[0]]
-    first, second = copied.angles.methods
+    first, second = methods_of(copied)
     assert first is second
     assert first is not methods[0]
     assert copied.apply_rotary is module.apply_rotary

@@ -109,7 +109,7 @@ def test_each_sample_of_a_rope_type_gives_finite_frequencies(kind: RopeType) -> 
             assert np.isfinite(frequencies.inv_freq).all()
             assert np.isfinite(frequencies.attention_factor)
         for mode in ("baked", "dynamic"):
-            spec = posenc.Spec(mode, "exact", "explicit", MAX_LEN)  # type: ignore[arg-type]
+            spec = posenc.Spec(mode, "exact", "explicit", MAX_LEN)
             parameters = {"rope_type": kind.name, "head_dim": 16, "output": "cos_sin", **sample}
             cos, sin = posenc.build("rope", spec, **parameters).module(torch.arange(MAX_LEN)[None])
             assert cos.shape == sin.shape == (1, MAX_LEN, 8)

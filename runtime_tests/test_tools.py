@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conftest import Cli, one_of_each
@@ -29,7 +30,9 @@ def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
     heatmap(figure, "sinusoidal", 128, {"d_model": 512})
     table, bar = figure.axes
     assert (table.get_xlabel(), table.get_ylabel(), bar.get_ylabel()) == ("dimension", "position", "value")
-    assert table.images[0].get_array().shape == (128, 512)
+    values = table.images[0].get_array()
+    assert values is not None
+    assert values.shape == (128, 512)
     assert table.get_title()
 
 
@@ -41,7 +44,7 @@ def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
     figure = Figure()
     error(figure, "sinusoidal", 5000, {"d_model": 32})
     (axes,) = figure.axes
-    table, addition, trig = (line.get_ydata().max() for line in axes.lines)
+    table, addition, trig = (np.asarray(line.get_ydata()).max() for line in axes.lines)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert table <= 3e-8 < addition <= 3e-7 < trig
 
@@ -99,19 +102,20 @@ def test_bench_of_rope_is_beside_the_plain_module_and_one_operator(cli: Cli, op:
 
 
 def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
-    import numpy as np
-
+    from posenc.ports import Array
     from posenc.scheme import build
     from posenc.spec import Spec
     from posenc_export.arrays import call_on_arrays
     from posenc_export.benchmarks.baselines import PlainRotary, baseline_of, write_one_op
     from posenc_export.bundle.folder import Bundle
     from posenc_export.exporter import ExportOptions, write_bundle
+    from posenc_export.formats import RotaryOp
     from posenc_export.runtimes import RUNTIMES
     from posenc_export.targets.scheme import scheme_target
 
     spec = Spec("dynamic", max_len=40)
-    for op, opset in (("onnx", 23), ("microsoft", 20)):
+    ops: tuple[tuple[RotaryOp, int], ...] = (("onnx", 23), ("microsoft", 20))
+    for op, opset in ops:
         folder = tmp_path / op
         folder.mkdir()
         options = ExportOptions(("onnx",), opset, op, validate=False)
@@ -122,8 +126,8 @@ def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
         assert (baseline.module, baseline.parameters) == (PlainRotary, {"head_dim": 16, "rope_theta": 10000.0})
         write_one_op(manifest, 40, folder / "one.onnx")
         rng = np.random.default_rng(0)
-        feeds = {n: rng.standard_normal((2, h, 9, 16)).astype(np.float32) for n, h in (("q", 4), ("k", 2))}
-        feeds["positions"] = np.arange(9)[None].repeat(2, 0)
+        q, k = (rng.standard_normal((2, heads, 9, 16)).astype(np.float32) for heads in (4, 2))
+        feeds: dict[str, Array] = {"q": q, "k": k, "positions": np.arange(9)[None].repeat(2, 0)}
         one_op = RUNTIMES["ort-cpu"].open(folder / "one.onnx", manifest).run(feeds)
         plain = call_on_arrays(PlainRotary(16, 10000.0), list(feeds.values()))
         ours = call_on_arrays(build("rope", spec, head_dim=16).module, list(feeds.values()))

@@ -107,6 +107,8 @@ def run_first(tower: Any, patches: Tensor, grid: Tensor) -> Tensor:
 class StrangeRotaryEmbedding(nn.Module):
     """A rotary module that halves its frequencies, and says nothing of it."""
 
+    inv_freq: Tensor
+
     def __init__(self, config: Any) -> None:
         super().__init__()
         self.config, self.rope_type = config, "default"
@@ -162,10 +164,10 @@ def test_what_cannot_be_replaced_is_one_line() -> None:
     with pytest.raises(ValueError, match="positions=offset was given"):
         replace_rotary(model_of("llama"), Spec(mode="dynamic", positions="offset"))
     model = model_of("gptj")
-    model.transformer.h[1].attn = modeling_gptj.GPTJFlashAttention2(model.config, 1)
+    model.get_submodule("transformer.h.1").attn = modeling_gptj.GPTJFlashAttention2(model.config, 1)
     with pytest.raises(ValueError, match=r"h\.1\.attn \(GPTJFlashAttention2\) .* attn_implementation='eager'"):
         replace_rotary(model)
-    assert type(model.transformer.h[0].attn) is modeling_gptj.GPTJAttention
+    assert type(model.get_submodule("transformer.h.0.attn")) is modeling_gptj.GPTJAttention
     model = model_of("llama")
     replace_rotary(model)
     with pytest.raises(ValueError, match="LlamaForCausalLM has no rotary module"):

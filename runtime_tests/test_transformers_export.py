@@ -15,7 +15,7 @@ from conftest import one_of_each
 from posenc import Spec
 from posenc.encoding import Encoding, NoTables, Tables, Tolerance
 from posenc.hf import replace_rotary
-from posenc.ports import BATCH, SEQ, Axis, Indices, Mask, Port, Positions, fixed
+from posenc.ports import BATCH, SEQ, Array, Axis, Indices, Mask, Port, Positions, fixed
 from posenc_export.cli.ports import parse_ports
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import Request
@@ -53,12 +53,19 @@ def no_tables() -> Tables:
     raise NoTables("a model is more than its positions")
 
 
+def no_tolerance(_: object) -> Tolerance:
+    return Tolerance()
+
+
+def no_reference(_inputs: object, _picked: object) -> dict[str, Array]:
+    return {}
+
+
 def exported_once(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tensor, ...], path: Path) -> Any:
     """Export once, every named axis dynamic, and load; axes that went static are refused while exporting and here."""
     width = run(module, *trace).shape[-1]
     outputs = (Port("y", (BATCH, SEQ, fixed(width)), "float32"),)
-    tolerance, reference = (lambda _: Tolerance()), (lambda *_: {})
-    encoding = Encoding("module", module, ports, outputs, reference, tolerance, tolerance, no_tables)
+    encoding = Encoding("module", module, ports, outputs, no_reference, no_tolerance, no_tolerance, no_tables)
     request = Request(tuple(one.contiguous() for one in trace), LONGEST)
     write_onnx(capture_onnx(encoding, request), encoding, request, path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -110,7 +117,7 @@ def test_a_step_with_a_cache_is_the_whole_sequence(name: str, heads: int, tmp_pa
             with torch.no_grad():
                 start = {"attention_mask": mask[:, :past], "position_ids": positions[:, :past]}
                 model(input_ids=ids[:, :past], past_key_values=cache, **start)
-            pasts = torch.stack([torch.stack([layer.keys, layer.values]) for layer in cache.layers])
+            pasts = torch.stack([torch.stack(kept[:2]) for kept in cache])  # keys and values
             args = (ids[:, past:], positions[:, past:], mask, pasts)
             (graph,) = session.run(None, {p.name: a.numpy() for p, a in zip(ports, args, strict=True)})
             eager, reference = (run(one, ids, positions, mask)[:, past:] for one in (whole, exact))

@@ -1,5 +1,6 @@
 """Modules of unusual sizes, dtypes and branches: what holds is exported, what does not is refused in a line."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_a_mask_offset_that_leaves_nothing_is_one_line(cli: Cli) -> None:
 
 
 def test_a_torch_that_keeps_guards_to_itself_is_refused_for_modules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = torch.export.export
+    real: Callable[..., torch.export.ExportedProgram] = torch.export.export
 
     def without_guards(*args: object, **kwargs: object) -> torch.export.ExportedProgram:
         program = real(*args, **kwargs)

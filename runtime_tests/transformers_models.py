@@ -34,7 +34,12 @@ LENGTHS = (1, 2, 7, 33, LONGEST)
 """None is the traced one."""
 SWITCH = 16
 """The context after which longrope and dynamic models have other frequencies."""
-LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+LLAMA3: dict[str, Any] = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 
 # Weights are large, so that what a token attends to, and with it every logit, depends on the positions.
 SIZES: dict[str, Any] = {
@@ -59,15 +64,25 @@ def llama(max_position_embeddings: int = 2048, **rope: Any) -> nn.Module:
 
 
 def gptj() -> nn.Module:
-    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": 128, "vocab_size": VOCAB}
-    return GPTJForCausalLM(GPTJConfig(**sizes, initializer_range=0.3, bos_token_id=1, eos_token_id=2))
+    config = GPTJConfig(
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        rotary_dim=4,
+        n_positions=128,
+        vocab_size=VOCAB,
+        initializer_range=0.3,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    return GPTJForCausalLM(config)
 
 
 def phi3() -> nn.Module:
     short, long = [1.0, 1.1, 1.2, 1.3], [1.5, 2.0, 3.0, 4.0]
     rope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": short, "long_factor": long}
-    contexts = {"max_position_embeddings": 64, "original_max_position_embeddings": SWITCH}
-    return Phi3ForCausalLM(Phi3Config(**GROUPED, **contexts, rope_parameters=rope))
+    sizes = {**GROUPED, "max_position_embeddings": 64, "original_max_position_embeddings": SWITCH}
+    return Phi3ForCausalLM(Phi3Config(**sizes, rope_parameters=rope))
 
 
 def gemma3() -> nn.Module:

@@ -24,7 +24,8 @@ class SixteenRows(nn.Module):
         return self._with_rows(a) + self._with_rows(b).sum(1, keepdim=True)
 
     def _with_rows(self, x: Tensor) -> Tensor:
-        return x + self.rows(torch.arange(x.shape[1]))
+        rows: Tensor = self.rows(torch.arange(x.shape[1]))
+        return x + rows
 
 
 class Grouped(nn.Module):

@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -60,7 +61,7 @@ def ort(folder: Path, x: np.ndarray, y: np.ndarray) -> Callable[[], object]:
 
 
 def median(call: Callable[[], object]) -> float:
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + SECONDS
     while len(times) < 3 or time.perf_counter() < end:
         start = time.perf_counter()
@@ -81,8 +82,8 @@ def main() -> None:
                 contenders = {"ONNX Runtime": ort(folder, x, outs[0])}
                 for flags, y in zip(FLAGS, outs[1:], strict=False):
                     contenders[" ".join(flags)] = header(folder, flags, x, y, output == "add")
-                contenders["copy"] = lambda x=x, y=outs[-1]: np.copyto(y, x)
-                times = {name: [] for name in contenders}
+                contenders["copy"] = partial(np.copyto, outs[-1], x)
+                times: dict[str, list[float]] = {name: [] for name in contenders}
                 for _ in range(ROUNDS):
                     for name, call in contenders.items():
                         times[name].append(median(call))
