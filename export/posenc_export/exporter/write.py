@@ -90,7 +90,8 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
 def _kept(seen: Seen, captures: Mapping[str, Capture]) -> tuple[str, ...]:
     """Return a note where a module of somebody's own keeps something of a call, though no output depends on it."""
     after = all(capture.same_after_calls for capture in captures.values())
-    if seen.called.fresh is None or (after and not seen.changed):
+    harmful = seen.behaviour.order or seen.behaviour.random
+    if seen.called.fresh is None or harmful or (after and not seen.changed):
         return ()
     what = (
         f"a call changes {', '.join(seen.changed)} of the module"
