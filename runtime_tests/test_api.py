@@ -162,7 +162,7 @@ def test_a_mismatch_goes_beside_its_place(tmp_path: Path) -> None:
         ("sinusoidal", {"rotary_op": "magic"}, "rotary_op must be decomposed or onnx or microsoft, got 'magic'"),
         ("sinusoidal", {"runtimes": 5}, "runtimes must be a list of str, got 5"),
         ("sinusoidal", {"seed": -1}, "seed must be at least 0, got -1"),
-        ("sinusoidal", {"atol": -1.0}, "atol must be at least 0, got -1.0"),
+        ("sinusoidal", {"atol": -1.0}, "atol must be a finite number of at least 0, got -1.0"),
         (Good, {"inputs": [X, X]}, "two inputs are named 'x'"),
         ("sinusoidal", {"inputs": [X]}, "a scheme has its own"),
         ("learned", {"mode": "dynamic"}, "learned has no dynamic form"),

@@ -47,6 +47,7 @@ def test_two_outputs_are_named_in_order(cli: Cli) -> None:
         ("BakedLength", [X], 4, "torch.export"),
         ("GivesNan", [X], 2, "the module itself gives NaN in y"),
         ("raises", [X], 2, "broken:raises raised RuntimeError: no weights here"),
+        ("ends", [X], 2, "broken:ends raised SystemExit: 0"),
         ("no_module", [X], 2, "broken:no_module returned a int: expected an nn.Module"),
         ("not_callable", [X], 2, "broken:not_callable is a int: expected an nn.Module"),
         ("nothing", [X], 2, "broken has no 'nothing'"),

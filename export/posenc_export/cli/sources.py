@@ -58,7 +58,7 @@ class TextSource:
 def read_source(values: Values) -> TextSource:
     """Return what the options ask for; raise UsageError for options that mean nothing for it."""
     config = _config(values)
-    name = values["scheme"] or "sinusoidal"
+    name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     if config is None and ":" in name:
         _check_module(name, values)
     elif values["method"] and not values["dynamic"]:

@@ -80,7 +80,7 @@ def _imported(name: str, module_name: str) -> object:
         if error.name is not None and module_name.startswith(error.name):
             raise BadInput(f"{name}: no module {module_name!r} in the current folder or installed") from error
         raise BadInput(f"{name}: importing {module_name} failed: {first_line(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise BadInput(f"{name}: importing {module_name} failed: {reason}") from error
 
@@ -101,7 +101,7 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
         check_required(values, known, name)
     try:
         module = factory(**values)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends itself would end the tool with its status
         raise BadInput(f"{name} raised {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(module, nn.Module):
         raise BadInput(f"{name} returned a {type(module).__name__}: expected an nn.Module")

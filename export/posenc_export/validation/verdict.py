@@ -33,8 +33,8 @@ class ValidateOptions:
     def __post_init__(self) -> None:
         for name in ("atol", "rtol"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise ValueError(f"{name} must be at least 0, got {value}")
+            if value is not None and not 0 <= value < float("inf"):
+                raise ValueError(f"{name} must be a finite number of at least 0, got {value}")
 
     def tolerance(self, derived: Tolerance) -> Tolerance:
         """Return the derived tolerance, or the one that is to be taken in its place."""
