@@ -1,23 +1,19 @@
-"""The output folder of an export. Written whole or not at all."""
+"""A bundle on disk, and what its files are written with."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
-from posenc_export.bundle.manifest import Artifact, Manifest
+from posenc_export.bundle.manifest import Artifact, File, Manifest
 from posenc_export.errors import BadInput
 
-MANIFEST = "manifest.json"
+MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md")
 
 
 @dataclass(frozen=True)
@@ -72,42 +68,6 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_target(target: Path) -> None:
-    """Raise BadInput where a bundle cannot be put at `target`, before any work is done."""
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise BadInput(f"{target} is not a folder: give another with -o")
-    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-        raise BadInput(f"{target} holds something that is not a bundle, and is left alone: give another with -o")
-    parent = target.resolve().parent
-    above = next(p for p in (parent, *parent.parents) if p.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise BadInput(f"cannot write into {above}: give a folder that can be written with -o")
-
-
-@contextmanager
-def staged(target: Path) -> Iterator[Path]:
-    """Yield a scratch folder beside `target`; it is removed at the end unless `install` moved it."""
-    try:
-        target.resolve().parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.resolve().parent))
-    except OSError as error:
-        raise BadInput(f"cannot write beside {target}: {error.strerror}; give another folder with -o") from error
-    try:
-        scratch.chmod(0o755)
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def install(scratch: Path, target: Path) -> None:
-    """Rename a finished folder to its place; a bundle that was there goes only once the new one is in place."""
-    old = Path(f"{scratch}.old")
-    if target.exists():
-        target.rename(old)
-    try:
-        scratch.rename(target)
-    except OSError:
-        if old.exists():
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+def file_of(folder: Path, path: Path) -> File:
+    """Return a file of a bundle as its manifest lists it."""
+    return File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256(path))

@@ -38,6 +38,15 @@ class Artifact:
 
 
 @dataclass(frozen=True)
+class File:
+    """Another file of the bundle, its path with slashes: the golden data, and what --cpp added."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a bundle says of itself.
 
@@ -46,6 +55,7 @@ class Manifest:
     not_tried: what the plan left out, and why. notes: what was assumed of inputs.
     reference: what outputs are held against, in words.
     origin: for parameters that were read from a file, where from.
+    files: every other file that was written, but this one and the reports, which come after it.
     """
 
     scheme: str
@@ -71,6 +81,7 @@ class Manifest:
     notes: tuple[str, ...] = ()
     rotary_op: str = "decomposed"
     origin: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def artifact(self, format_: str) -> Artifact | None:
@@ -110,6 +121,7 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "artifacts": tuple(_artifact(artifact) for artifact in data["artifacts"]),
         "not_tried": tuple(data["not_tried"]),
         "notes": tuple(data["notes"]),
+        "files": tuple(File(**file) for file in data["files"]),
     }
 
 

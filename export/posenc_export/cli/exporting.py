@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 )
 @SPOKEN
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="[default: ./SCHEME-MODE]")
+@click.option("--force", is_flag=True, help="Replace DIR whatever is in it: otherwise, only what this tool wrote.")
 @VERSION
 @guarded
 def export(**values: Any) -> None:
@@ -72,11 +73,11 @@ def export(**values: Any) -> None:
     2 wrong usage; 3 a required runtime is not available; 4 the export itself failed; 5 the tool itself failed.
     """
     import posenc_export
-    from posenc_export.bundle.folder import check_target
+    from posenc_export.bundle.place import check_target
 
     source = read_source(values)
     if values["output"] is not None:
-        check_target(values["output"])
+        check_target(values["output"], values["force"])
     with progress(values) as say:
         wanted = _wanted(source, values, say)
         say("loading torch")
@@ -100,7 +101,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
 
-    names = ("opset", "rotary_op", "seed", "budget", "cpp", "require", "atol", "rtol")
+    names = ("opset", "rotary_op", "seed", "budget", "cpp", "force", "require", "atol", "rtol")
     settings = {
         **{name: values[name] for name in names},
         "formats": tuple(dict.fromkeys(values["formats"])),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from posenc.ports import Array, Port, axes_of
-from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
 from posenc_export.cpp import FOLDER
 from posenc_export.cpp.example import example
@@ -35,8 +36,8 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
             raise BadInput(f"--cpp cannot tell two inputs, outputs or axes apart that it calls {twice!r}: rename one")
 
 
-def write_cpp(bundle: Bundle) -> None:
-    """Write the folder `cpp` into a bundle, from its manifest and its golden data."""
+def write_cpp(bundle: Bundle) -> Bundle:
+    """Write the folder `cpp` into a bundle, from its manifest and its golden data; return it with them listed."""
     folder, manifest = bundle.folder / NAME, bundle.manifest
     check_embeddable(manifest.inputs, manifest.outputs)
     shutil.copytree(FOLDER / "bundle", folder)
@@ -51,6 +52,10 @@ def write_cpp(bundle: Bundle) -> None:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     _write_arrays(folder / "golden", arrays)
+    files = tuple(file_of(bundle.folder, path) for path in sorted(folder.rglob("*")) if path.is_file())
+    manifest = replace(manifest, files=(*manifest.files, *files))
+    write_json(bundle.folder / MANIFEST, manifest.to_json())
+    return replace(bundle, manifest=manifest)
 
 
 def _write_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:

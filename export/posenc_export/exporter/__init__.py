@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from posenc_export.arrays import free
-from posenc_export.bundle.folder import Bundle, check_target, install, staged
+from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.place import check_target, failed_place
+from posenc_export.bundle.replacement import install, staged
 from posenc_export.cpp.embed import write_cpp
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.exporter.write import write_bundle
@@ -24,30 +26,32 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
     """Export the target that `make` returns to a bundle at `to`, or at its default place, and validate it.
 
     A bundle that fails goes to TO-failed, so that it can be looked at and nobody takes it for a good one; one that was
-    at `to` stays. Raises ExportFailed where there is no graph to write. (A target handed over ready would be kept alive
-    by the caller: with its table, as large as everything that validation needs.)
+    at `to` stays. Raises BadInput before any work where either holds what is not ours to replace; ExportFailed where
+    there is no graph to write. (A target handed over ready would be kept alive by the caller: with its table, as large
+    as everything that validation needs.)
     """
     check_options(options)
     if to is not None:
-        check_target(to)
+        check_target(to, options.force)
     validation = options.validation
     prepare(validation.runtimes, validation.require, validation.progress)
     validation.progress("loading torch")
     target = make()
-    to = to or Path(target.folder)
-    check_target(to)
+    if to is None:
+        to = Path(target.folder)
+        check_target(to, options.force)
     with staged(to) as scratch:
         manifest, captures = write_bundle(target, options, scratch)
         del target  # from here on the bundle speaks for itself
         free(sum(artifact.bytes for artifact in manifest.artifacts))
         bundle = Bundle.open(scratch)
         if options.cpp:
-            write_cpp(bundle)
+            bundle = write_cpp(bundle)
         verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
-        result = ExportResult(manifest, tuple(verdicts), tuple(unmet(verdicts, validation.require)), to)
+        result = ExportResult(bundle.manifest, tuple(verdicts), tuple(unmet(verdicts, validation.require)), to)
         if result.failed:
-            result = replace(result, folder=to.with_name(f"{to.name}-failed"))
+            result = replace(result, folder=failed_place(to))
         write_report(scratch, result.manifest, result.verdicts)
         validation.progress(f"writing {result.folder}")
-        install(scratch, result.folder)
+        install(scratch, result.folder, options.force)
     return result

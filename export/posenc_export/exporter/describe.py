@@ -9,7 +9,8 @@ from pathlib import Path
 from posenc.encoding import Tolerance
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case
-from posenc_export.bundle.folder import sha256
+from posenc_export.bundle.folder import file_of, sha256
+from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
@@ -54,6 +55,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         versions=versions(),
         rotary_op=options.rotary_op,
         origin=dict(target.origin),
+        files=(file_of(folder, folder / GOLDEN),),
     )
 
 

@@ -19,6 +19,7 @@ class ExportOptions:
     opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
     seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
     validate: run what was written. cpp: add a folder for C++.
+    force: replace the folder that is to hold the bundle, whatever is in it.
     notes: lines for the report, such as what was assumed of inputs.
     """
 
@@ -29,6 +30,7 @@ class ExportOptions:
     budget: int = BUDGET
     validate: bool = True
     cpp: bool = False
+    force: bool = False
     notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
 

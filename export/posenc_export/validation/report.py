@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from posenc_export.bundle.folder import write_json
+from posenc_export.bundle.folder import REPORTS, write_json
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.validation.verdict import Comparison, Verdict, failed, worst
 
@@ -118,5 +118,6 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
 
 def write_report(folder: Path, manifest: Manifest, verdicts: Sequence[Verdict]) -> None:
     """Write report.json and report.md into a bundle."""
-    write_json(folder / "report.json", report_json(manifest, verdicts))
-    (folder / "report.md").write_text(report_markdown(manifest, verdicts), encoding="utf-8")
+    as_json, as_markdown = (folder / name for name in REPORTS)
+    write_json(as_json, report_json(manifest, verdicts))
+    as_markdown.write_text(report_markdown(manifest, verdicts), encoding="utf-8")

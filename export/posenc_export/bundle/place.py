@@ -1,0 +1,146 @@
+"""Where a bundle may be put: nothing is replaced that this tool did not write, and nothing that cannot be moved."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
+from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.manifest import SCHEMA_VERSION
+from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
+from posenc_export.errors import BadInput
+
+FIELDS: Mapping[str, type] = {
+    **{"scheme": str, "params": dict, "mode": str, "max_len": int, "dtype": str, "opset": int, "ir_version": int},
+    **{"inputs": list, "outputs": list, "artifacts": list, "versions": dict},
+}
+"""What a manifest of every schema version has; one of another program has not all of it."""
+Digests = Mapping[str, tuple[object, object] | None]
+"""The files of a bundle: bytes and SHA-256 where its manifest says them."""
+
+
+def failed_place(target: Path) -> Path:
+    """Return where a bundle goes that fails."""
+    return target.with_name(f"{target.name}-failed")
+
+
+def check_target(target: Path, force: bool = False) -> None:
+    """Raise BadInput where a bundle cannot be put at `target`, or a failed one beside it, before any work is done.
+
+    force: replace what is there, whatever it is.
+    """
+    if Path.cwd().is_relative_to(target.resolve()) or target.name in ("", ".."):
+        raise BadInput(f"{target} is, or holds, the current folder, which cannot be replaced: give another with -o")
+    _check_parent(target)
+    for place in (target, failed_place(target)):
+        check_place(place, force)
+
+
+def check_place(place: Path, force: bool) -> None:
+    """Raise BadInput, in one line, where what is at a place is no folder, cannot be moved, or is not ours."""
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        raise BadInput(f"{place} is not a folder: give another with -o")
+    if not place.exists():
+        return
+    try:
+        fixed = _why_fixed(place)
+        foreign = "" if fixed or force else first_foreign(place)
+        fixed = fixed or ("" if foreign else _why_fixed_below(place))
+    except OSError as error:
+        raise BadInput(f"{place} cannot be replaced: {error}; give another with -o") from error
+    if fixed:
+        raise BadInput(f"{place} cannot be replaced: {fixed}; give another with -o")
+    if foreign:
+        raise BadInput(f"{place} holds {foreign}, and is left alone: give another with -o, or --force to replace it")
+
+
+def first_foreign(folder: Path) -> str:
+    """Return the first entry of a folder that this tool did not write, or not so, in words; nothing if it wrote all."""
+    digests = digests_of(folder / MANIFEST)
+    parents = {parent.as_posix() for name in digests for parent in Path(name).parents}
+    for path in _walk(folder):
+        name = path.relative_to(folder).as_posix()
+        is_folder = path.is_dir() and not path.is_symlink()
+        if name not in (parents if is_folder else digests):
+            return f"{name}, which posenc-export did not write"
+        if not is_folder and not _is_as_written(path, digests[name]):
+            return f"{name}, which was changed after posenc-export wrote it"
+    return ""
+
+
+def digests_of(path: Path) -> Digests:
+    """Return the files of the bundle that a manifest describes; none where it is not a manifest of this tool."""
+    try:
+        data: object = None if path.is_symlink() else json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict) or not _is_ours(data):
+        return {}
+    listed = [*data["artifacts"], *data.get("files", [])]
+    return {
+        **dict.fromkeys((MANIFEST, GOLDEN, *REPORTS)),
+        **{str(file.get("file")): (file.get("bytes"), file.get("sha256")) for file in listed if isinstance(file, dict)},
+    }
+
+
+def _is_ours(data: Mapping[str, object]) -> bool:
+    """Tell whether JSON is a manifest of this tool, of this schema version or an older one."""
+    version = data.get("schema_version")
+    known = type(version) is int and 1 <= version <= SCHEMA_VERSION
+    has_all = all(isinstance(data.get(name), kind) for name, kind in FIELDS.items())
+    return known and has_all and isinstance(data.get("files", []), list)
+
+
+def _is_as_written(path: Path, digest: tuple[object, object] | None) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return False
+    return digest is None or (path.stat().st_size == digest[0] and sha256(path) == digest[1])
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield every entry below a folder, in order; links are not followed."""
+    for path in sorted(folder.iterdir()):
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _walk(path)
+
+
+def _why_fixed(place: Path) -> str:
+    """Return why a folder cannot be renamed, or emptied, by this user; nothing if it can."""
+    found = attributes(place)
+    if found & MOUNT_POINT:
+        return f"{place} is a mount point"
+    if found & (IMMUTABLE | APPEND_ONLY):
+        return f"{place} is immutable"
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        return f"{place} cannot be written"
+    above, user = place.resolve().parent.stat(), os.geteuid() if hasattr(os, "geteuid") else 0
+    if above.st_mode & stat.S_ISVTX and user not in (0, above.st_uid, place.stat().st_uid):
+        return "it belongs to another user"
+    return ""
+
+
+def _why_fixed_below(place: Path) -> str:
+    """Return why something below a folder cannot be removed: also with --force, nothing is emptied that is mounted."""
+    for path in _walk(place):
+        is_folder = path.is_dir() and not path.is_symlink()
+        fixed = _why_fixed(path) if is_folder else _why_fixed_file(path)
+        if fixed:
+            return fixed
+    return ""
+
+
+def _why_fixed_file(path: Path) -> str:
+    return f"{path} is mounted or immutable" if attributes(path) & (MOUNT_POINT | IMMUTABLE | APPEND_ONLY) else ""
+
+
+def _check_parent(target: Path) -> None:
+    parent = target.resolve().parent
+    above = next(p for p in (parent, *parent.parents) if p.exists())
+    writable = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+    if not writable or attributes(above) & (IMMUTABLE | APPEND_ONLY):
+        raise BadInput(f"cannot write into {above}: give a folder that can be written with -o")
