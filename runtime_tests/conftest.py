@@ -133,6 +133,15 @@ def bundle(small_bundle: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(small_bundle, tmp_path / "moved to a folder with spaces"))
 
 
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A whole bundle, small and made up, at the place `b`."""
+    from kill_points import write
+
+    write(tmp_path / "b", "old")
+    return tmp_path / "b"
+
+
 Sanitized = Callable[[str], Path]
 
 

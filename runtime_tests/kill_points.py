@@ -85,11 +85,15 @@ def state(place: Path) -> str:
     return next((version for version in ("old", "new", "next") if found == contents(version)), "BROKEN")
 
 
-def replace(folder: Path, place: str, version: str) -> None:
-    """Do what an export does with its output folder."""
-    with staged(folder / "b") as scratch:
+def put(target: Path, version: str, place: Path | None = None, force: bool = False) -> None:
+    """Do what an export does with its output folder; one that fails puts its bundle at another place."""
+    with staged(target) as scratch:
         write(scratch, version)
-        install(scratch, folder / place)
+        install(scratch, place or target, force)
+
+
+def replace(folder: Path, place: str, version: str) -> None:
+    put(folder / "b", version, folder / place)
 
 
 def settle(folder: Path) -> None:
