@@ -73,9 +73,12 @@ def settle_leftovers(target: Path) -> None:
     """Restore or remove what killed runs into `target` left beside it; what belongs to a live run stays."""
     pattern = re.compile(re.escape(f".{target.resolve().name}.partial-") + r"[a-z0-9_]{8}")
     for workshop in sorted(target.resolve().parent.iterdir()):
-        if pattern.fullmatch(workshop.name) and _is_workshop(workshop):
-            with suppress(Timeout, NotImplementedError, OSError), FileLock(workshop / LOCK, timeout=0):
-                _settle(workshop, target)
+        if pattern.fullmatch(workshop.name):
+            # Held by a live run, or gone since we looked: either way it is no leftover.
+            with suppress(Timeout, NotImplementedError, OSError):
+                if _is_workshop(workshop):
+                    with FileLock(workshop / LOCK, timeout=0):
+                        _settle(workshop, target)
 
 
 def _open_workshop(target: Path) -> tuple[Path, FileLock]:
@@ -84,7 +87,7 @@ def _open_workshop(target: Path) -> tuple[Path, FileLock]:
         place = target.resolve()
         workshop = Path(tempfile.mkdtemp(prefix=f".{place.name}.partial-", dir=place.parent))
         lock = FileLock(workshop / LOCK)
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, FileExistsError):  # FileLock makes the folder of its file
             with suppress(NotImplementedError):  # no locks on this file system: then no run removes leftovers there
                 lock.acquire()
             if (workshop / LOCK).exists():
@@ -140,7 +143,8 @@ def _put(scratch: Path, place: Path) -> bool:
 
 def _put_in_two_steps(scratch: Path, place: Path) -> None:
     """Rename what is at a place out of the way, under its own name, then the new folder into the place."""
-    old = scratch.parent / OLD
+    old, gone = scratch.parent / OLD, scratch.parent / GONE
+    shutil.rmtree(gone, ignore_errors=True)  # of an attempt that another run was ahead of
     old.mkdir(exist_ok=True)
     place.rename(old / place.name)
     try:
@@ -149,6 +153,6 @@ def _put_in_two_steps(scratch: Path, place: Path) -> None:
         if not place.exists():
             (old / place.name).rename(place)
         else:  # another run put its own there: that one is the successor
-            old.rename(scratch.parent / GONE)
+            old.rename(gone)
         raise
-    old.rename(scratch.parent / GONE)
+    old.rename(gone)
