@@ -42,7 +42,7 @@ def edit_manifest(**fields: object) -> Callable[[Path], None]:
     return change
 
 
-CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "notes": (add("notes.txt"), "notes.txt, which posenc-export did not write"),
     "hidden": (add(".git/config"), ".git, which posenc-export did not write"),
     "build": (add("cpp/build/example"), "cpp/build, which posenc-export did not write"),

@@ -86,8 +86,10 @@ with staged(Path("b")) as scratch:
 def run_of_another(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that writes into `b` until it is killed."""
     pipe = subprocess.PIPE
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": paths}
     with subprocess.Popen(
-        [sys.executable, "-c", IT_WRITES], cwd=tmp_path, stdin=pipe, stdout=pipe, text=True
+        [sys.executable, "-c", IT_WRITES], cwd=tmp_path, env=env, stdin=pipe, stdout=pipe, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "written\n"
