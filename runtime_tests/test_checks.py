@@ -156,7 +156,7 @@ def test_feeds_are_checked_by_name_dtype_and_shape(
 ) -> None:
     runtime = RUNTIMES[name]
     path = context.path.with_name("model.pt" if runtime.format == "torchscript" else "model.onnx")
-    runner = runtime.open(path, context.manifest)
+    runner = runtime.open(path, context.manifest, trusted=True)
     with pytest.raises(RunFailed) as failure:
         runner.run(feeds)
     assert text in str(failure.value)

@@ -37,7 +37,7 @@ def supported() -> Iterator[Any]:
 @pytest.mark.parametrize(("scheme", "spec", "params"), list(supported()))
 def test_the_header_has_the_eager_bits(tmp_path: Path, scheme: str, spec: Spec, params: dict[str, Any]) -> None:
     result = run(scheme, spec, params, tmp_path, formats=("header",), validate=False)
-    verdicts = validate_bundle(Bundle.open(result.folder), ValidateOptions())
+    verdicts = validate_bundle(Bundle.open(result.folder, trusted=True), ValidateOptions())
     assert [(v.subject, v.check, v.detail) for v in verdicts if v.status == "fail"] == []
     (agreement,) = (v for v in verdicts if v.check == "agrees" and v.status == "pass")
     assert agreement.subject == "header-cpp"
@@ -69,7 +69,7 @@ def test_a_damaged_table_is_caught(tmp_path: Path, edit: str) -> None:
     manifest = json.loads((result.folder / MANIFEST).read_text())
     manifest["artifacts"][0] |= {"bytes": path.stat().st_size, "sha256": sha256(path)}
     (result.folder / MANIFEST).write_text(json.dumps(manifest))
-    verdicts = {v.check: v for v in validate_bundle(Bundle.open(result.folder), ValidateOptions())}
+    verdicts = {v.check: v for v in validate_bundle(Bundle.open(result.folder, trusted=True), ValidateOptions())}
     assert verdicts["integrity"].status == "pass"
     assert verdicts["agrees"].status == "fail"
 
@@ -82,7 +82,7 @@ def test_a_header_of_other_ports_does_not_load(tmp_path: Path) -> None:
     shutil.copy(bundles[0] / "model.hpp", bundles[1])
     manifest = Bundle.open(bundles[1]).manifest
     with pytest.raises(RunFailed, match=r"model\.hpp does not compile: .*not a header of these ports"):
-        RUNTIMES["header-cpp"].open(bundles[1] / "model.hpp", manifest)
+        RUNTIMES["header-cpp"].open(bundles[1] / "model.hpp", manifest, trusted=True)
 
 
 def test_without_a_compiler_nothing_is_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_a_runner_answers_each_line_and_outlives_errors(bundle: Path, tmp_path: 
     _, runtime, file = PROGRAMS[name]
     need(runtime)
     manifest = Bundle.open(bundle).manifest
-    runner = RUNTIMES[runtime].open(bundle / file, manifest)
+    runner = RUNTIMES[runtime].open(bundle / file, manifest, trusted=True)
     _, feeds, expected = a_case(bundle)
     for _ in range(2):
         with pytest.raises(RunFailed):
@@ -79,7 +79,7 @@ def test_cpp_gives_the_bits_that_python_gives(
     manifest = result.manifest
     for python, cpp, file in (("ort-cpu", "ort-cpp", "model.onnx"), ("torchscript-cpu", "libtorch-cpp", "model.pt")):
         need(cpp)
-        one, other = (RUNTIMES[n].open(result.folder / file, manifest) for n in (python, cpp))
+        one, other = (RUNTIMES[n].open(result.folder / file, manifest, trusted=True) for n in (python, cpp))
         for golden in Bundle.open(result.folder).golden():
             if not golden.case.refused:
                 expected, actual = one.run(golden.feeds), other.run(golden.feeds)

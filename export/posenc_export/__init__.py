@@ -55,12 +55,14 @@ def target(
     """
     from posenc.hf import ModelConfig
     from posenc.spec import Spec
+    from posenc_export.bundle.manifest import check_names
     from posenc_export.errors import BadInput
 
     spec, parameters = spec or Spec(), parameters or {}
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
     if inputs and not is_module:
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
+    check_names(inputs)
     names = [port.name for port in inputs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -116,14 +118,17 @@ def export(
 
 
 def validate(
-    folder: str | PathLike[str], *, options: ValidateOptions | None = None, **settings: object
+    folder: str | PathLike[str], *, trust: bool = False, options: ValidateOptions | None = None, **settings: object
 ) -> ValidateResult:
     """Check an existing bundle on this machine, from its golden data alone; the bundle itself is left as it is.
 
+    trust: whether code in the bundle may be run, as that of TorchScript, torch.export, AOTInductor and C++ headers;
+        where not, only what is inert is checked and run: ONNX.
     options: whole, or its fields by name: runtimes, require, atol, rtol, progress.
 
     Returns the manifest and the verdicts: `result.passed` says whether all that could run agreed.
-    Raises BadInput where the folder is no bundle, Unavailable where a required runtime cannot run here.
+    Raises BadInput where the folder is no bundle, or where a runtime is named that runs code which is not trusted,
+    Unavailable where a required runtime cannot run here.
     """
     from pathlib import Path
 
@@ -131,12 +136,13 @@ def validate(
     from posenc_export.validation.run import validate_folder
     from posenc_export.validation.verdict import ValidateOptions
 
-    return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings))
+    return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings), trust)
 
 
 def bench(
     source: Source | PathLike[str] = "sinusoidal",
     *,
+    trust: bool = False,
     inputs: Sequence[Port] = (),
     spec: Spec | None = None,
     options: ExportOptions | None = None,
@@ -147,6 +153,7 @@ def bench(
     """Time a scheme, a module or a bundle per runtime, beside a copy of the same bytes and the usual export.
 
     source: as for `export`, or the path of a bundle's folder (a pathlib.Path).
+    trust: whether code in that bundle may be run, as for `validate`.
     timing: whole, or its fields by name: lengths, batch, heads, rounds, runtimes; further settings as for `export`.
         Without a spec or a max_len, tables have a row for every position of the longest call.
 
@@ -166,7 +173,7 @@ def bench(
         settings = {"max_len": max(timing.lengths) + (offset if isinstance(offset, int) else 0), **settings}
     parts = split(settings, spec, options or ExportOptions(), source)
     if isinstance(source, PathLike):
-        return bench_folder(Path(source), timing, parts.options.validation.progress)
+        return bench_folder(Path(source), timing, parts.options.validation.progress, trust)
     values = {**parts.parameters, **(parameters or {})}
     return bench_target(
         lambda: target(source, spec=parts.spec, inputs=inputs, seed=parts.options.seed, parameters=values),

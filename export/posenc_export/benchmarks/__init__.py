@@ -52,13 +52,17 @@ class LengthResult:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What was timed, and the times at each length."""
+    """What was timed, and the times at each length.
+
+    not_run: lines that say what was not timed, and why.
+    """
 
     scheme: str
     mode: str
     method: str | None
     batch: int
     lengths: tuple[LengthResult, ...]
+    not_run: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the result as JSON values."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, Missing
+from posenc_export.runtimes import NEEDS_TRUST, RUNTIMES, Missing, Runtime
 
 SLOW = ("onnx-reference", "ort-cpp", "ort-cpp-cuda", "libtorch-cpp", "libtorch-cpp-cuda", "aoti-cpp")
 """Runtimes that are timed only where they are named: runners in a process of their own are fed by files."""
@@ -18,21 +18,36 @@ ONE_OP = "one operator, baked cache, "
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to be timed: a runtime on the bundle in a folder, or, without a runtime, a copy of what that writes."""
+    """Something to be timed: a runtime on the bundle in a folder, or, without a runtime, a copy of what that writes.
+
+    trusted: whether code in the bundle may be run.
+    """
 
     name: str
     runtime: str | None
     folder: Path
+    trusted: bool = False
 
 
-def contenders_in(folder: Path, prefix: str, names: Collection[str]) -> list[Contender]:
+def contenders_in(bundle: Bundle, prefix: str, names: Collection[str]) -> list[Contender]:
     """Return a contender for every runtime that reads a bundle and can run here: those named, or all but the slow ones.
 
     prefix: of their names, before that of the runtime.
     """
-    formats = {artifact.format for artifact in Bundle.open(folder).manifest.artifacts}
+    chosen = [r for r in _reading(bundle, names) if (bundle.trusted or not r.runs_code) and _runs(r.check)]
+    return [Contender(prefix + r.name, r.name, bundle.folder, bundle.trusted) for r in chosen]
+
+
+def not_run(bundle: Bundle, names: Collection[str]) -> tuple[str, ...]:
+    """Return a line that says which runtimes are not timed, because they run code of a bundle that is not trusted."""
+    untrusted = [r.name for r in _reading(bundle, names) if r.runs_code and not bundle.trusted]
+    return (f"not run: {', '.join(untrusted)}: {NEEDS_TRUST}",) if untrusted else ()
+
+
+def _reading(bundle: Bundle, names: Collection[str]) -> list[Runtime]:
+    formats = {artifact.format for artifact in bundle.manifest.artifacts}
     chosen = [r for r in RUNTIMES.values() if (r.name in names if names else r.name not in SLOW)]
-    return [Contender(prefix + r.name, r.name, folder) for r in chosen if r.format in formats and _runs(r.check)]
+    return [r for r in chosen if r.format in formats]
 
 
 def _runs(check: Callable[[], None]) -> bool:

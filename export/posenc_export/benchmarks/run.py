@@ -15,7 +15,7 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.benchmarks import BenchOptions, BenchResult, LengthResult
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
-from posenc_export.benchmarks.contenders import COPY, ONE_OP, PLAIN, Contender, contenders_in
+from posenc_export.benchmarks.contenders import COPY, ONE_OP, PLAIN, Contender, contenders_in, not_run
 from posenc_export.benchmarks.workers import worker
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
@@ -23,9 +23,10 @@ from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.exporter.options import check_options
 from posenc_export.formats import FORMATS
-from posenc_export.runtimes import RUNTIMES, Progress, prepare
+from posenc_export.runtimes import RUNTIMES, Progress, check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
+from posenc_export.validation.run import integrity
 from posenc_export.validation.verdict import ValidateOptions
 
 
@@ -40,13 +41,22 @@ def bench_target(make: Callable[[], Target], options: ExportOptions, timing: Ben
     options = _scratch_options(options, formats_read(timing))
     check_options(options)
     with _exported(make, options) as folder:
-        return _bench(folder, timing, progress)
+        return _bench(Bundle.open(folder, trusted=True), timing, progress)
 
 
-def bench_folder(folder: Path, timing: BenchOptions, progress: Progress) -> BenchResult:
-    """Time a bundle at every length; raise BadInput, in one line, where nothing can be timed."""
+def bench_folder(folder: Path, timing: BenchOptions, progress: Progress, trust: bool = False) -> BenchResult:
+    """Time a bundle at every length; raise BadInput, in one line, where nothing can be timed.
+
+    trust: whether code in it may be run; where not, naming a runtime that does raises BadInput.
+    """
+    bundle = Bundle.open(folder, trust)
+    if not trust:
+        check_trusted(timing.runtimes, ())
+    for artifact in bundle.manifest.artifacts:
+        if (verdict := integrity(bundle, artifact)).status == "fail":
+            raise BadInput(f"{folder} is damaged: {verdict.detail}; get it again")
     _prepare(timing, progress)
-    return _bench(folder, timing, progress)
+    return _bench(bundle, timing, progress)
 
 
 def formats_read(timing: BenchOptions) -> tuple[str, ...]:
@@ -62,18 +72,18 @@ def _prepare(timing: BenchOptions, progress: Progress) -> None:
     prepare(timing.runtimes, (), progress)
 
 
-def _bench(folder: Path, timing: BenchOptions, progress: Progress) -> BenchResult:
-    manifest = Bundle.open(folder).manifest
+def _bench(bundle: Bundle, timing: BenchOptions, progress: Progress) -> BenchResult:
+    manifest = bundle.manifest
     longest = max(timing.lengths)
     if manifest.mode == "baked" and longest > manifest.max_len:
         raise BadInput(f"length {longest} is beyond the {manifest.max_len} rows of the table: give --max-len")
-    ours = contenders_in(folder, "", timing.runtimes)
+    ours, unrun = contenders_in(bundle, "", timing.runtimes), not_run(bundle, timing.runtimes)
     if not ours:
-        raise BadInput("none of the runtimes reads what was exported and can run here")
+        raise BadInput("; ".join(["none of the runtimes reads what was exported and can run here", *unrun]))
     with _baselines(manifest, ours, longest, progress) as theirs:
-        contenders = [*ours, *theirs, Contender(COPY, None, folder)]
+        contenders = [*ours, *theirs, Contender(COPY, None, bundle.folder, bundle.trusted)]
         lengths = tuple(_at_length(contenders, length, timing, progress) for length in timing.lengths)
-    return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, lengths)
+    return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, lengths, unrun)
 
 
 # ---- exported to scratch folders -------------------------------------------------------------------------------------
@@ -120,13 +130,14 @@ def _baselines(
         return
     options = _scratch_options(ExportOptions(validation=ValidateOptions(progress=progress)), ("onnx",))
     with _exported(lambda: _baseline_target(baseline, manifest), options) as folder, ExitStack() as stack:
-        contenders = contenders_in(folder, PLAIN, runtimes)
+        bundle = Bundle.open(folder, trusted=True)
+        contenders = contenders_in(bundle, PLAIN, runtimes)
         if baseline.write_one_op is not None:
             scratch = Path(stack.enter_context(TemporaryDirectory(prefix="posenc-bench-")))
             beside = shutil.copytree(folder, scratch / "one-op")
-            outputs = Bundle.open(folder).manifest.outputs  # the copy's manifest names them so
+            outputs = bundle.manifest.outputs  # the copy's manifest names them so
             baseline.write_one_op(replace(manifest, outputs=outputs), longest, beside / FORMATS["onnx"].file)
-            contenders += contenders_in(beside, ONE_OP, runtimes)
+            contenders += contenders_in(replace(bundle, folder=beside), ONE_OP, runtimes)
         yield contenders
 
 

@@ -85,7 +85,7 @@ def _receives(connection: Connection) -> bool:
 
 def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[], object]:
     """Load a contender, try it once and return what a call is."""
-    bundle = Bundle.open(contender.folder)
+    bundle = Bundle.open(contender.folder, contender.trusted)
     manifest = bundle.manifest
     case = Case("bench", _sizes((*manifest.inputs, *manifest.outputs), length, timing))
     if contender.runtime is None:
@@ -94,7 +94,7 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
     artifact = manifest.artifact(runtime.format)
     assert artifact is not None
     feeds = feeds_for(manifest.inputs, case, 0)
-    runner = runtime.open(bundle.path(artifact), manifest)
+    runner = runtime.open(bundle.path(artifact), manifest, bundle.trusted)
     runner.run(feeds)
     if runtime.device == "cpu" or runner.bind is None:
         return lambda: runner.call(feeds)

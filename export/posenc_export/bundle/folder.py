@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
+from posenc_export.bundle.inside import check_artifact, check_external_data, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
 from posenc_export.errors import BadInput
 
@@ -18,15 +19,23 @@ MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md")
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle on disk."""
+    """A bundle on disk.
+
+    trusted: whether code in it may be run: that of TorchScript, torch.export, AOTInductor, C++.
+    """
 
     folder: Path
     manifest: Manifest
+    trusted: bool = False
 
     @classmethod
-    def open(cls, folder: Path) -> Bundle:
-        """Open a bundle; raise BadInput, in one line, where it is none, or names files outside itself."""
+    def open(cls, folder: Path, trusted: bool = False) -> Bundle:
+        """Open a bundle; raise BadInput, in one line, where it is none, or names files outside itself.
+
+        trusted: whether this program has written it, or its user answers for it; else it comes from a stranger.
+        """
         path = folder / MANIFEST
+        check_no_link(path)
         if not path.is_file():
             raise BadInput(f"{folder} is not a bundle: it has no {MANIFEST}; posenc-export makes one")
         try:
@@ -35,10 +44,13 @@ class Bundle:
             raise BadInput(f"{path} is not JSON: {error}") from error
         manifest = Manifest.from_json(data)
         for artifact in manifest.artifacts:
-            _check_inside(folder, artifact.file)
+            check_artifact(folder, artifact)
+        check_no_link(folder / GOLDEN)
         if not (folder / GOLDEN).is_file():
             raise BadInput(f"{folder} has no {GOLDEN}: there is nothing to compare with")
-        return cls(folder, manifest)
+        if not trusted:
+            check_external_data(folder, manifest.artifacts)
+        return cls(folder, manifest, trusted)
 
     def path(self, artifact: Artifact) -> Path:
         """Return the file of an artifact."""
@@ -47,14 +59,6 @@ class Bundle:
     def golden(self) -> Iterator[GoldenCase]:
         """Yield every case with what was recorded of it, one at a time."""
         return read_golden(self.folder, self.manifest)
-
-
-def _check_inside(folder: Path, name: str) -> None:
-    pure = PurePosixPath(name)
-    if pure.is_absolute() or ".." in pure.parts or "\\" in name or (folder / name).is_symlink():
-        raise BadInput(f"the manifest names {name!r}, which is not a file of the bundle itself")
-    if not (folder / name).is_file():
-        raise BadInput(f"the bundle has no {name}, which its manifest names")
 
 
 def write_json(path: Path, data: object) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ CARRIES: Mapping[str, type[Carries]] = {
     "size": Size,
 }
 """What a port carries, as the manifest calls it."""
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What ports and axes are called: a port's name is also that of a file, and of a variable in C++."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,25 @@ class Manifest:
                 f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}"
             )
         try:
-            return cls(**_fields(data))
+            manifest = cls(**_fields(data))
+            check_names((*manifest.inputs, *manifest.outputs))
+            return manifest
         except (KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"manifest.json is damaged: {type(error).__name__}: {error}") from error
+
+
+def check_names(ports: Iterable[Port]) -> None:
+    """Raise BadInput where a port, a dynamic axis or a term of its sum is not called by an identifier."""
+    for port in ports:
+        _check_name("a port", port.name)
+        for axis in port.axes:
+            for name in axis.terms if axis.is_dynamic or axis.name else ():
+                _check_name(f"an axis of {port.name}", name)
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise BadInput(f"{what} is named {name!r}: expected letters, digits and _, with no digit first; rename it")
 
 
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:

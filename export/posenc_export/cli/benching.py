@@ -11,6 +11,7 @@ import click
 from posenc_export.cli.options import (
     SETTINGS,
     SPEC,
+    TRUST,
     WRITTEN,
     command_line,
     complete_source,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(context_settings=SETTINGS)
 @click.argument("scheme_or_bundle", required=False, shell_complete=complete_source)
+@TRUST
 @SPEC
 @WRITTEN
 @options(
@@ -94,7 +96,7 @@ def _timed(values: Values, say: Progress) -> BenchResult:
     written = {"opset": values["opset"], "rotary_op": values["rotary_op"], "progress": say}
     name = values["scheme_or_bundle"]
     if name is not None and Path(name).is_dir():
-        return posenc_export.bench(Path(name), timing=timing, progress=say)
+        return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
     longest = max(*values["lengths"], values["max_len"] or 0)
     source = read_source({**values, "scheme": name, "max_len": longest})
     wanted = split({**source.settings, **written}, None, ExportOptions())

@@ -170,6 +170,9 @@ CHECKED = options(
     click.option("--atol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
     click.option("--rtol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
 )
+TRUST = click.option(
+    "--trust", is_flag=True, help="Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."
+)
 SPOKEN = options(
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
     click.option("-v", "--verbose", count=True, help="Say more; twice, with tracebacks."),

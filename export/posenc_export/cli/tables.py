@@ -80,8 +80,9 @@ def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Pr
 
 
 def print_bench(console: Console, result: BenchResult) -> None:
-    """Print one row a contender and length."""
+    """Print one row a contender and length, and what was not timed."""
     from rich.table import Table
+    from rich.text import Text
 
     from posenc_export.benchmarks.report import COLUMNS as TIMES
     from posenc_export.benchmarks.report import rows, title
@@ -93,3 +94,5 @@ def print_bench(console: Console, result: BenchResult) -> None:
     for row in rows(result):
         table.add_row(*row)
     console.print(table)
+    for line in result.not_run:
+        console.print(Text(line), soft_wrap=True)

@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
-from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, console, guarded, progress
+from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, console, guarded, progress
 from posenc_export.cli.sources import named_runtimes
 from posenc_export.errors import Unavailable
 
 
 @click.command(context_settings=SETTINGS)
 @click.argument("bundle", type=click.Path(path_type=Path))
+@TRUST
 @CHECKED
 @SPOKEN
 @guarded
@@ -28,7 +29,7 @@ def validate(bundle: Path, **values: Any) -> None:
 
     with progress(values) as say:
         options = ValidateOptions(named_runtimes(values), values["require"], values["atol"], values["rtol"], say)
-        result = posenc_export.validate(bundle, options=options)
+        result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts)
         click.echo(json.dumps({"bundle": str(bundle), **report}, indent=1, allow_nan=False))

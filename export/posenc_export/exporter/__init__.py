@@ -44,7 +44,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         manifest, captures = write_bundle(target, options, scratch)
         del target  # from here on the bundle speaks for itself
         free(sum(artifact.bytes for artifact in manifest.artifacts))
-        bundle = Bundle.open(scratch)
+        bundle = Bundle.open(scratch, trusted=True)
         if options.cpp:
             bundle = write_cpp(bundle)
         verdicts = validate_bundle(bundle, validation, captures) if options.validate else []

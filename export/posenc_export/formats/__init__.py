@@ -75,7 +75,8 @@ class Format:
 
     digests: of a program, what must be the same when the module is captured again.
     stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or "".
-    note: why writing it takes long, if it does.
+    note: why writing it takes long, if it does. runs_code: whether loading or running a file of it can do what a
+        program can; one that cannot is inert: numbers, and operators that a runtime has.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Format:
     digests: Callable[[Program], Digests]
     write: Writer
     summary: str
+    runs_code: bool
     stamp: Stamp = _no_stamp
     refuses: Callable[[Encoding], str] = lambda encoding: ""
     note: str = ""
@@ -98,6 +100,7 @@ def format_(
     file: str,
     capture: Capture,
     digests: Callable[[Program], Digests],
+    runs_code: bool,
     stamp: Stamp = _no_stamp,
     refuses: Callable[[Encoding], str] = lambda encoding: "",
     note: str = "",
@@ -106,10 +109,15 @@ def format_(
 
     def register(write: Writer) -> Writer:
         summary = (write.__doc__ or "").partition("\n")[0]
-        FORMATS.add(name, Format(name, file, capture, digests, write, summary, stamp, refuses, note))
+        FORMATS.add(name, Format(name, file, capture, digests, write, summary, runs_code, stamp, refuses, note))
         return write
 
     return register
+
+
+def runs_code(format_: str) -> bool:
+    """Return whether files of a format can do what a program can; of a format that is unknown nothing else is known."""
+    return format_ not in FORMATS or FORMATS[format_].runs_code
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def capture_sliced(encoding: Encoding, request: Request) -> torch.export.Exporte
     return capture(encoding, rewritten(encoding.module, sliced), request)
 
 
-@format_("pt2", file=PT2, capture=capture_sliced, digests=program_digests)
+@format_("pt2", file=PT2, capture=capture_sliced, digests=program_digests, runs_code=True)
 def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
@@ -48,7 +48,14 @@ def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request
         torch.export.save(program, path)
 
 
-@format_("aoti", file=AOTI, capture=capture_sliced, digests=program_digests, note="compiles C++, for a minute or so")
+@format_(
+    "aoti",
+    file=AOTI,
+    capture=capture_sliced,
+    digests=program_digests,
+    runs_code=True,
+    note="compiles C++, for a minute or so",
+)
 def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch

@@ -59,7 +59,7 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
             raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
 
 
-@format_("torchscript", file="model.pt", capture=script, digests=_digests)
+@format_("torchscript", file="model.pt", capture=script, digests=_digests, runs_code=True)
 def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, request: Request, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
     import torch

@@ -14,6 +14,10 @@ from posenc.ports import Array, Feeds, Port
 from posenc.registry import Registry
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import BadInput, Unavailable, bad_input, first_line
+from posenc_export.formats import runs_code
+
+NEEDS_TRUST = "runs code from the bundle; give --trust"
+"""Why what is in a bundle from a stranger is not run."""
 
 
 class Missing(Exception):
@@ -87,8 +91,18 @@ class Runtime:
     prepare: Callable[[Progress], None] = _nothing_to_prepare
     lenient: str = ""
 
-    def open(self, path: Path, manifest: Manifest) -> Runner:
-        """Load a file; raise Missing where the runtime is not available, RunFailed where the file cannot be loaded."""
+    @property
+    def runs_code(self) -> bool:
+        """Whether what it loads can do what a program can."""
+        return runs_code(self.format)
+
+    def open(self, path: Path, manifest: Manifest, trusted: bool = False) -> Runner:
+        """Load a file; raise Missing where the runtime is not available, RunFailed where the file cannot be loaded.
+
+        trusted: whether code in the file may be run: where not, a file of a format that runs code is Missing trust.
+        """
+        if self.runs_code and not trusted:
+            raise Missing(NEEDS_TRUST)
         self.check()
         try:
             return self.load(path, manifest)
@@ -141,6 +155,18 @@ def check_readable(option: str, names: Iterable[str], formats: Iterable[str]) ->
             runtime = RUNTIMES[name]
         if runtime.format not in there:
             raise BadInput(f"{option} {name} reads {runtime.format}, which is not among {', '.join(there)}")
+
+
+def check_trusted(names: Iterable[str], required: Iterable[str]) -> None:
+    """Refuse, of a bundle that is not trusted, runtimes that run its code: Unavailable if required, else BadInput."""
+    required = tuple(required)
+    for name in dict.fromkeys((*names, *required)):
+        with bad_input():
+            refused = RUNTIMES[name].runs_code
+        if refused and name in required:
+            raise Unavailable(f"{name} is required and {NEEDS_TRUST}")
+        if refused:
+            raise BadInput(f"--runtime {name} {NEEDS_TRUST}")
 
 
 def check_feeds(feeds: Feeds, ports: tuple[Port, ...]) -> str:

@@ -13,7 +13,18 @@ from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.manifest import Artifact
 from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.errors import first_line
-from posenc_export.runtimes import RUNTIMES, Missing, RunFailed, Runner, Runtime, check_readable, prepare
+from posenc_export.formats import runs_code
+from posenc_export.runtimes import (
+    NEEDS_TRUST,
+    RUNTIMES,
+    Missing,
+    RunFailed,
+    Runner,
+    Runtime,
+    check_readable,
+    check_trusted,
+    prepare,
+)
 from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
 from posenc_export.validation.compare import Difference, compare_names, judge, measure
 from posenc_export.validation.verdict import Against, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
@@ -24,7 +35,7 @@ CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime give
 def validate_bundle(
     bundle: Bundle, options: ValidateOptions, captures: dict[str, Capture] | None = None
 ) -> list[Verdict]:
-    """Run every check and every runtime on every artifact of a bundle.
+    """Run every check and every runtime on every artifact of a bundle; code in it only where it is trusted.
 
     captures: what its export saw of the module, by format, if it has just been exported.
     """
@@ -33,7 +44,8 @@ def validate_bundle(
         verdicts.append(integrity(bundle, artifact))
         if verdicts[-1].status == "fail" or artifact.format.endswith(".data"):
             continue
-        context = Context(bundle.manifest, artifact, bundle.path(artifact), (captures or {}).get(artifact.format))
+        capture = (captures or {}).get(artifact.format)
+        context = Context(bundle.manifest, artifact, bundle.path(artifact), capture, trusted=bundle.trusted)
         options.progress(f"checking {artifact.file}")
         verdicts += run_checks(artifact.format, "capture", context) if context.capture else []
         verdicts += run_checks(artifact.format, "artifact", context)
@@ -44,12 +56,17 @@ def validate_bundle(
     return verdicts
 
 
-def validate_folder(folder: Path, options: ValidateOptions) -> ValidateResult:
-    """Open a bundle and run everything on it; raise Unavailable where a required runtime cannot run here."""
-    bundle = Bundle.open(folder)
+def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False) -> ValidateResult:
+    """Open a bundle and run everything on it; raise Unavailable where a required runtime cannot run here.
+
+    trust: whether code in it may be run; where not, naming a runtime that does raises BadInput.
+    """
+    bundle = Bundle.open(folder, trust)
     formats = [artifact.format for artifact in bundle.manifest.artifacts]
     check_readable("--runtime", options.runtimes, formats)
     check_readable("--require", options.require, formats)
+    if not trust:
+        check_trusted(options.runtimes, options.require)
     prepare(options.runtimes, options.require, options.progress)
     verdicts = validate_bundle(bundle, options)
     return ValidateResult(bundle.manifest, tuple(verdicts), tuple(unmet(verdicts, options.require)))
@@ -79,6 +96,9 @@ def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
     for check in CHECKS.values():
         if check.stage != stage or (check.of and subject not in check.of):
             continue
+        if stage == "artifact" and not context.trusted and runs_code(context.artifact.format):
+            verdicts.append(Verdict(subject, check.name, "skip", NEEDS_TRUST))
+            continue
         try:
             problems = check.run(context)
         except Exception as error:
@@ -90,7 +110,7 @@ def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
 def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
     """Run every case on one runtime, and the checks that look at a loaded graph."""
     try:
-        runner = runtime.open(context.path, bundle.manifest)
+        runner = runtime.open(context.path, bundle.manifest, bundle.trusted)
     except Missing as missing:
         return [Verdict(runtime.name, "agrees", "skip", str(missing))]
     except RunFailed as failure:

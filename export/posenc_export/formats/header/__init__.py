@@ -58,7 +58,15 @@ def _digests(made: tuple[Tables, Functions]) -> Digests:
     return {"functions": str(functions).encode(), **tensor_digests(tables.arrays)}
 
 
-@format_("header", file="model.hpp", capture=parts, digests=_digests, stamp=stamp_header, refuses=refuses)
+@format_(
+    "header",
+    file="model.hpp",
+    capture=parts,
+    digests=_digests,
+    runs_code=True,
+    stamp=stamp_header,
+    refuses=refuses,
+)
 def write_header(made: tuple[Tables, Functions], encoding: Encoding, request: Request, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
     tables, functions = made

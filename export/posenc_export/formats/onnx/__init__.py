@@ -40,7 +40,7 @@ def capture_onnx(encoding: Encoding, request: Request) -> torch.export.ExportedP
     return capture(encoding, with_rotary_op(encoding.module, request.rotary_op), request)
 
 
-@format_("onnx", file="model.onnx", capture=capture_onnx, digests=program_digests, stamp=stamp_onnx)
+@format_("onnx", file="model.onnx", capture=capture_onnx, digests=program_digests, runs_code=False, stamp=stamp_onnx)
 def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     import torch

@@ -44,7 +44,10 @@ class Capture:
 
 @dataclass(frozen=True)
 class Context:
-    """What a check may look at; a part that does not apply is None."""
+    """What a check may look at; a part that does not apply is None.
+
+    trusted: whether code in the file may be run.
+    """
 
     manifest: Manifest
     artifact: Artifact
@@ -52,6 +55,7 @@ class Context:
     capture: Capture | None = None
     runtime: Runtime | None = None
     runner: Runner | None = None
+    trusted: bool = False
 
     @property
     def captured(self) -> Capture:

@@ -78,7 +78,7 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
 @check("lost-input", stage="artifact", of=("onnx", "torchscript"))
 def lost_input(context: Context) -> list[str]:
     """Every input is used by the graph."""
-    used = _used_by_onnx(context) if context.path.suffix == ".onnx" else _used_by_script(context)
+    used = _used_by_onnx(context) if context.artifact.format == "onnx" else _used_by_script(context)
     return [f"input {port.name!r} is not used" for port in context.manifest.inputs if port.name not in used]
 
 

@@ -40,7 +40,9 @@ def io_binding(context: Context) -> list[str]:
     """With inputs and outputs in the device's memory a call gives the bits that it gives from the host's."""
     runner, _ = context.loaded
     assert runner.bind is not None
-    golden = next(golden for golden in Bundle.open(context.path.parent).golden() if not golden.case.refused)
+    golden = next(
+        golden for golden in Bundle.open(context.path.parent, context.trusted).golden() if not golden.case.refused
+    )
     bound = runner.bind(golden.feeds)
     bound.run()
     on_device, from_host = bound.read(), runner.run(golden.feeds)

@@ -1,0 +1,63 @@
+"""Whether the files that a bundle is made of lie in the bundle itself: it is input from a stranger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from posenc_export.bundle.manifest import Artifact
+from posenc_export.errors import BadInput, first_line
+
+FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""Names of files that a manifest may give: no folders, so that no link of a folder can lead outside."""
+
+
+def check_artifact(folder: Path, artifact: Artifact) -> None:
+    """Raise BadInput where an artifact is not a plain file in the bundle's own folder."""
+    name = artifact.file
+    if not isinstance(name, str) or not FILE.fullmatch(name) or (folder / name).is_symlink():
+        raise BadInput(f"the manifest names {name!r}, which is not a file of the bundle itself")
+    if not (folder / name).is_file():
+        raise BadInput(f"the bundle has no {name}, which its manifest names")
+    if artifact.format == "onnx" and not name.endswith(".onnx"):  # runtimes go by the suffix: .ort is another format
+        raise BadInput(f"the manifest names {name!r} as ONNX: expected a name that ends in .onnx")
+
+
+def check_no_link(path: Path) -> None:
+    """Raise BadInput where a file of a bundle is a link: what it leads to is not the bundle's."""
+    if path.is_symlink():
+        raise BadInput(f"{path} is a link: expected a file of the bundle itself; put a copy there")
+
+
+def check_external_data(folder: Path, artifacts: Sequence[Artifact]) -> None:
+    """Raise BadInput where an ONNX file takes its weights from what is not an artifact, or cannot be read."""
+    files = {artifact.file for artifact in artifacts}
+    for artifact in (artifact for artifact in artifacts if artifact.format == "onnx"):
+        path = folder / artifact.file
+        if path.stat().st_size != artifact.bytes:
+            continue  # the integrity check says so, and nothing loads it
+        outside = next((place for place in _locations(path) if place not in files), None)
+        if outside is not None:
+            raise BadInput(f"{path.name} takes weights from {outside!r}, which is no file that the manifest lists")
+
+
+def _locations(path: Path) -> Iterator[str]:
+    """Yield where the tensors of an ONNX file lie that it does not hold itself, in whatever part of it they are."""
+    import onnx
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:  # a laxer parser might read it: it is given to none
+        raise BadInput(f"cannot load {path.name}: it is not an ONNX file: {first_line(error)}") from error
+    yield from _locations_in(model)
+
+
+def _locations_in(message: Any) -> Iterator[str]:
+    """Yield the same of any protobuf message: graphs lie in attributes of nodes and in functions too."""
+    yield from (entry.value for entry in getattr(message, "external_data", ()) if entry.key == "location")
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if hasattr(value, "__len__") else [value]:
+                yield from _locations_in(part)
