@@ -134,6 +134,8 @@ def test_a_truncated_artifact_fails_even_with_a_matching_manifest(cli: Cli, bund
     assert (result.exit_code, "bytes, the manifest says" in result.output) == (1, True)
     edit(bundle, match)
     result = cli("validate", str(bundle))
+    assert (result.exit_code, "cannot load model.onnx: it is not an ONNX file" in result.output) == (2, True)
+    result = cli("validate", str(bundle), "--trust")
     assert result.exit_code == 1
     assert "cannot load model.onnx" in result.output
     assert "Traceback" not in result.output

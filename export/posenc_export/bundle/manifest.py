@@ -122,6 +122,8 @@ def check_names(ports: Iterable[Port]) -> None:
     for port in ports:
         _check_name("a port", port.name)
         for axis in port.axes:
+            if not isinstance(axis.name, str):
+                _check_name(f"an axis of {port.name}", axis.name)
             for name in axis.terms if axis.is_dynamic or axis.name else ():
                 _check_name(f"an axis of {port.name}", name)
 
