@@ -158,3 +158,33 @@ def sanitized_runner(once: Once) -> Sanitized:
         return once(f"sanitized-{name}", lambda folder: build(RUNNER, folder, settings)) / name
 
     return build_once
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The loaders that run code, replaced by what notes that it was called, and fails."""
+    import torch
+    import torch._inductor
+    import torch.export
+
+    import posenc_export.runtimes.cpp
+
+    names: list[str] = []
+
+    def failing(name: str) -> Callable[..., None]:
+        def load(*_: object, **__: object) -> None:
+            names.append(name)
+            raise AssertionError(f"{name} was called")
+
+        return load
+
+    for owner, name in ((torch.jit, "load"), (torch.export, "load"), (torch._inductor, "aoti_load_package")):
+        monkeypatch.setattr(owner, name, failing(name))
+    monkeypatch.setattr("posenc_export.runtimes.header._compiled", failing("compile"))
+    in_cpp = posenc_export.runtimes.cpp._runner
+
+    def runner(*args: Any, **how: str) -> Any:
+        return in_cpp(*args, **how) if how["format_"] == "onnx" else failing("C++ runner")()
+
+    monkeypatch.setattr(posenc_export.runtimes.cpp, "_runner", runner)
+    return names

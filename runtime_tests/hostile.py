@@ -13,6 +13,8 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from conftest import Cli
+
 Manifest = dict[str, Any]
 
 
@@ -143,3 +145,10 @@ def linked(bundle: Path, name: str) -> None:
     """Have a file of a bundle be a link to what lies outside."""
     outside = Path(shutil.move(bundle / name, bundle.parent / "elsewhere"))
     (bundle / name).symlink_to(outside)
+
+
+def rows(cli: Cli, bundle: Path, *args: str) -> list[dict[str, Any]]:
+    result = cli("validate", str(bundle), "--json", *args)
+    assert result.exit_code in (0, 1), result.output
+    verdicts: list[dict[str, Any]] = json.loads(result.stdout)["verdicts"]
+    return verdicts

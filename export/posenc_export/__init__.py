@@ -55,18 +55,13 @@ def target(
     """
     from posenc.hf import ModelConfig
     from posenc.spec import Spec
-    from posenc_export.bundle.manifest import check_names
     from posenc_export.errors import BadInput
 
     spec, parameters = spec or Spec(), parameters or {}
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
     if inputs and not is_module:
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
-    check_names(inputs)
-    names = [port.name for port in inputs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise BadInput(f"two inputs are named {twice!r}: rename one")
+    _check_names(inputs)
     if isinstance(source, ModelConfig):
         from posenc_export.targets.hf_config import config_target
 
@@ -78,6 +73,18 @@ def target(
     from posenc_export.targets.scheme import scheme_target
 
     return scheme_target(str(source), spec, parameters, seed)
+
+
+def _check_names(inputs: Sequence[Port]) -> None:
+    """Raise BadInput where two inputs have one name, or a name is no identifier."""
+    from posenc_export.bundle.manifest import check_names
+    from posenc_export.errors import BadInput
+
+    check_names(inputs)
+    names = [port.name for port in inputs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"two inputs are named {twice!r}: rename one")
 
 
 def export(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from posenc_export.bundle.manifest import Artifact
 from posenc_export.errors import BadInput, first_line
@@ -48,16 +47,12 @@ def _locations(path: Path) -> Iterator[str]:
     import onnx
 
     try:
-        model = onnx.load(path, load_external_data=False)
+        messages = [onnx.load(path, load_external_data=False)]
     except Exception as error:  # a laxer parser might read it: it is given to none
         raise BadInput(f"cannot load {path.name}: it is not an ONNX file: {first_line(error)}") from error
-    yield from _locations_in(model)
-
-
-def _locations_in(message: Any) -> Iterator[str]:
-    """Yield the same of any protobuf message: graphs lie in attributes of nodes and in functions too."""
-    yield from (entry.value for entry in getattr(message, "external_data", ()) if entry.key == "location")
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for part in value if hasattr(value, "__len__") else [value]:
-                yield from _locations_in(part)
+    while messages:  # graphs lie in attributes of nodes and in functions too
+        message = messages.pop()
+        yield from (entry.value for entry in getattr(message, "external_data", ()) if entry.key == "location")
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                messages += value if hasattr(value, "__len__") else [value]
