@@ -92,7 +92,7 @@ def no_version(m: dict[str, Any]) -> None:
         (point_to_root, "names '/etc/passwd', which is not a file of the bundle itself"),
         (newer, "the bundle has schema version 99, this posenc-export reads 2: upgrade it"),
         (older, "the bundle has schema version 1, this posenc-export reads 2: export the bundle again"),
-        (lose_ports, "manifest.json is damaged"),
+        (lose_ports, "manifest.json: inputs is missing"),
         (no_version, "manifest.json has no schema_version"),
     ],
 )

@@ -38,11 +38,7 @@ class Bundle:
         check_no_link(path)
         if not path.is_file():
             raise BadInput(f"{folder} is not a bundle: it has no {MANIFEST}; posenc-export makes one")
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as error:
-            raise BadInput(f"{path} is not JSON: {error}") from error
-        manifest = Manifest.from_json(data)
+        manifest = Manifest.from_json(_read_json(path))
         for artifact in manifest.artifacts:
             check_artifact(folder, artifact)
         check_no_link(folder / GOLDEN)
@@ -59,6 +55,17 @@ class Bundle:
     def golden(self) -> Iterator[GoldenCase]:
         """Yield every case with what was recorded of it, one at a time."""
         return read_golden(self.folder, self.manifest)
+
+
+def _read_json(path: Path) -> object:
+    from posenc_export.bundle.schema import MOST_BYTES, parse
+
+    if path.stat().st_size > MOST_BYTES:
+        raise BadInput(f"{path} has {path.stat().st_size:,} bytes: a manifest has at most {MOST_BYTES:,}")
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise BadInput(f"{path} is not JSON: {error}") from error
 
 
 def write_json(path: Path, data: object) -> None:

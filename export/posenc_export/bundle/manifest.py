@@ -10,9 +10,12 @@ from typing import Any
 from posenc.encoding import Tolerance
 from posenc.ports import Axis, Carries, Indices, Mask, Port, Positions, Size, Start, Values
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.consistency import misfits
 from posenc_export.errors import BadInput
 
 SCHEMA_VERSION = 2
+MOST_LINES = 10
+"""Problems of a manifest that are named; of more, how many there are."""
 CARRIES: Mapping[str, type[Carries]] = {
     "values": Values,
     "positions": Positions,
@@ -100,21 +103,29 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: object) -> Manifest:
-        """Read a manifest; raise BadInput, in one line, where it is not one, or of another schema."""
+        """Read a manifest; raise BadInput where it is of another schema, or damaged: a line a problem."""
+        from posenc_export.bundle.schema import problems  # pydantic takes a while to load
+
         version = data.get("schema_version") if isinstance(data, dict) else None
-        if not isinstance(data, dict) or not isinstance(version, int):
+        if not isinstance(data, dict) or version is None:
             raise BadInput("manifest.json has no schema_version: it does not describe a bundle")
-        if version != SCHEMA_VERSION:
+        if type(version) is int and version > 0 and version != SCHEMA_VERSION:
             todo = "upgrade it" if version > SCHEMA_VERSION else "export the bundle again"
             raise BadInput(
                 f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}"
             )
-        try:
-            manifest = cls(**_fields(data))
-            check_names((*manifest.inputs, *manifest.outputs))
-            return manifest
-        except (KeyError, TypeError, AttributeError) as error:
-            raise BadInput(f"manifest.json is damaged: {type(error).__name__}: {error}") from error
+        _refuse(problems(data))
+        manifest = cls(**_fields(data))
+        check_names((*manifest.inputs, *manifest.outputs))
+        _refuse(misfits(manifest.inputs, manifest.outputs, manifest.cases))
+        return manifest
+
+
+def _refuse(lines: list[str]) -> None:
+    """Raise BadInput with a line for each problem, of many with the first of them."""
+    if lines:
+        more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+        raise BadInput("\n".join([*lines[:MOST_LINES], *more]))
 
 
 def check_names(ports: Iterable[Port]) -> None:

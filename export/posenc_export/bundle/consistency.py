@@ -1,0 +1,43 @@
+"""Whether the parts of a manifest fit each other: what no table of fields can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from posenc.ports import Port, Size, axes_of
+from posenc_export.bundle.case import Case
+
+
+def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:
+    """Return what does not fit, a line each, with the place; nothing where all does."""
+    found = [*_twice("cases", [case.name for case in cases]), *_ports(inputs, outputs), *_sizes(inputs, cases)]
+    return [f"manifest.json: {line}" for line in found]
+
+
+def _twice(place: str, names: Sequence[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if name in seen:
+            yield f"{place}[{i}].name must be unlike the names before it, got {name!r}"
+        seen.add(name)
+
+
+def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
+    """Yield axes that have neither a size nor a name, and sizes of axes that there are not."""
+    dynamic = {axis.name for axis in axes_of(inputs)}
+    for place, ports in (("inputs", inputs), ("outputs", outputs)):
+        for i, port in enumerate(ports):
+            for j, axis in enumerate(port.axes):
+                if axis.is_dynamic and not axis.name:
+                    yield f"{place}[{i}].axes[{j}] must have a name or a size, got neither"
+            if isinstance(port.carries, Size) and port.carries.of not in dynamic:
+                yield f"{place}[{i}].carries.of must name a dynamic axis of an input, got {port.carries.of!r}"
+
+
+def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:
+    """Yield cases that do not give a size to each dynamic axis of the inputs, and to nothing else."""
+    names = {axis.name for axis in axes_of(inputs)}
+    for i, case in enumerate(cases):
+        if case.sizes.keys() != names:
+            expected, given = (", ".join(sorted(some)) or "nothing" for some in (names, case.sizes))
+            yield f"cases[{i}].sizes must be those of {expected}, got {given}"

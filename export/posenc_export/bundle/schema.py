@@ -1,0 +1,249 @@
+"""What manifest.json holds, field by field: the one table for its validation and for docs/manifest.schema.json.
+
+A bundle is input from a stranger. Here every type, range and name is checked once, before anything is made of it;
+that its parts fit each other is checked in `consistency.py`. The dataclasses of `manifest.py` have the same fields.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+from typing_extensions import TypedDict
+
+MOST_BYTES = 2**26
+"""A manifest has some hundred bytes a case: one of 64 MiB is none, and is not read."""
+INT64 = 2**63
+
+
+@dataclass(frozen=True)
+class Must:
+    """What a value must be, in words: they take the place of pydantic's own."""
+
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the type, with these words for whatever is wrong."""
+        return core_schema.custom_error_schema(
+            handler(source), custom_error_type="must", custom_error_message=self.words
+        )
+
+
+def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+Count = Annotated[int, Field(ge=0, lt=INT64), Must("a whole number of at least 0")]
+Natural = Annotated[int, Field(ge=1, lt=INT64), Must("a whole number of at least 1")]
+Whole = Annotated[int, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits")]
+NoCount = Annotated[int | None, Field(ge=0, lt=INT64), Must("a whole number of at least 0, or null")]
+NoWhole = Annotated[int | None, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits, or null")]
+NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite number, or null")]
+Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
+Flag = Annotated[bool, Must("true or false")]
+Text = Annotated[str, Must("a text")]
+Name = Annotated[str, Field(pattern=r"^[^\W\d]\w*$"), Must("a name of letters, digits and _, that no digit begins")]
+AxisName = Annotated[
+    str, Field(pattern=r"^([^\W\d]\w*(\+[^\W\d]\w*)*)?$"), Must("a name, a sum of names as past+seq, or empty")
+]
+CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a name of letters, digits and _.+-")]
+FileName = Annotated[
+    str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")
+]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 hexadecimal digits")]
+DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
+Params = Annotated[dict[str, JsonValue], AfterValidator(_finite), Must("an object without NaN and infinity")]
+
+
+class ToleranceJson(TypedDict):
+    """What an output may be off by; see `posenc.encoding.Tolerance`."""
+
+    atol: Off
+    rtol: Off
+    ulps: Off
+    vector: Off
+    bits: Flag
+
+
+class ValuesJson(TypedDict):
+    """Numbers, and the range that they are in."""
+
+    what: Literal["values"]
+    low: NoNumber
+    high: NoNumber
+
+
+class PositionsJson(TypedDict):
+    """Positions of tokens, or the first of them, or indices of a table: below `end`."""
+
+    what: Literal["positions", "start", "indices"]
+    end: NoWhole
+
+
+class MaskJson(TypedDict):
+    """Which tokens are no padding."""
+
+    what: Literal["mask"]
+    additive: Flag
+    offset: NoCount
+    end: NoWhole
+
+
+class SizeJson(TypedDict):
+    """The size of a dynamic axis."""
+
+    what: Literal["size"]
+    of: Name
+
+
+class AxisJson(TypedDict):
+    """An axis of a port; one of a fixed size needs no name."""
+
+    name: AxisName
+    kind: Literal["batch", "heads", "length", "grid", "features"]
+    size: NoCount
+    least: Count
+    multiple: Natural
+    most: NoCount
+
+
+class PortJson(TypedDict):
+    """An input or an output."""
+
+    name: Name
+    axes: list[AxisJson]
+    dtype: DType
+    carries: Annotated[ValuesJson | PositionsJson | MaskJson | SizeJson, Field(discriminator="what")]
+
+
+class ArtifactJson(TypedDict):
+    """A file of the bundle."""
+
+    format: Text
+    file: FileName
+    bytes: Count
+    sha256: Digest
+    eager_tolerance: ToleranceJson | None
+
+
+class CaseJson(TypedDict):
+    """A call that is tried."""
+
+    name: CaseName
+    sizes: dict[str, Count]
+    first: Whole
+    max_position: Count
+    refused: Flag
+    padding: Literal["left", "right", "none"]
+    eager_tolerance: ToleranceJson
+    tolerance: ToleranceJson
+
+
+class ManifestJson(TypedDict):
+    """manifest.json: what a bundle says of itself."""
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
+
+    schema_version: Natural
+    scheme: Text
+    family: Text
+    params: Params
+    mode: Literal["baked", "dynamic"]
+    method: Annotated[Literal["exact", "trig"] | None, Must("exact, trig or null")]
+    positions: Annotated[
+        Literal["implicit", "offset", "explicit", "mask"] | None, Must("implicit, offset, explicit, mask or null")
+    ]
+    max_len: Natural
+    dtype: DType
+    opset: Natural
+    opset_reason: Text
+    ir_version: Natural
+    loads_on: Text
+    inputs: list[PortJson]
+    outputs: Annotated[list[PortJson], Field(min_length=1)]
+    artifacts: Annotated[list[ArtifactJson], Field(min_length=1)]
+    cases: list[CaseJson]
+    trace: dict[str, Natural]
+    reference: Text
+    versions: dict[str, Text]
+    not_tried: list[Text]
+    notes: list[Text]
+    rotary_op: Literal["decomposed", "onnx", "microsoft"]
+    origin: dict[str, Text]
+
+
+WORDS = {
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "missing": "is missing",
+    "extra_forbidden": "is not a field of it",
+    "too_short": "must hold at least one",
+}
+"""What is wrong with an object or a list, by pydantic's name of it; of values their kinds say it."""
+WITHOUT_VALUE = ("missing", "extra_forbidden", "too_short")
+
+
+@cache
+def _adapter() -> TypeAdapter[ManifestJson]:
+    return TypeAdapter(ManifestJson)  # made when it is needed: that takes a tenth of a second
+
+
+def parse(text: str) -> object:
+    """Return the values of a JSON text; raise ValueError, in one line, where it is none, or says something twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it says {next(name for name in names if names.count(name) > 1)!r} twice in one object")
+    return made
+
+
+def problems(data: object) -> list[str]:
+    """Return what is wrong with the values of a manifest, a line each, with the place; nothing where all is right."""
+    try:
+        _adapter().validate_python(data)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=True)
+        return [f"manifest.json: {_line(one)}" for one in found]
+    return []
+
+
+def _line(error: ErrorDetails) -> str:
+    kind, place = error["type"], _place(error["loc"])
+    if kind in WITHOUT_VALUE:
+        return f"{place} {WORDS[kind]}"
+    must = f"must be {error['msg']}" if kind == "must" else WORDS.get(kind) or f"must be {_choices(error)}"
+    return f"{place} {must}, got {reprlib.repr(error['input'])}"
+
+
+def _choices(error: ErrorDetails) -> str:
+    context = error.get("ctx", {})
+    return str(context.get("expected") or context.get("expected_tags") or "an object with the field 'what'")
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    """Return where in the file a value stands, as cases[3].sizes.seq; the branch of a union is no place in it."""
+    shown = [part for i, part in enumerate(parts) if i < 1 or parts[i - 1] != "carries"]
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in shown)
+    return text.removeprefix(".") or "it"
+
+
+def json_schema() -> str:
+    """Return the text of docs/manifest.schema.json."""
+    return json.dumps(_adapter().json_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    print(json_schema(), end="")
