@@ -10,6 +10,7 @@ from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tables, Tolerance
 from posenc.families import additive
 from posenc.lookup import check_width, inside, leading, take
+from posenc.memory import check_room
 from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
@@ -92,6 +93,7 @@ def _random(spec: Spec, d_model: int | None, key: str | None, std: float) -> Ten
         raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
     if not std > 0:
         raise ValueError(f"std must be above 0, got {std}")
+    check_room("a table", (spec.max_len, d_model or 512), "float32")
     return torch.randn(spec.max_len, d_model or 512) * std
 
 

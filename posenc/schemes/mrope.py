@@ -18,7 +18,7 @@ from posenc.parameters import Value
 from posenc.ports import Array, Integers
 from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import Unsupported, scheme
-from posenc.sincos import sincos
+from posenc.sincos import check_table, sincos
 from posenc.spec import Spec
 
 ONE_POSITION = "each token has several positions; of text alone all are equal, which is the scheme rope"
@@ -64,6 +64,7 @@ def mrope(
     rope = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
     if rope.by_length:
         raise ValueError(f"rope_type={rope_type} depends on a call's length, and mrope has several: use rope, or yarn")
+    check_table(spec, heads.rotary_dim)
     axis_of_pair = axes_of_pairs(sections, section_layout, heads.rotary_dim // 2)
     formula = partial(reference, heads=heads, rope=rope, axis_of_pair=axis_of_pair, full=width == "full")
     output_of = rotary.Output(output, width == "full")

@@ -15,7 +15,7 @@ from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import scheme
-from posenc.sincos import sincos
+from posenc.sincos import check_table, sincos
 from posenc.spec import Spec
 
 SMALL: dict[str, Value] = {"head_dim": 16}
@@ -72,6 +72,7 @@ def rope(
 
 def angles_of(rope: Rope, spec: Spec) -> RotaryAngles:
     """Return the angles by the frequencies of a rope type; a table holds those of a call as long as it is."""
+    check_table(spec, rope.dim)  # before the frequencies, which are as wide
     whole = rope.at(spec.max_len)
     if spec.mode == "baked" or not rope.by_length:
         return StaticAngles(sincos(spec, whole.inv_freq, scale=whole.attention_factor))

@@ -17,7 +17,7 @@ from posenc.families.rotary_angles import AxialAngles
 from posenc.ports import Array
 from posenc.rope_types import Rope
 from posenc.scheme import Unsupported, scheme
-from posenc.sincos import sincos
+from posenc.sincos import check_table, sincos
 from posenc.spec import Spec
 
 
@@ -54,6 +54,7 @@ def rope_2d(
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
     if head_dim % 4:
         raise ValueError(f"head_dim must be a multiple of 4, half for rows and half for columns, got {head_dim}")
+    check_table(spec, head_dim)
     either = sincos(spec, Rope("default", head_dim // 2, rope_theta, {}).at(1).inv_freq)  # rows and columns share it
     formula = partial(reference, heads=heads, rope_theta=rope_theta, full=width == "full")
     output_of = rotary.Output(output, width == "full")

@@ -13,7 +13,7 @@ from posenc.encoding import Encoding, RowSource
 from posenc.families import additive
 from posenc.ports import Array
 from posenc.scheme import scheme
-from posenc.sincos import inverse_frequencies, self_adjusting_sincos, sincos
+from posenc.sincos import check_table, inverse_frequencies, self_adjusting_sincos, sincos
 from posenc.spec import Spec
 
 
@@ -54,6 +54,7 @@ def _check(d_model: int | str, base: float, strict_even: bool) -> None:
 def _source(spec: Spec, width: int | None, base: float, interleaved: bool) -> RowSource:
     if width is None:
         return self_adjusting_sincos(spec, base, interleaved=interleaved)
+    check_table(spec, width)  # before the frequencies, which are as wide
     return sincos(spec, inverse_frequencies(width, base), width=width, interleaved=interleaved)
 
 

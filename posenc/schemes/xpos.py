@@ -21,7 +21,7 @@ from posenc.families.xpos_angles import Fade, XPosAngles
 from posenc.ports import Array
 from posenc.rope_types import Rope
 from posenc.scheme import scheme
-from posenc.sincos import sincos
+from posenc.sincos import check_table, sincos
 from posenc.spec import Spec
 
 HEADROOM = 64
@@ -64,6 +64,7 @@ def xpos(
     """
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
     _check(gamma, scale_base, center)
+    check_table(spec, head_dim)
     fade = _fade(spec, head_dim, gamma, scale_base, None if center == "length" else center)
     _check_fits(spec, fade)
     inv_freq = Rope("default", head_dim, rope_theta, {}).at(1).inv_freq

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from posenc.encoding import RowSource
+from posenc.memory import check_room
 from posenc.ports import Floats
-from posenc.sincos.angle_addition import AngleAddition
+from posenc.sincos.angle_addition import LOW, MID, AngleAddition
 from posenc.sincos.direct import ComputedSinCos, DirectSinCos, SelfAdjustingSinCos
 from posenc.sincos.rows import inverse_frequencies
 from posenc.sincos.table import SinCosTable
@@ -24,6 +25,7 @@ __all__ = [
     "SelfAdjustingSinCos",
     "SinCosMethod",
     "SinCosTable",
+    "check_table",
     "computed_sincos",
     "inverse_frequencies",
     "self_adjusting_sincos",
@@ -52,15 +54,24 @@ def sincos(
     """Return what computes rows of cosines and sines as a spec asks for: the only switch on the method.
 
     inv_freq: (pairs,) radians per position. scale: multiplies every cosine and sine. width: columns of a row, 2 pairs
-    unless it is odd.
+    unless it is odd. Raises ValueError where there is no memory for the tables.
     """
     width = 2 * len(inv_freq) if width is None else width
+    check_table(spec, width)
     dtype = getattr(torch, spec.angle_dtype)
     if spec.mode == "baked":
         return SinCosTable(inv_freq, width, interleaved=interleaved, max_len=spec.max_len, dtype=dtype, scale=scale)
     kind = AngleAddition if spec.method == "exact" else DirectSinCos
     method: SinCosMethod = kind(inv_freq, width, interleaved=interleaved, dtype=dtype, scale=scale)
     return method
+
+
+def check_table(spec: Spec, width: int) -> None:
+    """Raise ValueError, in one line, where the largest table, or a short call, is more than the memory that is free."""
+    if spec.mode == "dynamic" and spec.method == "trig":
+        check_room("a call", (LOW, width), spec.angle_dtype)
+    else:
+        check_room("a table", (spec.max_len if spec.mode == "baked" else MID, width), spec.angle_dtype)
 
 
 def computed_sincos(spec: Spec) -> ComputedSinCos:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from posenc.memory import check_room
 from posenc.ports import Array, Port
 from posenc_export.arrays import FLOATS, from_stored, numpy_dtype, to_stored
 from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.bundle.headers import Stored
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis, spread
 from posenc_export.errors import BadInput
 
 GOLDEN = "golden.npz"
 REFERENCE, ROWS = ".reference", ".rows"
+DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+"""What reading a damaged file, or one that is encrypted or packed in an unknown way, raises."""
 
 
 def write_golden(folder: Path, cases: list[GoldenCase]) -> None:
@@ -30,35 +36,66 @@ def write_golden(folder: Path, cases: list[GoldenCase]) -> None:
 
 
 def read_golden(folder: Path, manifest: Manifest) -> Iterator[GoldenCase]:
-    """Yield every case with what was recorded of it, one at a time; raise BadInput where the file is damaged."""
+    """Yield every case with what was recorded of it, one at a time; raise BadInput where the file is damaged.
+
+    So is one whose arrays are not what the manifest says of ports and cases; they are refused before they are read.
+    """
     try:
-        with np.load(folder / GOLDEN, allow_pickle=False) as arrays:
+        with zipfile.ZipFile(folder / GOLDEN) as archive:
             for case in manifest.cases:
-                yield _golden_case(arrays, manifest, case)
-    except (OSError, KeyError, ValueError, EOFError) as error:
+                yield _golden_case(Stored(archive), manifest, case)
+    except DAMAGE as error:
         raise BadInput(f"{folder / GOLDEN} is damaged: {error}") from error
 
 
-def _golden_case(arrays: Mapping[str, Array], manifest: Manifest, case: Case) -> GoldenCase:
-    feeds = {port.name: _feed(arrays, case, port) for port in manifest.inputs}
+def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
+    feeds = {port.name: _feed(stored, case, port) for port in manifest.inputs}
     if case.refused:
         return GoldenCase(case, feeds)
-    keys = {port.name: f"{case.name}/{port.name}" for port in manifest.outputs}
-    return GoldenCase(
-        case,
-        feeds,
-        {port.name: from_stored(arrays[keys[port.name]], port.dtype) for port in manifest.outputs},
-        {name: arrays[key + REFERENCE] for name, key in keys.items() if key + REFERENCE in arrays},
-        {name: arrays[key + ROWS] for name, key in keys.items() if key + ROWS in arrays},
-    )
+    eager, reference, rows = {}, {}, {}
+    for port in manifest.outputs:
+        key, name = f"{case.name}/{port.name}", port.name
+        shape = _sizes(port, case)
+        if key + ROWS in stored:
+            shape, rows[name] = _kept(stored, key, port, shape)
+        eager[name] = from_stored(stored.read(key, shape, _stored_dtype(port)), port.dtype)
+        if key + REFERENCE in stored:
+            reference[name] = stored.read(key + REFERENCE, eager[name].shape, "float64")
+    return GoldenCase(case, feeds, eager, reference, rows)
 
 
-def _feed(arrays: Mapping[str, Array], case: Case, port: Port) -> Array:
+def _feed(stored: Stored, case: Case, port: Port) -> Array:
     """Return the input of a case: absent floats are zeros, and so is what was left out of a large array."""
     key, shape = f"{case.name}/{port.name}", port.shape(case.sizes)
-    if key not in arrays and port.dtype in FLOATS:
+    check_room(key, shape, port.dtype)
+    if key not in stored and port.dtype in FLOATS:
         return np.zeros(shape, numpy_dtype(port.dtype))
-    stored = from_stored(arrays[key], port.dtype)
-    if key + ROWS not in arrays:
-        return stored
-    return spread(stored, arrays[key + ROWS], shape, long_axis(port, shape))
+    if key + ROWS not in stored:
+        return from_stored(stored.read(key, shape, _stored_dtype(port)), port.dtype)
+    kept, at = _kept(stored, key, port, shape)
+    rows = from_stored(stored.read(key, kept, _stored_dtype(port)), port.dtype)
+    return spread(rows, at, shape, long_axis(port, shape))
+
+
+def _stored_dtype(port: Port) -> str:
+    return "uint16" if port.dtype == "bfloat16" else port.dtype
+
+
+def _sizes(port: Port, case: Case) -> list[int | None]:
+    """Return the shape of an output in a case, None for an axis that is none of the inputs'."""
+    known = [axis.size is not None or set(axis.terms) <= case.sizes.keys() for axis in port.axes]
+    return [axis.size_in(case.sizes) if is_known else None for axis, is_known in zip(port.axes, known, strict=True)]
+
+
+def _kept(stored: Stored, key: str, port: Port, shape: Sequence[int | None]) -> tuple[list[int | None], Array]:
+    """Return the shape of what is kept of an array, and the rows; raise ValueError where no array has such rows."""
+    at = stored.read(key + ROWS, (None,), "int64")
+    if not at.size or at.min() < 0 or (np.diff(at) <= 0).any():
+        raise ValueError(f"{key + ROWS} must be rising indices")
+    known = [n for n in shape if n is not None]
+    if len(known) < len(shape):  # which axis is the longest is not known either
+        return [None] * len(shape), at
+    axis = long_axis(port, tuple(known))
+    if at.max() >= known[axis]:
+        raise ValueError(f"{key + ROWS} must be below {known[axis]}, got {at.max()}")
+    return [*shape[:axis], len(at), *shape[axis + 1 :]], at

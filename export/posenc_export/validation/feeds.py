@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from posenc.memory import check_room
 from posenc.ports import Array, Indices, Mask, Port, Positions, Size, Start, Values
 from posenc_export.arrays import FLOATS, numpy_dtype
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.sampling import long_axis, sampled_rows, spread
+from posenc_export.errors import bad_input
 
 MASKED = -1e9
 """What is added to a score that does not count: finite, so that rows without any token stay numbers."""
@@ -18,7 +20,13 @@ LOWEST = {"float16": -65504.0}
 
 
 def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
-    """Make the inputs of a case: numbers at random, within their range, and positions, masks and sizes of the case."""
+    """Make the inputs of a case: numbers at random, within their range, and positions, masks and sizes of the case.
+
+    Raises BadInput where one of them is more than the memory that is free.
+    """
+    with bad_input():
+        for port in ports:
+            check_room(f"input {port.name}", port.shape(case.sizes), port.dtype)
     rng = np.random.default_rng([seed, *case.name.encode()])
     return {port.name: FEEDS[type(port.carries)](port, case, rng) for port in ports}
 

@@ -1,0 +1,40 @@
+"""What fits into the memory that is free: asked before anything large is made.
+
+An allocator says so only after minutes of swapping, or never, as pages are given out when they are first written.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+GIB = 2**30
+MEMINFO = Path("/proc/meminfo")
+
+
+def free_memory() -> int:
+    """Return how many bytes are free, or can be made so; where the system does not say, more than there can be."""
+    try:
+        lines = MEMINFO.read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 2**63
+
+
+def check_room(what: str, shape: tuple[int, ...], dtype: str) -> None:
+    """Raise ValueError, in one line, where an array of a shape and a dtype is larger than the memory that is free."""
+    itemsize = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    needed, free = itemsize, free_memory()
+    for size in shape:
+        needed *= size  # of Python's integers, which do not overflow
+    if needed > free:
+        sizes = " x ".join(map(str, shape))
+        raise ValueError(f"{what} of {sizes} takes {_gib(needed)} GiB; {_gib(free)} GiB are free")
+
+
+def _gib(count: int) -> str:
+    return f"{count / GIB:,.3g}" if count < 1000 * GIB else f"{count // GIB:,}"
