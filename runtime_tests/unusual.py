@@ -64,3 +64,17 @@ class EvenPairs(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         pairs = torch.arange((x.shape[1] + 1) // 2, dtype=x.dtype)
         return x + torch.stack([pairs, -pairs], -1).flatten()[: x.shape[1], None]
+
+
+class PositionIds(nn.Module):
+    """Positions themselves, as int64."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.arange(x.shape[1]).unsqueeze(0).expand(x.shape[0], -1)
+
+
+class ScaledWithIds(nn.Module):
+    """Large floats, whose tolerance is above 1, beside integers, for which there is none."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 1e6, torch.arange(x.shape[1]).unsqueeze(0)

@@ -94,6 +94,8 @@ def measure(actual: Array, expected: Array) -> Difference:
     one, other = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         error = np.where(_both_masks(one, other, name), 0.0, np.abs(one - other))
+    if not floats:  # float64 does not tell integers above 2^53 apart
+        error = np.where(actual != expected, np.maximum(error, 1.0), 0.0)
     return Difference(name, error=error, magnitude=np.abs(other), same_bits=same)
 
 
@@ -109,7 +111,7 @@ def _bytes(array: Array) -> bytes:
 
 
 def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
-    """Allow a difference that no element puts above the tolerance; NaN never passes."""
+    """Allow a difference that no element puts above the tolerance; NaN never passes, nor do integers that are off."""
     if difference.mismatch is not None:
         return Judgement(False, difference.mismatch)
     assert difference.error is not None
@@ -118,14 +120,13 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
         return Judgement(False, f"NaN at {list(difference.worst)}")
     if np.isinf(difference.error).any():
         return Judgement(False, _off(difference, "the same infinity"))
-    if tolerance.bits:
+    if tolerance.bits or difference.dtype not in FRACTION_BITS:  # indices and flags: none is nearly another
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
     with np.errstate(over="ignore"):
         allowed: Floats = tolerance.atol + tolerance.rtol * difference.magnitude
     if tolerance.vector and difference.magnitude.ndim:
         allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
-    if difference.dtype in FRACTION_BITS:
-        allowed = allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
+    allowed = allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
     # Written so that a NaN in `allowed` fails too.
     if not np.all(difference.error <= allowed):
         return Judgement(False, _off(difference, f"at most {np.max(allowed):.2g}"))
