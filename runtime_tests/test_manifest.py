@@ -1,45 +1,25 @@
 """A manifest is input from a stranger: it is validated once, completely, a line a problem with its place."""
 
 import dataclasses
+import hashlib
 import json
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-import numpy as np
 import pytest
 
+from bundles import MANIFEST, Change, edit, put
 from conftest import ROOT, Cli
-from posenc import memory
 from posenc.encoding import Tolerance
 from posenc.ports import Axis, Port
 from posenc_export.arrays import DTYPES
 from posenc_export.bundle import schema
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import CARRIES, Artifact, Manifest
+from posenc_export.errors import BadInput
 from posenc_export.formats import ROTARY_OPS
-
-Change = Callable[[dict[str, Any]], object]
-MANIFEST = "manifest.json"
-
-
-def edit(bundle: Path, change: Change) -> None:
-    manifest = json.loads((bundle / MANIFEST).read_text())
-    change(manifest)
-    (bundle / MANIFEST).write_text(json.dumps(manifest))
-
-
-def put(value: object, *keys: str | int) -> Change:
-    """Return what puts a value at a place."""
-
-    def change(manifest: Any) -> None:
-        for key in keys[:-1]:
-            manifest = manifest[key]
-        manifest[keys[-1]] = value
-
-    return change
-
+from posenc_export.validation.report import report_markdown
+from posenc_export.validation.verdict import Basis, Verdict
 
 COUNT, OFF = "must be a whole number of at least 0", "must be a finite number of at least 0"
 DAMAGED: list[tuple[Change, str]] = [
@@ -158,95 +138,60 @@ def test_the_choices_of_the_schema_are_those_of_the_code() -> None:
     assert get_args(get_type_hints(schema.ManifestJson)["rotary_op"]) == tuple(ROTARY_OPS)
 
 
-def replace_array(bundle: Path, ending: str, damage: Callable[[Any], Any]) -> None:
-    """Put something else into golden.npz in the place of every array whose key ends so; None leaves it out."""
-    with np.load(bundle / "golden.npz") as golden:
-        arrays = {key: damage(array) if key.endswith(ending) else array for key, array in golden.items()}
-    np.savez(bundle / "golden.npz", **{key: array for key, array in arrays.items() if array is not None})
+STEERING = "\x1b[2J\x1b[1Aall 9 checks passed\x07\u202e\x9b"
 
 
-@pytest.mark.parametrize(
-    ("ending", "damage", "text"),
-    [
-        ("/y", lambda y: y.swapaxes(1, 2), "/y is float32["),
-        ("/y", lambda y: y.astype(np.float16), "/y is float16["),
-        ("/y", lambda y: y.astype(object), "/y is object["),
-        ("/y", lambda _: None, "There is no item named"),
-        ("/x", lambda x: x[..., :4], "/x is float32["),
-        ("/start", lambda start: start.astype(np.int32), "/start is int32[1], expected int64[1]"),
-        ("/y.reference", lambda y: y.astype(np.float32), "/y.reference is float32["),
-        ("/y.reference", lambda y: y[None], "/y.reference is float64["),
-    ],
-)
-def test_arrays_that_are_not_those_of_the_manifest_are_one_line(
-    cli: Cli, bundle: Path, ending: str, damage: Callable[[Any], Any], text: str
-) -> None:
-    replace_array(bundle, ending, damage)
-    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
-    assert (result.exit_code, text in result.output, result.output.count("\n")) == (2, True, 1), result.output
-    assert "golden.npz is damaged" in result.output
+def steer(m: dict[str, Any]) -> None:
+    """Put what steers a terminal wherever a manifest may hold any text."""
+    m.update(notes=[f"{STEERING}\nall 9 checks passed"], not_tried=[STEERING], reference=STEERING, scheme=STEERING)
+    m.update(params={STEERING: STEERING}, origin={"config": STEERING, STEERING: STEERING}, versions={STEERING: "1"})
+    m["opset_reason"] = STEERING
 
 
-@pytest.mark.parametrize(("at", "text"), [([5, 3], "rising"), ([0, 10**9], "below"), ([-1], "rising"), ([], "rising")])
-def test_rows_that_no_array_has_are_one_line(cli: Cli, bundle: Path, at: list[int], text: str) -> None:
-    with np.load(bundle / "golden.npz") as golden:
-        arrays = dict(golden)
-    key = next(key for key in arrays if key.endswith("/x"))
-    np.savez(bundle / "golden.npz", **arrays, **{f"{key}.rows": np.array(at, np.int64)})
-    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
-    assert (result.exit_code, text in result.output, result.output.count("\n")) == (2, True, 1), result.output
+def test_what_steers_a_terminal_is_never_printed_raw(cli: Cli, bundle: Path) -> None:
+    edit(bundle, steer)
+    result = cli("validate", str(bundle), "--runtime", "ort-cpu", "-v")
+    assert result.exit_code == 0, result.output
+    assert r"\x1b[2J" in result.output
+    assert not set(STEERING) & set(result.output) - set("[2J1Aall 9 checks passed")
+    assert "all 9 checks passed" not in result.output.splitlines()
+    manifest = Manifest.from_json(json.loads((bundle / MANIFEST).read_text()))
+    text = report_markdown(manifest, [Verdict("onnx", "x", "fail", STEERING)], Basis("0" * 64))
+    assert r"\x1b[2J" in text
+    assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(text)
+    edit(bundle, put(STEERING, "mode"))
+    result = cli("validate", str(bundle))
+    assert (result.exit_code, "\x1b" in result.output) == (2, False)
 
 
-def test_a_small_file_that_unpacks_to_much_is_refused_by_its_header(
-    cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with np.load(bundle / "golden.npz") as golden:
-        key = next(key for key in golden if key.endswith("/y"))
-    with (
-        zipfile.ZipFile(bundle / "golden.npz", "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open(f"{key}.npy", "w") as file,
-    ):
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**25, 25)})
-        file.write(bytes(2**20))
-    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("it was read"))
-    edit(bundle, lambda m: m.update(inputs=[], cases=[{**m["cases"][0], "sizes": {}}]))
-    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
-    assert result.exit_code == 2, result.output
-    assert f"{key} is float32[33554432, 25], expected float32[?, ?, 8]" in result.output
+def test_errors_do_not_steer_a_terminal() -> None:
+    assert BadInput(f"names {STEERING}\n  ^").format_message() == (
+        "names \\x1b[2J\\x1b[1Aall 9 checks passed\\x07\\u202e\\x9b\n  ^"
+    )
 
 
-def test_sizes_that_no_memory_holds_are_one_line(cli: Cli, bundle: Path) -> None:
-    edit(bundle, put(2**50, "cases", 0, "sizes", "seq"))
-    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
-    assert result.exit_code == 2
-    assert "takes 33,554,432 GiB; " in result.output
+def test_a_loose_tolerance_is_named(cli: Cli, bundle: Path) -> None:
+    run = ("validate", str(bundle), "--runtime", "ort-cpu")
+    assert "tolerance" not in cli(*run).output
+    assert json.loads(cli(*run, "--json").output)["tolerance"] == "derived"
+    edit(bundle, put(1e9, "cases", 0, "tolerance", "atol"))
+    assert "loosest tolerance: atol 1e+09, ulps 0.5 (manifest)" in cli(*run).output
+    edit(
+        bundle,
+        put({"atol": 0.0, "rtol": 0.5, "ulps": 0, "vector": 0, "bits": False}, "artifacts", 0, "eager_tolerance"),
+    )
+    edit(bundle, put(0.0, "cases", 0, "tolerance", "atol"))
+    assert "loosest tolerance: rtol 0.5 (manifest)" in cli(*run).output
+    given = "tolerance: atol 0.001 (given, in place of the derived ones)"
+    assert given in cli(*run, "--atol", "1e-3").output
+    assert json.loads(cli(*run, "--atol", "1e-3", "--json").output)["tolerance"] == given
 
 
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
-        (["learned", "--max-len", "2147483648", "-p", "d_model=8"], "a table of 2147483648 x 8 takes 64 GiB; "),
-        (["--max-len", "2147483648", "-p", "d_model=8"], "a table of 2147483648 x 8 takes 64 GiB; "),
-        (["-p", "d_model=1000000000"], "a table of 2048 x 1000000000 takes 7,629 GiB; "),
-        (["--dynamic", "-p", "d_model=1000000000"], "a table of 512 x 1000000000 takes "),
-        (["--dynamic", "--method", "trig", "-p", "d_model=1000000000"], "a call of 64 x 1000000000 takes "),
-        (["rope", "-p", "head_dim=1000000000"], "a table of 2048 x 1000000000 takes "),
-        (["rope_2d", "-p", "head_dim=1000000000"], "a table of 2048 x 1000000000 takes "),
-        (["xpos", "-p", "head_dim=1000000000"], "a table of 2048 x 1000000000 takes "),
-    ],
-)
-def test_a_table_that_no_memory_holds_is_refused_at_once(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, args: list[str], text: str
-) -> None:
-    monkeypatch.setattr("posenc.memory.free_memory", lambda: 20 * 2**30)
-    monkeypatch.setattr(np, "arange", lambda *_, **__: pytest.fail("something was made first"))
-    result = cli("export", *args)
-    assert result.exit_code == 2, result.output
-    assert text in result.output
-    assert "; 20 GiB are free" in result.output
-
-
-def test_free_memory_is_asked_for_where_there_is_no_list_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 2**20 < memory.free_memory() < 2**50
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "none")
-    assert 2**20 < memory.free_memory() < 2**50
+def test_the_report_names_the_manifest_that_it_is_of(cli: Cli, bundle: Path) -> None:
+    digest = hashlib.sha256((bundle / MANIFEST).read_bytes()).hexdigest()
+    assert f"* manifest.json: sha256 {digest}" in (bundle / "report.md").read_text()
+    assert json.loads((bundle / "report.json").read_text())["manifest_sha256"] == digest
+    run = ("validate", str(bundle), "--runtime", "ort-cpu")
+    assert digest not in cli(*run).output
+    assert f"manifest.json: sha256 {digest}" in cli(*run, "-v").output
+    assert json.loads(cli(*run, "--json").output)["manifest_sha256"] == digest

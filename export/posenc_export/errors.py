@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unicodedata import category
 
 import click
+
+STEERING = ("Cc", "Cf", "Zl", "Zp", "Cs")
+"""Kinds of characters that show nothing themselves: control, format, separators of lines, halves of pairs."""
+
+
+def printable(text: str) -> str:
+    """Return a text with what would steer a terminal, but for line ends, written as Python escapes it.
+
+    Names, notes and error texts come from bundles of strangers: they must not move the cursor, nor hide lines.
+    """
+    return "".join(c if c == "\n" or category(c) not in STEERING else c.encode("unicode_escape").decode() for c in text)
 
 
 class PosencError(click.ClickException):
     """A failure that is said in one line; below it may stand what it is about, with a caret under the place."""
+
+    def format_message(self) -> str:
+        """Return the text as it may be printed on a terminal."""
+        return printable(self.message)
 
 
 class BadInput(PosencError):

@@ -121,12 +121,12 @@ def _print_result(result: ExportResult, values: Values) -> None:
     from posenc_export.validation.report import report_json
 
     if values["as_json"]:
-        report = report_json(result.manifest, result.verdicts)
+        report = report_json(result.manifest, result.verdicts, result.basis)
         click.echo(json.dumps({"bundle": str(result.folder), **report}, indent=1, allow_nan=False))
         return
     if values["quiet"]:
         return
-    print_report(console(), result.manifest, result.verdicts)
+    print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
     for artifact in result.manifest.artifacts:
         click.echo(f"{result.folder / artifact.file}  {artifact.bytes:,} bytes")
     if values["verbose"]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc import __version__
-from posenc_export.errors import ToolFailed, first_line
+from posenc_export.errors import ToolFailed, first_line, printable
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
 
@@ -215,6 +215,7 @@ def progress(values: Mapping[str, object]) -> Iterator[Progress]:
         yield lambda _: None
         return
     from rich.console import Console
+    from rich.text import Text
 
     with Console(stderr=True).status("starting") as status:
-        yield status.update
+        yield lambda text: status.update(Text(printable(text)))

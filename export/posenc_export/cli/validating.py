@@ -31,10 +31,10 @@ def validate(bundle: Path, **values: Any) -> None:
         options = ValidateOptions(named_runtimes(values), values["require"], values["atol"], values["rtol"], say)
         result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:
-        report = report_json(result.manifest, result.verdicts)
+        report = report_json(result.manifest, result.verdicts, result.basis)
         click.echo(json.dumps({"bundle": str(bundle), **report}, indent=1, allow_nan=False))
     elif not values["quiet"]:
-        print_report(console(), result.manifest, result.verdicts)
+        print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
     for reason in result.unmet:
         raise Unavailable(reason)
     sys.exit(1 if result.failed else 0)

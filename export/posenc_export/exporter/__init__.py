@@ -15,6 +15,7 @@ from posenc_export.exporter.options import ExportOptions, ExportResult, check_op
 from posenc_export.exporter.write import write_bundle
 from posenc_export.runtimes import prepare
 from posenc_export.targets import Target
+from posenc_export.validation.basis import basis_of
 from posenc_export.validation.report import write_report
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import unmet
@@ -48,10 +49,11 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         if options.cpp:
             bundle = write_cpp(bundle)
         verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
-        result = ExportResult(bundle.manifest, tuple(verdicts), tuple(unmet(verdicts, validation.require)), to)
+        basis = basis_of(scratch, validation)
+        result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:
             result = replace(result, folder=failed_place(to))
-        write_report(scratch, result.manifest, result.verdicts)
+        write_report(scratch, result.manifest, result.verdicts, basis)
         validation.progress(f"writing {result.folder}")
         install(scratch, result.folder, options.force)
     return result

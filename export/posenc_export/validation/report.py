@@ -8,7 +8,9 @@ from pathlib import Path
 
 from posenc_export.bundle.folder import REPORTS, write_json
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.validation.verdict import Comparison, Verdict, failed, worst
+from posenc_export.errors import printable
+from posenc_export.validation.basis import loosest
+from posenc_export.validation.verdict import Basis, Comparison, Verdict, failed, worst
 
 MARKS = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
 COLUMNS = ("what", "check", "verdict", "against eager", "against float64", "detail")
@@ -78,13 +80,15 @@ def read_from(manifest: Manifest) -> str:
     return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}"
 
 
-def report_json(manifest: Manifest, verdicts: Sequence[Verdict]) -> dict[str, object]:
+def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> dict[str, object]:
     """Return the whole report as JSON values, every comparison included."""
     return {
         "scheme": manifest.scheme,
         "mode": manifest.mode,
         "passed": bool(verdicts) and not failed(verdicts),
         "headline": headline(manifest, verdicts),
+        "manifest_sha256": basis.manifest_sha256,
+        "tolerance": loosest(basis, manifest, verdicts) or "derived",
         "reference": manifest.reference,
         "notes": list(manifest.notes),
         "not_tried": list(manifest.not_tried),
@@ -92,10 +96,12 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict]) -> dict[str, ob
     }
 
 
-def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
+def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return the report as Markdown."""
     rows = [COLUMNS, tuple("---" for _ in COLUMNS), *(cells(v) for v in folded(verdicts))]
-    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+    table = "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
+    )
     facts = {
         "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
         "positions": manifest.positions or "as the module takes them",
@@ -105,6 +111,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
         "rotary operator": manifest.rotary_op,
         "inputs": "; ".join(map(str, manifest.inputs)) or "none",
         "outputs": "; ".join(map(str, manifest.outputs)),
+        "manifest.json": f"sha256 {basis.manifest_sha256}",
         "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
     method = f" ({manifest.method})" if manifest.method else ""
@@ -112,12 +119,13 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     facts |= {"not tried": "; ".join(manifest.not_tried)} if manifest.not_tried else {}
     lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", headline(manifest, verdicts), ""]
     lines += [f"* {key}: {value}" for key, value in facts.items()]
+    lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
-    return "\n".join([*lines, "", table, ""])
+    return "\n".join(map(printable, [*(line.replace("\n", " ") for line in lines), "", table, ""]))
 
 
-def write_report(folder: Path, manifest: Manifest, verdicts: Sequence[Verdict]) -> None:
+def write_report(folder: Path, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> None:
     """Write report.json and report.md into a bundle."""
     as_json, as_markdown = (folder / name for name in REPORTS)
-    write_json(as_json, report_json(manifest, verdicts))
-    as_markdown.write_text(report_markdown(manifest, verdicts), encoding="utf-8")
+    write_json(as_json, report_json(manifest, verdicts, basis))
+    as_markdown.write_text(report_markdown(manifest, verdicts, basis), encoding="utf-8")

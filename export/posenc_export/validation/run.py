@@ -25,6 +25,7 @@ from posenc_export.runtimes import (
     check_trusted,
     prepare,
 )
+from posenc_export.validation.basis import basis_of
 from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
 from posenc_export.validation.compare import Difference, compare_names, judge, measure
 from posenc_export.validation.verdict import Against, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
@@ -69,7 +70,8 @@ def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False)
         check_trusted(options.runtimes, options.require)
     prepare(options.runtimes, options.require, options.progress)
     verdicts = validate_bundle(bundle, options)
-    return ValidateResult(bundle.manifest, tuple(verdicts), tuple(unmet(verdicts, options.require)))
+    basis = basis_of(folder, options)
+    return ValidateResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, options.require)))
 
 
 def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:

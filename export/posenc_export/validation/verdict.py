@@ -104,14 +104,26 @@ def unmet(verdicts: Sequence[Verdict], required: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What a report stands on.
+
+    manifest_sha256: of manifest.json. given: the tolerance in the place of the derived ones, where one was given.
+    """
+
+    manifest_sha256: str
+    given: Tolerance | None = None
+
+
+@dataclass(frozen=True)
 class ValidateResult:
-    """What a bundle says of itself, and what was found.
+    """What a bundle says of itself, what was found, and on what that stands.
 
     unmet: the required runtimes that did not run, each with the reason.
     """
 
     manifest: Manifest
     verdicts: tuple[Verdict, ...]
+    basis: Basis
     unmet: tuple[str, ...] = ()
 
     @property

@@ -1,0 +1,73 @@
+"""What a report stands on: which manifest, and tolerances that nobody derived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from posenc.encoding import FRACTION_BITS, Tolerance, eps
+from posenc_export.bundle.case import Case
+from posenc_export.bundle.folder import MANIFEST, sha256
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.validation.verdict import Basis, Comparison, ValidateOptions, Verdict
+
+LOOSE = 1e-2
+"""The share of an output's scale above which an allowance is named."""
+
+
+def basis_of(folder: Path, options: ValidateOptions) -> Basis:
+    """Return what a report on a bundle's folder stands on, with the options of its validation."""
+    replaced = options.atol is not None or options.rtol is not None
+    return Basis(sha256(folder / MANIFEST), options.tolerance(Tolerance()) if replaced else None)
+
+
+def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
+    """Return a line on the tolerances that outputs were held against, or nothing where all of them are tight.
+
+    What the largest derived tolerance of a kind is, a reader of a bundle cannot know: it depends on a module that is
+    gone. But one above a hundredth of what the outputs themselves are (or four eps of a narrow dtype, which is more)
+    certifies little, whoever chose it; so the loosest such one is named, and who says so. The scale is that of each
+    output in each case: one huge number elsewhere hides nothing. Nothing fails by this line: Sin and Cos of a far
+    position are off by that much, and are declared to be.
+    """
+    if basis.given is not None:
+        return f"tolerance: {_words(basis.given)} (given, in place of the derived ones)"
+    found = [*_loose(manifest, verdicts)]
+    return f"loosest tolerance: {_words(max(found, key=lambda one: one[0])[1])} (manifest)" if found else ""
+
+
+def _loose(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[tuple[float, Tolerance]]:
+    """Yield allowances above the share of what they are held against, each with that share."""
+    cases = {case.name: case for case in manifest.cases}
+    dtypes = {port.name: port.dtype for port in manifest.outputs}
+    extra = max((a.eager_tolerance for a in manifest.artifacts if a.eager_tolerance), key=_size, default=None)
+    for comparison in (c for verdict in verdicts for c in verdict.comparisons):
+        dtype = dtypes.get(comparison.output)
+        if dtype in FRACTION_BITS and comparison.case in cases:
+            tolerance = _of(cases, comparison).plus(extra if comparison.against == "eager" else None)
+            share = _share(tolerance, comparison.peak, eps(dtype))
+            if share > max(LOOSE, 4 * eps(dtype)):
+                yield share, tolerance
+
+
+def _of(cases: Mapping[str, Case], comparison: Comparison) -> Tolerance:
+    case = cases[comparison.case]
+    return case.eager_tolerance if comparison.against == "eager" else case.tolerance
+
+
+def _size(tolerance: Tolerance) -> float:
+    return tolerance.atol + tolerance.rtol + tolerance.vector + tolerance.ulps
+
+
+def _share(tolerance: Tolerance, peak: float, grain: float) -> float:
+    """Return what is allowed as a share of the largest value; of outputs that are all 0, or infinite, of 1."""
+    scale = peak if peak > 0 and np.isfinite(peak) else 1.0
+    return tolerance.atol / scale + tolerance.rtol + tolerance.vector + tolerance.ulps * grain
+
+
+def _words(tolerance: Tolerance) -> str:
+    parts = [f"{name} {value:.3g}" for name, value in asdict(tolerance).items() if name != "bits" and value]
+    return ", ".join(parts) or "atol 0"

@@ -1,0 +1,100 @@
+"""Nothing is read or made before it is known to fit: arrays of golden data by their headers, tables by their sizes."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bundles import edit, put, replace_array
+from conftest import Cli
+from posenc import memory
+
+
+@pytest.mark.parametrize(
+    ("ending", "damage", "text"),
+    [
+        ("/y", lambda y: y.swapaxes(1, 2), "/y is float32["),
+        ("/y", lambda y: y.astype(np.float16), "/y is float16["),
+        ("/y", lambda y: y.astype(object), "/y is object["),
+        ("/y", lambda _: None, "There is no item named"),
+        ("/x", lambda x: x[..., :4], "/x is float32["),
+        ("/start", lambda start: start.astype(np.int32), "/start is int32[1], expected int64[1]"),
+        ("/y.reference", lambda y: y.astype(np.float32), "/y.reference is float32["),
+        ("/y.reference", lambda y: y[None], "/y.reference is float64["),
+    ],
+)
+def test_arrays_that_are_not_those_of_the_manifest_are_one_line(
+    cli: Cli, bundle: Path, ending: str, damage: Callable[[Any], Any], text: str
+) -> None:
+    replace_array(bundle, ending, damage)
+    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
+    assert (result.exit_code, text in result.output, result.output.count("\n")) == (2, True, 1), result.output
+    assert "golden.npz is damaged" in result.output
+
+
+@pytest.mark.parametrize(("at", "text"), [([5, 3], "rising"), ([0, 10**9], "below"), ([-1], "rising"), ([], "rising")])
+def test_rows_that_no_array_has_are_one_line(cli: Cli, bundle: Path, at: list[int], text: str) -> None:
+    with np.load(bundle / "golden.npz") as golden:
+        arrays = dict(golden)
+    key = next(key for key in arrays if key.endswith("/x"))
+    np.savez(bundle / "golden.npz", **arrays, **{f"{key}.rows": np.array(at, np.int64)})
+    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
+    assert (result.exit_code, text in result.output, result.output.count("\n")) == (2, True, 1), result.output
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_by_its_header(
+    cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with np.load(bundle / "golden.npz") as golden:
+        key = next(key for key in golden if key.endswith("/y"))
+    with (
+        zipfile.ZipFile(bundle / "golden.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open(f"{key}.npy", "w") as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**25, 25)})
+        file.write(bytes(2**20))
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("it was read"))
+    edit(bundle, lambda m: m.update(inputs=[], cases=[{**m["cases"][0], "sizes": {}}]))
+    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
+    assert result.exit_code == 2, result.output
+    assert f"{key} is float32[33554432, 25], expected float32[?, ?, 8]" in result.output
+
+
+def test_sizes_that_no_memory_holds_are_one_line(cli: Cli, bundle: Path) -> None:
+    edit(bundle, put(2**50, "cases", 0, "sizes", "seq"))
+    result = cli("validate", str(bundle), "--runtime", "onnx-reference")
+    assert result.exit_code == 2
+    assert "takes 33,554,432 GiB; " in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["learned", "--max-len", "2147483648", "-p", "d_model=8"], "a table of 2147483648 x 8 takes 64 GiB; "),
+        (["--max-len", "2147483648", "-p", "d_model=8"], "a table of 2147483648 x 8 takes 64 GiB; "),
+        (["-p", "d_model=1000000000"], "a table of 2048 x 1000000000 takes 7,629 GiB; "),
+        (["--dynamic", "-p", "d_model=1000000000"], "a table of 512 x 1000000000 takes "),
+        (["--dynamic", "--method", "trig", "-p", "d_model=1000000000"], "a call of 64 x 1000000000 takes "),
+        (["rope", "-p", "head_dim=1000000000"], "a table of 2048 x 1000000000 takes "),
+        (["rope_2d", "-p", "head_dim=1000000000"], "a table of 2048 x 1000000000 takes "),
+        (["xpos", "-p", "head_dim=1000000000"], "a table of 2048 x 1000000000 takes "),
+    ],
+)
+def test_a_table_that_no_memory_holds_is_refused_at_once(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, args: list[str], text: str
+) -> None:
+    monkeypatch.setattr("posenc.memory.free_memory", lambda: 20 * 2**30)
+    monkeypatch.setattr(np, "arange", lambda *_, **__: pytest.fail("something was made first"))
+    result = cli("export", *args)
+    assert result.exit_code == 2, result.output
+    assert text in result.output
+    assert "; 20 GiB are free" in result.output
+
+
+def test_free_memory_is_asked_for_where_there_is_no_list_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 2**20 < memory.free_memory() < 2**50
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "none")
+    assert 2**20 < memory.free_memory() < 2**50
