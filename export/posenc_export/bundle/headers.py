@@ -8,7 +8,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,7 +17,8 @@ from posenc.memory import check_room
 from posenc.ports import Array
 
 Shape = tuple[int, ...]
-HEADERS: dict[tuple[int, int], Callable[..., tuple[Shape, bool, np.dtype[Any]]]] = {
+Header = tuple[Shape, bool, np.dtype[np.generic]]
+HEADERS: dict[tuple[int, int], Callable[..., Header]] = {
     (1, 0): npy.read_array_header_1_0,
     (2, 0): npy.read_array_header_2_0,
 }
@@ -48,7 +49,7 @@ class Stored:
             return np.asarray(npy.read_array(file, allow_pickle=False))
 
 
-def _header(file: Any) -> tuple[Shape, bool, np.dtype[Any]]:
+def _header(file: IO[bytes]) -> Header:
     version = npy.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"an array of .npy version {version} is not one that NumPy writes of numbers")

@@ -16,6 +16,10 @@ from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler, Js
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from typing_extensions import TypedDict
 
+from posenc.ports import Kind
+from posenc.spec import Method, Mode, Positions
+from posenc_export.bundle.case import Padding
+
 MOST_BYTES = 2**26
 """A manifest has some hundred bytes a case: one of 64 MiB is none, and is not read."""
 INT64 = 2**63
@@ -106,7 +110,7 @@ class AxisJson(TypedDict):
     """An axis of a port; one of a fixed size needs no name."""
 
     name: AxisName
-    kind: Literal["batch", "heads", "length", "grid", "features"]
+    kind: Kind
     size: NoCount
     least: Count
     multiple: Natural
@@ -140,7 +144,7 @@ class CaseJson(TypedDict):
     first: Whole
     max_position: Count
     refused: Flag
-    padding: Literal["left", "right", "none"]
+    padding: Padding
     eager_tolerance: ToleranceJson
     tolerance: ToleranceJson
 
@@ -154,11 +158,9 @@ class ManifestJson(TypedDict):
     scheme: Text
     family: Text
     params: Params
-    mode: Literal["baked", "dynamic"]
-    method: Annotated[Literal["exact", "trig"] | None, Must("exact, trig or null")]
-    positions: Annotated[
-        Literal["implicit", "offset", "explicit", "mask"] | None, Must("implicit, offset, explicit, mask or null")
-    ]
+    mode: Mode
+    method: Annotated[Method | None, Must("exact, trig or null")]
+    positions: Annotated[Positions | None, Must("implicit, offset, explicit, mask or null")]
     max_len: Natural
     dtype: DType
     opset: Natural
