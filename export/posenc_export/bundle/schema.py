@@ -217,8 +217,7 @@ def problems(data: object) -> list[str]:
     try:
         _adapter().validate_python(data)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=True)
-        return [f"manifest.json: {_line(one)}" for one in found]
+        return [f"manifest.json: {_line(one)}" for one in error.errors(include_url=False)]
     return []
 
 
