@@ -183,7 +183,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("posenc_export.runtimes.header._compiled", failing("compile"))
     in_cpp = posenc_export.runtimes.cpp._runner
 
-    def runner(*args: Any, **how: str) -> Any:
+    def runner(*args: Any, **how: Any) -> Any:
         return in_cpp(*args, **how) if how["format_"] == "onnx" else failing("C++ runner")()
 
     monkeypatch.setattr(posenc_export.runtimes.cpp, "_runner", runner)

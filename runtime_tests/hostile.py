@@ -113,7 +113,8 @@ Take = Callable[[onnx.ModelProto], onnx.TensorProto]
 
 
 def weight(model: onnx.ModelProto) -> onnx.TensorProto:
-    return model.graph.initializer[0]
+    tensor: onnx.TensorProto = model.graph.initializer[0]
+    return tensor
 
 
 def in_a_branch(model: onnx.ModelProto) -> onnx.TensorProto:
@@ -124,7 +125,8 @@ def in_a_branch(model: onnx.ModelProto) -> onnx.TensorProto:
     branch = onnx.helper.make_graph([constant], "branch", [], [value])
     node = onnx.helper.make_node("If", ["condition"], ["chosen"], then_branch=branch, else_branch=branch)
     model.graph.node.append(node)
-    return model.graph.node[-1].attribute[0].g.node[0].attribute[0].t
+    inner: onnx.TensorProto = model.graph.node[-1].attribute[0].g.node[0].attribute[0].t
+    return inner
 
 
 def weights_at(bundle: Path, place: str, take: Take = weight) -> None:

@@ -40,7 +40,8 @@ def test_rows_that_no_array_has_are_one_line(cli: Cli, bundle: Path, at: list[in
     with np.load(bundle / "golden.npz") as golden:
         arrays = dict(golden)
     key = next(key for key in arrays if key.endswith("/x"))
-    np.savez(bundle / "golden.npz", **arrays, **{f"{key}.rows": np.array(at, np.int64)})
+    damaged: dict[str, Any] = {**arrays, f"{key}.rows": np.array(at, np.int64)}
+    np.savez(bundle / "golden.npz", **damaged)
     result = cli("validate", str(bundle), "--runtime", "onnx-reference")
     assert (result.exit_code, text in result.output, result.output.count("\n")) == (2, True, 1), result.output
 

@@ -52,10 +52,10 @@ NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite nu
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
 Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
-Name = Annotated[str, Field(pattern=r"^[^\W\d]\w*$"), Must("a name of letters, digits and _, that no digit begins")]
-AxisName = Annotated[
-    str, Field(pattern=r"^([^\W\d]\w*(\+[^\W\d]\w*)*)?$"), Must("a name, a sum of names as past+seq, or empty")
-]
+ID = "[A-Za-z_][A-Za-z0-9_]*"
+Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
+SUM = Must("a name, a sum of names as past+seq, or empty")
+AxisName = Annotated[str, Field(pattern=rf"^({ID}(\+{ID})*)?$"), SUM]
 CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a name of letters, digits and _.+-")]
 FileName = Annotated[
     str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")
@@ -126,13 +126,18 @@ class PortJson(TypedDict):
     carries: Annotated[ValuesJson | PositionsJson | MaskJson | SizeJson, Field(discriminator="what")]
 
 
-class ArtifactJson(TypedDict):
+class FileJson(TypedDict):
     """A file of the bundle."""
 
-    format: Text
     file: FileName
     bytes: Count
     sha256: Digest
+
+
+class ArtifactJson(FileJson):
+    """A graph, or the weights beside one."""
+
+    format: Text
     eager_tolerance: ToleranceJson | None
 
 
@@ -170,6 +175,7 @@ class ManifestJson(TypedDict):
     inputs: list[PortJson]
     outputs: Annotated[list[PortJson], Field(min_length=1)]
     artifacts: Annotated[list[ArtifactJson], Field(min_length=1)]
+    files: list[FileJson]
     cases: list[CaseJson]
     trace: dict[str, Natural]
     reference: Text
