@@ -116,7 +116,6 @@ class Manifest:
             )
         _refuse(problems(data))
         manifest = cls(**_fields(data))
-        check_names((*manifest.inputs, *manifest.outputs))
         _refuse(misfits(manifest.inputs, manifest.outputs, manifest.cases))
         return manifest
 

@@ -28,16 +28,11 @@ def purity(context: Context) -> list[str]:
 
 @check("determinism", stage="capture")
 def determinism(context: Context) -> list[str]:
-    """Captured twice the module gives the same program, and two copies of it the same outputs."""
+    """Captured twice the module gives the same program, two copies of it the same outputs, and rounding no others."""
+    shown = context.captured.behaviour
     problems = [] if context.captured.same_twice else ["two captures in a row differ"]
-    return [*problems, *filter(None, [context.captured.behaviour.random])]
-
-
-@check("noise", stage="capture")
-def noise(context: Context) -> list[str]:
-    """Rounding alone moves the outputs of a module of somebody's own by less than a thousandth of their scale."""
-    words = context.captured.behaviour.noise
-    return [f"what this module gives is noise: {words}"] if words else []
+    noise = f"what this module gives is noise: {shown.noise}" if shown.noise else ""
+    return [*problems, *filter(None, [shown.random, noise])]
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:
