@@ -111,5 +111,8 @@ def test_the_tests_follow(project: Path) -> None:
     new = "test_every_combination and exact and fp32 and (clock or ntk)"
     assert "passed" in python(project, *pytest_, "-k", new, "runtime_tests/test_parity.py")
     names = ("schemes", "checks", "layering", "docs", "cli", "rope_types")
+    # What pages show is of the package as it ships: a new check, and a new scheme, are in it.
+    shown = "what_a_page or page_on_cpp or table_of_formats or every_check_and"
     listed = "test_schemes or test_checks or test_layering or test_docs or listed or lists or sample"
+    listed = f"({listed}) and not ({shown})"
     assert "passed" in python(project, *pytest_, "-k", listed, *(f"runtime_tests/test_{name}.py" for name in names))

@@ -15,7 +15,7 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.formats import FORMATS
-from posenc_export.formats.torchscript import archive_digests
+from posenc_export.formats.torchscript import archive_digests, unmangled
 from posenc_export.targets.scheme import scheme_target
 
 pytestmark = pytest.mark.exhaustive
@@ -41,8 +41,14 @@ def digests(scheme: str, mode: Mode, folder: Path) -> dict[str, str]:
 
 def digest_of(path: Path) -> str:
     if zipfile.is_zipfile(path):  # the archive's order and its random number say nothing
-        entries = sorted((name, digest.hex()) for name, digest in archive_digests(path).items())
-        return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+        entries = {name: digest.hex() for name, digest in archive_digests(path).items()}
+        with zipfile.ZipFile(path) as archive:  # TorchScript lists constants as Python's hash seed has it
+            codes = {unmangled(name.encode()).decode(): archive.read(name) for name in archive.namelist()}
+        code = {
+            name: b"\n".join(sorted(unmangled(codes[name]).splitlines())) for name in entries if name.endswith(".py")
+        }
+        entries |= {name: hashlib.sha256(text).hexdigest() for name, text in code.items()}
+        return hashlib.sha256(json.dumps(sorted(entries.items())).encode()).hexdigest()
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -37,14 +37,15 @@ def archive_digests(path: Path) -> Digests:
     with zipfile.ZipFile(path) as archive:
         names = [n for n in archive.namelist() if not n.endswith((".debug_pkl", "serialization_id"))]
         return {
-            _unmangled(n.encode()).decode(): hashlib.sha256(_unmangled(archive.read(n))).digest()
+            unmangled(n.encode()).decode(): hashlib.sha256(unmangled(archive.read(n))).digest()
             if n.endswith((".py", ".pkl"))
             else hashlib.sha256(archive.read(n)).digest()
             for n in names
         }
 
 
-def _unmangled(content: bytes) -> bytes:
+def unmangled(content: bytes) -> bytes:
+    """Return names without the numbers that TorchScript gives to types it meets again."""
     return re.sub(rb"(\.|/)?___torch_mangle_\d+", b"", content)
 
 
