@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from conftest import Cli, Once, need
+from conftest import Cli, Once, need, one_of_each
 from posenc.ports import SEQ, Axis, Port, Positions, fixed
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli import main
@@ -97,17 +97,12 @@ def programs(once: Once, bundles: Path) -> Callable[[str], Path]:
     return make
 
 
-def backends(of: Callable[[str], list[tuple[str, ...]]]) -> list[Any]:
-    """Parameters of a test for each backend; libtorch, which takes a minute to build with, is exhaustive."""
-    marks = {"torch": (pytest.mark.exhaustive,)}
-    return [pytest.param(*one, marks=marks.get(backend, ())) for backend in BACKENDS for one in of(backend)]
-
-
 def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, env=QUIET)
 
 
-@pytest.mark.parametrize(("backend", "name"), backends(lambda one: [(one, name) for name in KINDS[one]]))
+@pytest.mark.exhaustive  # programs are built with ThreadSanitizer
+@pytest.mark.parametrize(("backend", "name"), [(b, name) for b in BACKENDS for name in KINDS[b]])
 def test_every_kind_of_graph_replays_its_cases(
     programs: Callable[[str], Path], bundles: Path, backend: str, name: str
 ) -> None:
@@ -119,7 +114,8 @@ def test_every_kind_of_graph_replays_its_cases(
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("backend", backends(lambda one: [(one,)]))
+@pytest.mark.exhaustive  # programs are built with ThreadSanitizer
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_eight_threads_share_one_model(programs: Callable[[str], Path], bundles: Path, backend: str) -> None:
     model, golden = bundles / "half" / BACKENDS[backend][1], bundles / "half" / "cpp" / "golden"
     done = run(programs(backend) / "replay_half", model, "cpu", golden, 8, 10_000)
@@ -127,7 +123,8 @@ def test_eight_threads_share_one_model(programs: Callable[[str], Path], bundles:
     assert "ThreadSanitizer" not in done.stderr
 
 
-@pytest.mark.parametrize("backend", backends(lambda one: [(one,)]))
+@pytest.mark.exhaustive  # programs are built with ThreadSanitizer
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_the_class_refuses_in_one_line(programs: Callable[[str], Path], bundles: Path, backend: str) -> None:
     done = run(programs(backend) / "misuse", bundles / "offset" / BACKENDS[backend][1])
     assert done.returncode == 0, done
@@ -142,7 +139,8 @@ def test_the_class_refuses_in_one_line(programs: Callable[[str], Path], bundles:
         assert "out of" in line
 
 
-@pytest.mark.parametrize("backend", backends(lambda one: [(one,)]))
+@pytest.mark.exhaustive  # programs are built with ThreadSanitizer
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_damage_is_found(programs: Callable[[str], Path], bundles: Path, tmp_path: Path, backend: str) -> None:
     model, replay = bundles / "offset" / BACKENDS[backend][1], programs(backend) / "replay_offset"
     golden = Path(shutil.copytree(bundles / "offset" / "cpp" / "golden", tmp_path / "golden"))
@@ -158,7 +156,7 @@ def test_damage_is_found(programs: Callable[[str], Path], bundles: Path, tmp_pat
     assert run(replay, model, "cpu", tmp_path / "nowhere").returncode == 1
 
 
-@pytest.mark.parametrize("backend", backends(lambda one: [(one,)]))
+@pytest.mark.parametrize("backend", one_of_each(BACKENDS, lambda _: ""))
 def test_the_three_commands(bundles: Path, tmp_path: Path, backend: str) -> None:
     need(BACKENDS[backend][0])
     moved = Path(shutil.copytree(bundles / "offset", tmp_path / "moved to a folder with spaces"))
