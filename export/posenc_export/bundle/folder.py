@@ -15,6 +15,8 @@ from posenc_export.bundle.manifest import Artifact, File, Manifest
 from posenc_export.errors import BadInput
 
 MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md")
+MOST_BYTES = 2**26
+"""A manifest has some hundred bytes a case: one of 64 MiB is none, and is not read."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,28 @@ class Bundle:
 
 
 def _read_json(path: Path) -> object:
-    from posenc_export.bundle.schema import MOST_BYTES, parse
-
     if path.stat().st_size > MOST_BYTES:
         raise BadInput(f"{path} has {path.stat().st_size:,} bytes: a manifest has at most {MOST_BYTES:,}")
     try:
         return parse(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise BadInput(f"{path} is not JSON: {error}") from error
+
+
+def parse(text: str) -> object:
+    """Return the values of a JSON text; raise ValueError, in one line, where it is none, or says something twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it says {next(name for name in names if names.count(name) > 1)!r} twice in one object")
+    return made
 
 
 def write_json(path: Path, data: object) -> None:

@@ -20,8 +20,6 @@ from posenc.ports import Kind
 from posenc.spec import Method, Mode, Positions
 from posenc_export.bundle.case import Padding
 
-MOST_BYTES = 2**26
-"""A manifest has some hundred bytes a case: one of 64 MiB is none, and is not read."""
 INT64 = 2**63
 
 
@@ -200,22 +198,6 @@ WITHOUT_VALUE = ("missing", "extra_forbidden", "too_short")
 @cache
 def _adapter() -> TypeAdapter[ManifestJson]:
     return TypeAdapter(ManifestJson)  # made when it is needed: that takes a tenth of a second
-
-
-def parse(text: str) -> object:
-    """Return the values of a JSON text; raise ValueError, in one line, where it is none, or says something twice."""
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"it says {next(name for name in names if names.count(name) > 1)!r} twice in one object")
-    return made
 
 
 def problems(data: object) -> list[str]:

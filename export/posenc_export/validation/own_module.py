@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc.encoding import Encoding, Tolerance, eps
@@ -70,7 +70,13 @@ class OneUlp(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.generator = torch.Generator().manual_seed(seed)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: OpOverload[..., object],
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         """Run an operator, and move what it gives."""
         result = func(*args, **(kwargs or {}))
         if not _rounds(func) or not isinstance(result, torch.Tensor) or not result.is_floating_point():
@@ -85,7 +91,7 @@ EXACT = {"clone", "copy", "cat", "stack", "index", "index_select", "embedding", 
 """Operators whose results are numbers that they were given."""
 
 
-def _rounds(func: Any) -> bool:
+def _rounds(func: OpOverload[..., object]) -> bool:
     """Return whether an operator computes new numbers: it is no view, no copy, and changes nothing in place."""
     name = func.__name__.partition(".")[0].strip("_")
     tagged = torch.Tag.pointwise in func.tags or torch.Tag.reduction in func.tags or name in SUMS

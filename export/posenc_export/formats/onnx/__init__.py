@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from posenc.encoding import Encoding
 
+Part = Any
+"""A graph of onnx_ir that is being written, or a value in it."""
 EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
 
@@ -94,19 +96,19 @@ def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..
     if encoding.family == "module":
         return {}
 
-    def floor_divide(dividend: Any, divisor: Any) -> Any:
+    def floor_divide(dividend: Part, divisor: Part) -> Part:
         return op.Div(dividend, divisor)
 
-    def flip(x: Any, dims: Any) -> Any:
+    def flip(x: Part, dims: Part) -> Part:
         (axis,) = dims
         assert x.shape[axis] == 2, "our encodings flip pairs alone"
-        swapped: Any = op.Constant(value_ints=[1, 0])
+        swapped: Part = op.Constant(value_ints=[1, 0])
         return op.Gather(x, swapped, axis=axis)
 
     return {torch.ops.aten.floor_divide.default: floor_divide, torch.ops.aten.flip.default: flip}
 
 
-def _name_axes(model: Any, encoding: Encoding) -> None:
+def _name_axes(model: Part, encoding: Encoding) -> None:
     """Give the symbolic dims of a graph the names of the ports' axes, in place."""
     import onnx_ir as ir
 
@@ -128,7 +130,7 @@ def _name_axes(model: Any, encoding: Encoding) -> None:
                 value.shape[index] = ir.SymbolicDim(axis.name)
 
 
-def _free_names(model: Any) -> None:
+def _free_names(model: Part) -> None:
     """Rename inner values that the exporter gave the name of an input or an output."""
     ports = {id(v): v.name for v in (*model.graph.inputs, *model.graph.outputs)}
     taken = set(ports.values())
@@ -137,7 +139,7 @@ def _free_names(model: Any) -> None:
             value.name = f"{value.name}_inner"
 
 
-def _clear_notes(model: Any) -> None:
+def _clear_notes(model: Part) -> None:
     """Drop the exporter's stack traces and paths: they differ between machines and tell nothing to a runtime."""
     model.graph.metadata_props.clear()
     for node in model.graph.all_nodes():
@@ -148,7 +150,7 @@ def _clear_notes(model: Any) -> None:
         value.metadata_props.clear()
 
 
-def _weights(model: Any) -> int:
+def _weights(model: Part) -> int:
     return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
 
 

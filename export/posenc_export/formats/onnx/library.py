@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+Function = Any
+"""A function of the library, or their class: neither says what we change of it."""
+
 
 class Signature:
     """What is known of a function of the library: its domain at once, all else from its source when asked for."""
 
-    def __init__(self, function: Any, read: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Function, read: Callable[[Function], object]) -> None:
         self._function, self._read = function, read
 
     @property
@@ -18,7 +21,7 @@ class Signature:
         """The domain of the opset that the function belongs to."""
         return str(self._function.opset.domain)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._read(self._function), name)
 
 
@@ -27,7 +30,7 @@ def sources_unread() -> Iterator[None]:
     """Have torch.onnx fill its registry without parsing five hundred functions: most of a second for each export."""
     import onnxscript
 
-    traced: Any = onnxscript.TracedOnnxFunction
+    traced: Function = onnxscript.TracedOnnxFunction
     parsed = traced.function_ir
     traced.function_ir = property(lambda function: Signature(function, parsed.fget))
     try:
