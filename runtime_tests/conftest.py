@@ -67,6 +67,12 @@ def need(name: str) -> None:
         pytest.skip(f"{name}: {reason}")
 
 
+def with_tests() -> dict[str, str]:
+    """Return an environment in which a process can import what lies beside the tests."""
+    paths = os.pathsep.join([str(ROOT / "runtime_tests"), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": paths}
+
+
 def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[Any]:
     """Parameters of a test: the first of each kind for the quick run, the others for the exhaustive one."""
     seen: set[object] = set()

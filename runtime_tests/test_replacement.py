@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, with_tests
 from kill_points import SCENARIOS, contents, put, state, write
 from posenc_export.bundle import replacement
 from posenc_export.bundle.replacement import install, settle_leftovers, staged
@@ -86,10 +86,8 @@ with staged(Path("b")) as scratch:
 def run_of_another(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that writes into `b` until it is killed."""
     pipe = subprocess.PIPE
-    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "PYTHONPATH": paths}
     with subprocess.Popen(
-        [sys.executable, "-c", IT_WRITES], cwd=tmp_path, env=env, stdin=pipe, stdout=pipe, text=True
+        [sys.executable, "-c", IT_WRITES], cwd=tmp_path, env=with_tests(), stdin=pipe, stdout=pipe, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "written\n"
@@ -179,6 +177,7 @@ sys.exit(kill_points.main())
 def test_the_script_finds_what_is_not_whole(old: Path) -> None:
     (old / "report.md").write_text(contents("new")["report.md"])
     assert state(old) == "BROKEN"
-    done = subprocess.run([sys.executable, "-c", WRONG, "--every", "7"], capture_output=True, text=True, check=False)
+    words = [sys.executable, "-c", WRONG, "--every", "7"]
+    done = subprocess.run(words, env=with_tests(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "at once BROKEN" in done.stderr

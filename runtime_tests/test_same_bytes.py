@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import with_tests
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec
 from posenc_export.exporter import ExportOptions, write_bundle
@@ -61,7 +60,6 @@ def test_every_file_is_the_same_again(tmp_path: Path, scheme: str, mode: Mode) -
         "import json, sys, pathlib; from test_same_bytes import digests; "
         f"print(json.dumps(digests({scheme!r}, {mode!r}, pathlib.Path('third'))))"
     )
-    paths = os.pathsep.join([str(ROOT / "runtime_tests"), os.environ.get("PYTHONPATH", "")])
     words = [sys.executable, "-c", code]
-    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, check=True)
+    done = subprocess.run(words, cwd=tmp_path, env=with_tests(), capture_output=True, check=True)
     assert json.loads(done.stdout) == first
