@@ -43,7 +43,7 @@ def test_every_runtime_of_cuda_that_reads_a_graph_has_a_row() -> None:
 def test_a_subject_is_proved_on_the_cpu_as_on_cuda() -> None:
     subject = next(one for one in plan(["learned"]) if one.spec.dtype == "fp32")
     proofs = list(prove([subject], "cpu", quiet))
-    by_runtime = {proof.by for proof in proofs if proof.verdict.status == "pass"}
+    by_runtime = {proof.verdict.subject for proof in proofs if proof.verdict.status == "pass"}
     assert {"ort-cpu", "torchscript-cpu", "pt2-cpu"} <= by_runtime
     assert status_of(proofs) == "pass"
     (row,) = (row for row in rows(proofs) if row[1] == "ort-cpu")
@@ -65,7 +65,7 @@ def test_where_nothing_can_run_the_status_says_so(cli: Cli) -> None:
 
 
 def proof(subject: Subject, status: str, detail: str = "") -> Proof:
-    return Proof(subject, "ort-cuda", Verdict("ort-cuda", "agrees", status, detail))  # type: ignore[arg-type]
+    return Proof(subject, Verdict("ort-cuda", "agrees", status, detail))  # type: ignore[arg-type]
 
 
 def test_a_failure_is_the_first_thing_that_a_row_says() -> None:

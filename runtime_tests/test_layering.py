@@ -19,7 +19,7 @@ MAY_IMPORT = {
 }
 FOLDERS = {"posenc": "posenc", "posenc_models": "models/posenc_models", "posenc_export": "export/posenc_export"}
 STAGES = (
-    *("errors", "machine", "arrays", "bundle", "cpp", "formats", "runtimes"),
+    *("errors", "machine", "markdown", "arrays", "bundle", "cpp", "formats", "runtimes"),
     *("validation", "targets", "exporter", "benchmarks", "plots", "cuda", "cli"),
 )
 FACTORY = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_][\w.]*")

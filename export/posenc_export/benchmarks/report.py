@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from posenc_export.markdown import table
+
 if TYPE_CHECKING:
     from posenc_export.benchmarks import BenchResult, LengthResult
 
@@ -35,10 +37,9 @@ def _number(value: float | None) -> str:
 def section(result: BenchResult, command: str, facts: Mapping[str, str]) -> str:
     """Return the table as Markdown, with the command that made it and the machine, between two marks."""
     start, end = _marks(command, facts)
-    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows(result)]
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     machine = ", ".join(f"{name} {value}" for name, value in facts.items())
-    return f"{start}\n\n{title(result).capitalize()}. {machine}.\n\n    {command}\n\n{table}\n\n{end}\n"
+    parts = (start, f"{title(result).capitalize()}. {machine}.", f"    {command}", table(COLUMNS, rows(result)), end)
+    return "\n\n".join(parts) + "\n"
 
 
 def with_section(text: str, result: BenchResult, command: str, facts: Mapping[str, str]) -> str:

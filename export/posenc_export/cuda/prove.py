@@ -43,10 +43,9 @@ EMBEDDED = (
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of one thing tried: of which bundle, by what."""
+    """What came of one thing tried of a bundle; the verdict names what tried it."""
 
     subject: Subject
-    by: str
     verdict: Verdict
 
 
@@ -60,7 +59,7 @@ def prove(subjects: Iterable[Subject], device: str, progress: Progress) -> Itera
             progress(f"{subject}: running")
             for verdict in validate_bundle(bundle, options):
                 if verdict.subject in options.runtimes or verdict.status == "fail":
-                    yield Proof(subject, verdict.subject, verdict)
+                    yield Proof(subject, verdict)
 
 
 def exported(subject: Subject, folder: Path) -> Bundle:
@@ -82,7 +81,7 @@ def prove_class(subject: Subject, device: str, progress: Progress) -> Iterator[P
             progress(f"{subject}: building {by}")
             reason = _why_not(format_, device)
             verdict = Verdict(by, "replay", "skip", reason) if reason else _replayed(bundle, by, format_, device)
-            yield Proof(subject, by, verdict)
+            yield Proof(subject, verdict)
 
 
 def _why_not(format_: str, device: str) -> str:
@@ -129,14 +128,14 @@ def timed(subject: Subject, device: str, progress: Progress) -> Iterator[Proof]:
     try:
         result = bench_target(partial(_target, subject), options, BenchOptions(LENGTHS, runtimes=(runtime,)))
     except PosencError as error:
-        yield Proof(subject, runtime, Verdict(runtime, "time", "skip", error.message))
+        yield Proof(subject, Verdict(runtime, "time", "skip", error.message))
         return
     for one in result.lengths:
         ratio = one.faster_than_plain.get(runtime)
         faster = f", {ratio:.2f}x as fast as the plain export" if ratio else ""
         detail = f"{one.milliseconds[runtime]:.3f} ms{faster}"
         verdict = Verdict(f"{runtime}, {one.length} long", "time", "pass", detail)
-        yield Proof(subject, verdict.subject, verdict)
+        yield Proof(subject, verdict)
 
 
 def _target(subject: Subject) -> Target:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 
 from posenc_export.cuda.prove import Proof
+from posenc_export.markdown import table
 from posenc_export.validation.report import MARKS, figure
 from posenc_export.validation.verdict import Status, worst
 
@@ -27,9 +27,8 @@ def status_of(group: Iterable[Proof]) -> Status:
 
 def markdown(facts: Mapping[str, str], headline: str, proofs: Sequence[Proof]) -> str:
     """Return the table as Markdown, below the machine and the versions."""
-    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows(proofs)]
-    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return "\n".join([headline, "", *(f"* {name}: {value}" for name, value in facts.items()), "", table, ""])
+    machine = (f"* {name}: {value}" for name, value in facts.items())
+    return "\n".join([headline, "", *machine, "", table(COLUMNS, rows(proofs)), ""])
 
 
 def headline(proofs: Sequence[Proof]) -> str:
@@ -44,8 +43,8 @@ def headline(proofs: Sequence[Proof]) -> str:
 
 def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:
     groups: dict[tuple[str, str], list[Proof]] = {}
-    for key, some in groupby(proofs, key=lambda proof: (proof.subject.scheme, proof.by)):
-        groups.setdefault(key, []).extend(some)
+    for proof in proofs:
+        groups.setdefault((proof.subject.scheme, proof.verdict.subject), []).append(proof)
     return groups
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from posenc_export.bundle.folder import REPORTS, write_json
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import printable
+from posenc_export.markdown import table
 from posenc_export.validation.basis import loosest
 from posenc_export.validation.verdict import Basis, Comparison, Verdict, failed, worst
 
@@ -98,10 +99,7 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
 
 def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return the report as Markdown."""
-    rows = [COLUMNS, tuple("---" for _ in COLUMNS), *(cells(v) for v in folded(verdicts))]
-    table = "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
-    )
+    rows = table(COLUMNS, map(cells, folded(verdicts)))
     facts = {
         "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
         "positions": manifest.positions or "as the module takes them",
@@ -121,7 +119,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines += [f"* {key}: {value}" for key, value in facts.items()]
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
-    return "\n".join(map(printable, [*(line.replace("\n", " ") for line in lines), "", table, ""]))
+    return "\n".join(map(printable, [*(line.replace("\n", " ") for line in lines), "", rows, ""]))
 
 
 def write_report(folder: Path, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> None:
