@@ -53,9 +53,18 @@ def why_missing(name: str) -> str:
     return ""
 
 
-def running(formats: Iterable[str]) -> set[str]:
-    """The runtimes that run here and read any of the formats."""
-    return {r.name for r in RUNTIMES.values() if r.format in formats and not why_missing(r.name)}
+Running = Callable[[Iterable[str]], set[str]]
+
+
+@pytest.fixture(scope="session")
+def running() -> Running:
+    """Return a function that names the runtimes that run here and read any of the formats.
+
+    A fixture, since every runner is built before the test exports: another process of the same run may build one at
+    any time, and what a report calls "not run" would run a second later.
+    """
+    here = [runtime for runtime in RUNTIMES.values() if not why_missing(runtime.name)]
+    return lambda formats: {runtime.name for runtime in here if runtime.format in formats}
 
 
 def need(name: str) -> None:

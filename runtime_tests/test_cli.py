@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from conftest import Cli, running, why_missing
+from conftest import Cli, Running, why_missing
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc_export.cli import main
@@ -82,7 +82,7 @@ def test_a_required_runtime_that_falls_back_while_loading_is_status_3(
     assert "ort-cpu is required and ONNX Runtime fell back" in result.output
 
 
-def test_a_runtime_that_is_not_available_is_neither_pass_nor_fail(cli: Cli) -> None:
+def test_a_runtime_that_is_not_available_is_neither_pass_nor_fail(cli: Cli, running: Running) -> None:
     here = running(("onnx", "torchscript"))
     result = cli("export", *SMALL, "--json")
     assert result.exit_code == 0, result.output

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import Cli, need, one_of_each, running
+from conftest import Cli, Running, need, one_of_each
 from posenc.scheme import SCHEMES
 from posenc.spec import Method, Mode, Spec
 from posenc_export.bundle.folder import Bundle
@@ -22,7 +22,9 @@ MARKS = {"trig": (pytest.mark.exhaustive,)}
 
 @pytest.mark.parametrize("mode", [pytest.param(m, marks=MARKS.get(m[1], ()), id="-".join(m)) for m in MODES])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_program_of_torch_export_agrees(tmp_path: Path, scheme: str, mode: tuple[Mode, Method]) -> None:
+def test_a_program_of_torch_export_agrees(
+    tmp_path: Path, scheme: str, mode: tuple[Mode, Method], running: Running
+) -> None:
     if mode[0] in SCHEMES[scheme].unsupported.modes:
         pytest.skip(SCHEMES[scheme].unsupported.modes[mode[0]])
     result = run(scheme, Spec(*mode, None, 70), SCHEMES[scheme].samples[0], tmp_path, formats=("pt2",))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from conftest import Cli, one_of_each, running
+from conftest import Cli, Running, one_of_each
 from house import RECORDS
 from house.alibi import counted_from_zero
 from house.sincos_2d import Grid, swapped
@@ -74,7 +74,7 @@ def passing(result: ExportResult, check: str) -> set[str]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "params"), one_of_each(SAMPLES, lambda one: one.values[0]))
-def test_every_check_passes(tmp_path: Path, name: str, params: Parameters, mode: Mode) -> None:
+def test_every_check_passes(tmp_path: Path, name: str, params: Parameters, mode: Mode, running: Running) -> None:
     result = exported(name, Spec(mode, max_len=MAX_LEN), params, tmp_path)
     assert failures(result) == []
     assert result.passed
@@ -144,7 +144,7 @@ def wrong(name: str, spec: Spec, params: Parameters, change: Change) -> Target:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", TWINS)
-def test_a_wrong_twin_is_refused(tmp_path: Path, name: str, mode: Mode) -> None:
+def test_a_wrong_twin_is_refused(tmp_path: Path, name: str, mode: Mode, running: Running) -> None:
     (change, is_right), params = TWINS[name], RECORDS[name].samples[0]
     spec = Spec(mode, max_len=MAX_LEN)
     result = export_target(lambda: wrong(name, spec, params, change), ExportOptions(), tmp_path / "bundle")

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import posenc
-from conftest import need, one_of_each, running
+from conftest import Running, need, one_of_each
 from posenc.parameters import Value
 from posenc.ports import axes_of
 from posenc.rope_types import ROPE_TYPES
@@ -101,7 +101,9 @@ def test_every_scheme_has_combinations_of_each_mode_that_it_supports() -> None:
 
 
 @pytest.mark.parametrize(("scheme", "spec", "params"), list(combinations()))
-def test_every_combination_agrees_on_every_runtime(tmp_path: Path, scheme: str, spec: Spec, params: Parameters) -> None:
+def test_every_combination_agrees_on_every_runtime(
+    tmp_path: Path, scheme: str, spec: Spec, params: Parameters, running: Running
+) -> None:
     here = running(ExportOptions().formats)
     # Exporting twice, which shows purity and determinism, takes half of the time: once a scheme and mode is enough.
     twice = params == SCHEMES[scheme].samples[0] and spec.dtype == "fp32"
