@@ -58,3 +58,9 @@ def check_width(width: int, expected: int) -> None:
     """Raise ValueError where the features of x are not as many as those of the encoding."""
     if width != expected:
         raise ValueError("x has {} features, this encoding has {}".format(width, expected))
+
+
+def check_same(length: int, other: int) -> None:
+    """Raise ValueError where inputs that share a length have not the same: a single token would be repeated."""
+    if length != other:
+        raise ValueError("an input has {} tokens, another {}: expected as many".format(length, other))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from posenc.call import Formula, call_of
 from posenc.encoding import CaseLike, Encoding, RowSource, Tolerance, rounding
 from posenc.families.position_ports import mask_port, positions_port, start_port
-from posenc.lookup import counted, exactly
+from posenc.lookup import check_same, counted, exactly
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
@@ -61,6 +61,7 @@ class Explicit(Additive):
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """Return x + rows: (batch, seq, dim), positions (batch, seq) -> (batch, seq, dim)."""
+        check_same(x.shape[1], positions.shape[1])
         return self.finish(x, self.source(positions, x.shape[2]))
 
 
@@ -75,6 +76,7 @@ class FromMask(Additive):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return x + rows: (batch, seq, dim), mask (batch, seq) of 1 and 0 -> (batch, seq, dim)."""
+        check_same(x.shape[1], mask.shape[1])
         return self.finish(x, self.source(counted(mask, self.offset), x.shape[2]))
 
 

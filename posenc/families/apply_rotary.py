@@ -66,12 +66,6 @@ def widen(half: Tensor, full: bool, interleaved: bool) -> Tensor:
     return half.repeat_interleave(2, -1) if interleaved else torch.cat([half, half], -1)
 
 
-def check_same(seq: int, other: int) -> None:
-    """Raise ValueError where what shall have the length of q has not: a sequence of one token would be repeated."""
-    if seq != other:
-        raise ValueError("q has {} tokens, k or positions {}: expected as many".format(seq, other))
-
-
 def check_rank(positions: Tensor, rank: int) -> None:
     """Raise ValueError where positions have too few or too many axes."""
     if positions.dim() != rank:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from posenc.call import Formula, call_of
 from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
-from posenc.families.apply_rotary import Heads, check_rank, check_same
+from posenc.families.apply_rotary import Heads, check_rank
 from posenc.families.cos_sin import CosSinAt, CosSinCache
 from posenc.families.position_ports import mask_port, positions_port, start_port
 from posenc.families.rotary_angles import AxialAngles, RotaryAngles
-from posenc.lookup import counted
+from posenc.lookup import check_same, counted
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
@@ -102,6 +102,8 @@ class RotaryGrid(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes."""
+        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
+        check_same(q.shape[self.seq_axis + 1], k.shape[self.seq_axis + 1])
         cos, sin = self.angles.grid([q.shape[self.seq_axis], q.shape[self.seq_axis + 1]])
         return self.apply_rotary(q, cos, sin), self.apply_rotary(k, cos, sin)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_export.errors import OpsetFailed, first_line
 from posenc_export.formats import OPSETS, Request, format_, quiet
 from posenc_export.formats.capture import capture, program_digests
+from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
         except Exception as error:
             raise OpsetFailed(f"torch.onnx.export failed: {first_line(error)}") from error
         assert exported is not None
+        if encoding.family != "module":
+            demand_equal_lengths(exported.model.graph, encoding.inputs)
         _name_axes(exported.model, encoding)
         _free_names(exported.model)
         exported.model.ir_version = OPSETS[request.opset].ir_version
