@@ -101,7 +101,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
 
-    names = ("opset", "rotary_op", "seed", "budget", "cpp", "force", "require", "atol", "rtol")
+    names = ("opset", "rotary_op", "seed", "budget", "cpp", "force", "require", "atol", "rtol", "timeout")
     settings = {
         **{name: values[name] for name in names},
         "formats": tuple(dict.fromkeys(values["formats"])),

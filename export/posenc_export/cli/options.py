@@ -19,6 +19,7 @@ from posenc import __version__
 from posenc_export.errors import ToolFailed, first_line, printable
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
+from posenc_export.runtimes.limit import TIMEOUT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -169,6 +170,14 @@ CHECKED = options(
     ),
     click.option("--atol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
     click.option("--rtol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0),
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="Of one call of a graph: it fails without an answer.  [default: 300; 0 = any]",
+        show_default=False,
+    ),
 )
 TRUST = click.option(
     "--trust", is_flag=True, help="Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."

@@ -24,11 +24,13 @@ def validate(bundle: Path, **values: Any) -> None:
     """Check an existing BUNDLE on this machine, from its golden data alone; the bundle itself is left as it is."""
     import posenc_export
     from posenc_export.cli.tables import print_report
+    from posenc_export.exporter.settings import with_fields
     from posenc_export.validation.report import report_json
     from posenc_export.validation.verdict import ValidateOptions
 
     with progress(values) as say:
-        options = ValidateOptions(named_runtimes(values), values["require"], values["atol"], values["rtol"], say)
+        given = {name: values[name] for name in ("require", "atol", "rtol", "timeout")}
+        options = with_fields(ValidateOptions(), {**given, "runtimes": named_runtimes(values), "progress": say})
         result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from posenc.ports import Array, Feeds, Port
@@ -15,6 +16,7 @@ from posenc.registry import Registry
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import BadInput, Unavailable, bad_input, first_line
 from posenc_export.formats import runs_code
+from posenc_export.runtimes.limit import NoAnswer, Stop, within
 
 NEEDS_TRUST = "runs code from the bundle; give --trust"
 """Why what is in a bundle from a stranger is not run."""
@@ -26,6 +28,10 @@ class Missing(Exception):
 
 class RunFailed(Exception):
     """A graph could not be loaded, or refused its inputs."""
+
+
+class TimedOut(RunFailed):
+    """A graph gave no answer in the time that a call may take."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class Runner:
     """A loaded graph: `call(feeds)` runs it; `nodes` lists (provider, node name, op type) where the runtime says it.
 
     bind: feeds -> the same call with inputs and outputs on the device, where the runtime has that.
+    stop: ends a call from another thread; None where nothing can. limit: seconds that a call may then take, 0 for any.
     """
 
     call: Callable[[Feeds], dict[str, Array]]
@@ -49,14 +56,21 @@ class Runner:
     providers: tuple[str, ...] = ()
     nodes: tuple[tuple[str, str, str], ...] = ()
     bind: Callable[[Feeds], Bound] | None = None
+    stop: Stop | None = None
+    limit: float = 0.0
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
-        """Check the feeds by name, dtype and shape, then run; raise RunFailed, in one line, where either fails."""
+        """Check the feeds by name, dtype and shape, then run; raise RunFailed, in one line, where either fails.
+
+        Raises TimedOut where there is no answer within the limit.
+        """
         problem = check_feeds(feeds, self.inputs)
         if problem:
             raise RunFailed(problem)
         try:
-            return self.call(feeds)
+            return within(self.limit, partial(self.call, feeds), self.stop)
+        except NoAnswer as late:
+            raise TimedOut(str(late)) from late
         except Exception as error:
             raise RunFailed(_last_line(error)) from error
 

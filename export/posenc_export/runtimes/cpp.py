@@ -115,7 +115,8 @@ def _check_cuda(program: Program, device_missing: Callable[[], None]) -> None:
 
 def _runner(program: Program, path: Path, manifest: Manifest, **how: str) -> Runner:
     process = Process(program, path.parent, **how)
-    return Runner(lambda feeds: process(feeds, manifest.outputs), manifest.inputs, manifest.outputs)
+    inputs, outputs = manifest.inputs, manifest.outputs
+    return Runner(lambda feeds: process(feeds, outputs), inputs, outputs, stop=lambda _: process.process.kill())
 
 
 @runtime("ort-cpp", format_="onnx", device="cpu", check=partial(_check, ORT), prepare=ORT.build)

@@ -7,6 +7,7 @@ from pathlib import Path
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, Runner, runtime
+from posenc_export.runtimes.limit import stop_python
 
 
 @runtime(
@@ -28,4 +29,4 @@ def load_onnx_reference(path: Path, manifest: Manifest) -> Runner:
     def call(feeds: Feeds) -> dict[str, Array]:
         return dict(zip(session.output_names, session.run(None, dict(feeds)), strict=True))
 
-    return Runner(call, manifest.inputs, manifest.outputs, ("numpy",))
+    return Runner(call, manifest.inputs, manifest.outputs, ("numpy",), stop=stop_python)

@@ -101,7 +101,12 @@ def _ort(path: Path, manifest: Manifest, provider: str, config: Mapping[str, str
         return _bound(session, feeds, names, device)
 
     providers = tuple(session.get_providers())
-    return Runner(call, manifest.inputs, manifest.outputs, providers, _placement(session), bind)
+
+    def stop(_: object) -> None:
+        quiet.terminate = True  # looked at between nodes, those of a loop's body included
+
+    placed = _placement(session)
+    return Runner(call, manifest.inputs, manifest.outputs, providers, placed, bind, stop)
 
 
 def _bound(session: Any, feeds: Feeds, names: list[str], device: str) -> Bound:

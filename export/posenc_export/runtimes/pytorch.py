@@ -11,6 +11,7 @@ from posenc.ports import Array, Feeds
 from posenc_export.arrays import call_on_arrays, flatten, to_torch
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
+from posenc_export.runtimes.limit import Stop, stop_python
 
 
 def torch_cuda_missing() -> None:
@@ -40,7 +41,7 @@ def load_pt2_cpu(path: Path, manifest: Manifest) -> Runner:
     """A program of torch.export in PyTorch, on the CPU."""
     import torch
 
-    return _runner(torch.export.load(path).module(), manifest, "cpu")
+    return _runner(torch.export.load(path).module(), manifest, "cpu", stop_python)
 
 
 @runtime("pt2-cuda", format_="pt2", device="cuda", check=torch_cuda_missing)
@@ -49,7 +50,7 @@ def load_pt2_cuda(path: Path, manifest: Manifest) -> Runner:
     import torch
     from torch.export.passes import move_to_device_pass
 
-    return _runner(move_to_device_pass(torch.export.load(path), "cuda").module(), manifest, "cuda")
+    return _runner(move_to_device_pass(torch.export.load(path), "cuda").module(), manifest, "cuda", stop_python)
 
 
 @runtime("aoti-cpu", format_="aoti", device="cpu")
@@ -92,8 +93,11 @@ def _torchscript(path: Path, manifest: Manifest, device: str) -> Runner:
     return _runner(module, manifest, device)
 
 
-def _runner(module: Callable[..., object], manifest: Manifest, device: str) -> Runner:
-    """Return a runner of what takes and returns tensors of a device."""
+def _runner(module: Callable[..., object], manifest: Manifest, device: str, stop: Stop | None = None) -> Runner:
+    """Return a runner of what takes and returns tensors of a device.
+
+    stop: what ends a call of it; a script and a package run in C++, which nothing ends but the process.
+    """
     outputs = manifest.outputs
 
     def named(produced: Sequence[Array]) -> dict[str, Array]:
@@ -106,7 +110,7 @@ def _runner(module: Callable[..., object], manifest: Manifest, device: str) -> R
     def bind(feeds: Feeds) -> Bound:
         return _bound(module, [feeds[port.name] for port in manifest.inputs], named, device)
 
-    return Runner(call, manifest.inputs, outputs, (device,), bind=bind)
+    return Runner(call, manifest.inputs, outputs, (device,), bind=bind, stop=stop)
 
 
 def _bound(

@@ -21,6 +21,7 @@ from posenc_export.runtimes import (
     RunFailed,
     Runner,
     Runtime,
+    TimedOut,
     check_readable,
     check_trusted,
     prepare,
@@ -112,22 +113,32 @@ def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
 def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
     """Run every case on one runtime, and the checks that look at a loaded graph."""
     try:
-        runner = runtime.open(context.path, bundle.manifest, bundle.trusted)
+        runner = replace(runtime.open(context.path, bundle.manifest, bundle.trusted), limit=options.timeout)
     except Missing as missing:
         return [Verdict(runtime.name, "agrees", "skip", str(missing))]
     except RunFailed as failure:
         return [Verdict(runtime.name, "agrees", "fail", str(failure))]
     context = replace(context, runtime=runtime, runner=runner)
     verdicts = run_checks(runtime.name, "runner", context)
+    return [*_tried(bundle, context, options), *verdicts]
+
+
+def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterator[Verdict]:
+    """Yield how a loaded graph agrees, and what it refuses; after a case without an answer none is tried."""
+    runner, runtime = context.loaded
     comparisons: list[Comparison] = []
     refusals: list[Verdict] = []
     for golden in bundle.golden():
-        if golden.case.refused:
-            refusals.append(refusal(runtime, runner, golden))
-        else:
-            comparisons += compare_case(context, golden, options)
-    cases = len(bundle.manifest.cases) - len(refusals)
-    return [agreement(runtime, comparisons, cases), *verdicts, *_folded_refusals(refusals)]
+        try:
+            if golden.case.refused:
+                refusals.append(refusal(runtime, runner, golden))
+            else:
+                comparisons += compare_case(context, golden, options)
+        except TimedOut as late:
+            yield Verdict(runtime.name, "agrees", "fail", f"{golden.case.name}: {late}", tuple(comparisons))
+            return
+    yield agreement(runtime, comparisons, len(bundle.manifest.cases) - len(refusals))
+    yield from _folded_refusals(refusals)
 
 
 def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions) -> list[Comparison]:
@@ -136,6 +147,8 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
     name = golden.case.name
     try:
         produced = runner.run(golden.feeds)
+    except TimedOut:
+        raise
     except RunFailed as failure:
         return [Comparison(name, "", "eager", 0.0, 0.0, None, False, str(failure))]
     names = compare_names(set(produced), set(golden.eager))
@@ -204,6 +217,8 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase) -> Verdict:
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
         runner.run(golden.feeds)
+    except TimedOut:
+        raise
     except RunFailed as failure:
         return Verdict(runtime.name, "refusal", "pass", f"{case.name}: {failure}")
     if runtime.lenient:

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc.encoding import Tolerance
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.runtimes.limit import TIMEOUT
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference"]
@@ -22,16 +23,20 @@ def no_progress(text: str) -> None:
 
 @dataclass(frozen=True)
 class ValidateOptions:
-    """How to validate: which runtimes, which of them must run, and a tolerance in place of the derived ones."""
+    """How to validate: which runtimes, which of them must run, and a tolerance in place of the derived ones.
+
+    timeout: seconds that one call of a graph may take; 0 for any.
+    """
 
     runtimes: tuple[str, ...] = ()
     require: tuple[str, ...] = ()
     atol: float | None = None
     rtol: float | None = None
+    timeout: float = TIMEOUT
     progress: Progress = field(default=no_progress)
 
     def __post_init__(self) -> None:
-        for name in ("atol", "rtol"):
+        for name in ("atol", "rtol", "timeout"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a finite number of at least 0, got {value}")
