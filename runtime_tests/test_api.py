@@ -183,7 +183,10 @@ def test_wrong_settings_are_one_line(source: Any, settings: dict[str, Any], text
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"formats": ["onnx"]}, "there is no option 'formats': expected atol, progress, require, rtol, runtimes"),
+        (
+            {"formats": ["onnx"]},
+            "no option 'formats': expected atol, progress, require, rtol, runtimes, timeout",
+        ),
         ({"runtimes": ["ort"]}, "unknown runtime 'ort'"),
         ({"require": ["ort"]}, "unknown runtime 'ort'"),
         ({"require": ["torchscript-cpu"]}, "torchscript-cpu reads torchscript, which is not among onnx"),

@@ -68,7 +68,7 @@ def test_an_endless_loop_fails_in_the_time_that_is_given(cli: Cli, bundle: Path,
 
 def test_a_refusal_that_never_comes_is_none(cli: Cli, bundle: Path) -> None:
     endless(bundle)
-    hostile.edit(bundle, lambda m: m.update(cases=[{**m["cases"][0], "refused": True}]))
+    hostile.edit(bundle, lambda m: m.update(cases=[{**m["cases"][0], "refused": True}, m["cases"][1]]))
     result = cli("validate", str(bundle), "--timeout", "0.5", "--runtime", "ort-cpu", "-v")
     assert (result.exit_code, LINE in result.output) == (1, True), result.output
 
@@ -90,7 +90,8 @@ class Endless(nn.Module):
             return below
 
         (rest,) = torch.while_loop(goes_on, lambda carried: (carried * x[0, 0, 0],), (x[:1, :1, :1] * 0,))
-        return x + rest + start
+        y: Tensor = x + rest + start
+        return y
 
 
 @pytest.mark.exhaustive

@@ -11,6 +11,8 @@ from posenc_export.bundle.case import Case
 def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:
     """Return what does not fit, a line each, with the place; nothing where all does."""
     found = [*_twice("cases", [case.name for case in cases]), *_ports(inputs, outputs), *_sizes(inputs, cases)]
+    if all(case.refused for case in cases):
+        found.append("cases must hold at least one that is not refused: there is nothing to compare")
     return [f"manifest.json: {line}" for line in found]
 
 

@@ -22,7 +22,7 @@ from posenc_export.cli.options import (
     options,
     progress,
 )
-from posenc_export.cli.sources import TextSource, Values, named_runtimes, read_source
+from posenc_export.cli.sources import TextSource, Values, read_source
 from posenc_export.errors import Unavailable
 from posenc_export.formats import FORMATS
 from posenc_export.validation.scope import BUDGET
@@ -101,11 +101,10 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
 
-    names = ("opset", "rotary_op", "seed", "budget", "cpp", "force", "require", "atol", "rtol", "timeout")
+    names = ("opset", "rotary_op", "seed", "budget", "cpp", "force", "runtimes", "require", "atol", "rtol", "timeout")
     settings = {
         **{name: values[name] for name in names},
         "formats": tuple(dict.fromkeys(values["formats"])),
-        "runtimes": named_runtimes(values),
         "validate": not values["no_validate"],
         "progress": say,
         "notes": source.notes,

@@ -112,8 +112,3 @@ def _spec_settings(values: Values) -> dict[str, object]:
         "dtype": values["dtype"],
     }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def named_runtimes(values: Values) -> tuple[str, ...]:
-    """Return the runtimes to run on, none for all: what is required runs whatever else is named."""
-    return tuple(dict.fromkeys((*values["runtimes"], *values["require"]))) if values["runtimes"] else ()

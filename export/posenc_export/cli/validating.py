@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, console, guarded, progress
-from posenc_export.cli.sources import named_runtimes
 from posenc_export.errors import Unavailable
 
 
@@ -29,8 +28,8 @@ def validate(bundle: Path, **values: Any) -> None:
     from posenc_export.validation.verdict import ValidateOptions
 
     with progress(values) as say:
-        given = {name: values[name] for name in ("require", "atol", "rtol", "timeout")}
-        options = with_fields(ValidateOptions(), {**given, "runtimes": named_runtimes(values), "progress": say})
+        given = {name: values[name] for name in ("runtimes", "require", "atol", "rtol", "timeout")}
+        options = with_fields(ValidateOptions(), {**given, "progress": say})
         result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)

@@ -76,6 +76,8 @@ def check_options(options: ExportOptions) -> None:
             FORMATS[name]
     check_readable("--runtime", options.validation.runtimes, formats)
     check_readable("--require", options.validation.require, formats)
+    for name in () if options.validate else options.validation.require:
+        raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
     if options.rotary_op != "decomposed" and "onnx" not in formats:
         raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
     if options.cpp and not {"onnx", "torchscript"} & set(formats):

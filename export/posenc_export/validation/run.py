@@ -51,7 +51,7 @@ def validate_bundle(
         options.progress(f"checking {artifact.file}")
         verdicts += run_checks(artifact.format, "capture", context) if context.capture else []
         verdicts += run_checks(artifact.format, "artifact", context)
-        for runtime in chosen(artifact.format, options.runtimes):
+        for runtime in chosen(artifact.format, options.chosen):
             options.progress(f"running {artifact.file} on {runtime.name}")
             verdicts += on_runtime(bundle, context, runtime, options)
             free(artifact.bytes)  # the reference evaluator keeps itself, and a copy of the table, in a cycle

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc.encoding import Tolerance
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
 
 Status = Literal["pass", "fail", "skip"]
@@ -40,6 +41,11 @@ class ValidateOptions:
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a finite number of at least 0, got {value}")
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The runtimes to run on, none for all: what is required runs whatever else is named."""
+        return tuple(dict.fromkeys((*self.runtimes, *self.require))) if self.runtimes else ()
 
     def tolerance(self, derived: Tolerance) -> Tolerance:
         """Return the derived tolerance, or the one that is to be taken in its place."""
@@ -100,12 +106,17 @@ def failed(verdicts: Sequence[Verdict]) -> bool:
 
 
 def unmet(verdicts: Sequence[Verdict], required: Sequence[str]) -> list[str]:
-    """Return, in words, the required runtimes that turned out, when they were to load the graph, not to run here."""
-    return [
-        f"{v.subject} is required and {v.detail}"
-        for v in verdicts
-        if v.subject in required and v.check == "agrees" and v.status == "skip"
-    ]
+    """Return, in words, the required runtimes that did not run: for want of a library, or of a file that is whole."""
+    return [f"{name} is required and {reason}" for name in required if (reason := _why_unmet(verdicts, name))]
+
+
+def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
+    """Return why a runtime did not run, or nothing where it did: only a verdict of its own shows that."""
+    own = [v for v in verdicts if v.subject == name and v.check == "agrees"]
+    if own:
+        return next((v.detail for v in own if v.status == "skip"), "")
+    of_format = (v for v in verdicts if v.subject == RUNTIMES[name].format and v.status == "fail")
+    return f"did not run: {next((v.detail for v in of_format), 'nothing was tried')}"
 
 
 @dataclass(frozen=True)
