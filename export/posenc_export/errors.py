@@ -12,12 +12,23 @@ STEERING = ("Cc", "Cf", "Zl", "Zp", "Cs")
 """Kinds of characters that show nothing themselves: control, format, separators of lines, halves of pairs."""
 
 
+def decoded(text: str) -> str:
+    """Return a text in which bytes that the locale has no letters for, as those of a file's name, are read as UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # halves of pairs that are no bytes of a name
+        return text
+
+
 def printable(text: str) -> str:
     """Return a text with what would steer a terminal, but for line ends, written as Python escapes it.
 
     Names, notes and error texts come from bundles of strangers: they must not move the cursor, nor hide lines.
     """
-    return "".join(c if c == "\n" or category(c) not in STEERING else c.encode("unicode_escape").decode() for c in text)
+    shown = decoded(text)
+    return "".join(
+        c if c == "\n" or category(c) not in STEERING else c.encode("unicode_escape").decode() for c in shown
+    )
 
 
 class PosencError(click.ClickException):

@@ -38,7 +38,7 @@ def card() -> str:
     """Return the name of the first GPU, its memory and its driver's version; nothing where there is none."""
     words = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
         return ""
     name, memory, driver = (part.strip() for part in done.stdout.splitlines()[0].split(","))

@@ -19,6 +19,7 @@ from posenc_export.benchmarks.contenders import COPY, ONE_OP, PLAIN, Contender, 
 from posenc_export.benchmarks.workers import worker
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.native import native_path
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.exporter.options import check_options
@@ -56,7 +57,8 @@ def bench_folder(folder: Path, timing: BenchOptions, progress: Progress, trust: 
         if (verdict := integrity(bundle, artifact)).status == "fail":
             raise BadInput(f"{folder} is damaged: {verdict.detail}; get it again")
     _prepare(timing, progress)
-    return _bench(bundle, timing, progress)
+    with native_path(folder) as place:
+        return _bench(replace(bundle, folder=place), timing, progress)
 
 
 def formats_read(timing: BenchOptions) -> tuple[str, ...]:

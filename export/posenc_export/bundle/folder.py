@@ -12,7 +12,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
 from posenc_export.bundle.inside import check_artifact, check_external_data, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
-from posenc_export.errors import BadInput
+from posenc_export.errors import BadInput, decoded
 
 MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md")
 MOST_BYTES = 2**26
@@ -86,7 +86,8 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def write_json(path: Path, data: object) -> None:
     """Write JSON for people and programs: indented, ending in a newline; raise ValueError for NaN and infinity."""
-    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
+    path.write_text(decoded(text) + "\n", encoding="utf-8")  # half of a pair, escaped or not, is no JSON
 
 
 def sha256(path: Path) -> str:

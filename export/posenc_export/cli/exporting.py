@@ -23,7 +23,7 @@ from posenc_export.cli.options import (
     progress,
 )
 from posenc_export.cli.sources import TextSource, Values, read_source
-from posenc_export.errors import Unavailable
+from posenc_export.errors import Unavailable, decoded
 from posenc_export.formats import FORMATS
 from posenc_export.validation.scope import BUDGET
 
@@ -121,14 +121,14 @@ def _print_result(result: ExportResult, values: Values) -> None:
 
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)
-        click.echo(json.dumps({"bundle": str(result.folder), **report}, indent=1, allow_nan=False))
+        click.echo(json.dumps({"bundle": decoded(str(result.folder)), **report}, indent=1, allow_nan=False))
         return
     if values["quiet"]:
         return
     print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
     for artifact in result.manifest.artifacts:
-        click.echo(f"{result.folder / artifact.file}  {artifact.bytes:,} bytes")
+        click.echo(f"{decoded(str(result.folder / artifact.file))}  {artifact.bytes:,} bytes")
     if values["verbose"]:
         print_comparisons(result.verdicts)
     if result.failed:
-        click.echo(f"nothing was written to its place: what failed lies in {result.folder}", err=True)
+        click.echo(f"nothing was written to its place: what failed lies in {decoded(str(result.folder))}", err=True)

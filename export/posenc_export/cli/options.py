@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import pkgutil
 import shlex
 import signal
@@ -36,6 +37,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(*args: object, **values: Any) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # a terminal without a letter is no reason to fail
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, console, guarded, progress
-from posenc_export.errors import Unavailable
+from posenc_export.errors import Unavailable, decoded
 
 
 @click.command(context_settings=SETTINGS)
@@ -33,7 +33,7 @@ def validate(bundle: Path, **values: Any) -> None:
         result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)
-        click.echo(json.dumps({"bundle": str(bundle), **report}, indent=1, allow_nan=False))
+        click.echo(json.dumps({"bundle": decoded(str(bundle)), **report}, indent=1, allow_nan=False))
     elif not values["quiet"]:
         print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
     for reason in result.unmet:

@@ -104,7 +104,9 @@ def _replayed(bundle: Bundle, by: str, format_: str, device: str) -> Verdict:
     except BuildFailed as failed:
         return Verdict(by, "replay", "skip", f"not built: {failed}")
     words = [str(folder / "replay"), str(bundle.folder / FORMATS[format_].file), device, str(sources / "golden")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment(device))
+    done = subprocess.run(
+        words, capture_output=True, encoding="utf-8", errors="replace", check=False, env=environment(device)
+    )
     return judged(by, done.returncode, done.stdout, done.stderr)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from posenc_export.arrays import free
 from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.native import native_path
 from posenc_export.bundle.place import check_target, failed_place
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.cpp.embed import write_cpp
@@ -41,19 +42,19 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
     if to is None:
         to = Path(target.folder)
         check_target(to, options.force)
-    with staged(to) as scratch:
-        manifest, captures = write_bundle(target, options, scratch)
+    with staged(to) as scratch, native_path(scratch) as folder:
+        manifest, captures = write_bundle(target, options, folder)
         del target  # from here on the bundle speaks for itself
         free(sum(artifact.bytes for artifact in manifest.artifacts))
-        bundle = Bundle.open(scratch, trusted=True)
+        bundle = Bundle.open(folder, trusted=True)
         if options.cpp:
             bundle = write_cpp(bundle)
         verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
-        basis = basis_of(scratch, validation)
+        basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:
             result = replace(result, folder=failed_place(to))
-        write_report(scratch, result.manifest, result.verdicts, basis)
+        write_report(folder, result.manifest, result.verdicts, basis)
         validation.progress(f"writing {result.folder}")
         install(scratch, result.folder, options.force)
     return result

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_export.errors import ExportFailed, first_line
+from posenc_export.errors import ExportFailed, ToolFailed, first_line
 from posenc_export.formats import Request, format_, quiet
 from posenc_export.formats.capture import capture, program_digests
 from posenc_export.formats.rewriting import rewritten, shallow_copy
@@ -64,6 +64,9 @@ def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, reques
     with quiet():
         try:
             torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+        except UnicodeError as error:  # it reads its own sources as the locale says
+            locale = "set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
+            raise ToolFailed(f"AOTInductor cannot work in this locale ({first_line(error)}): {locale}") from error
         except Exception as error:
             raise ExportFailed(f"AOTInductor could not compile the module: {first_line(error)}") from error
 

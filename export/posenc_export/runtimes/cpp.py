@@ -32,14 +32,15 @@ class Process:
     def __init__(self, program: Program, bundle: Path, format_: str, device: str) -> None:
         """Start the runner; raise RunFailed, with what it prints, where it cannot load the graph."""
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-cpp-")
-        self.stderr = (Path(self.scratch.name) / "stderr").open("w+", encoding="utf-8")
-        command = [str(program.executable), str(bundle.resolve()), "--format", format_, "--device", device]
+        self.stderr = (Path(self.scratch.name) / "stderr").open("w+", encoding="utf-8", errors="replace")
+        command = [str(program.executable), str(bundle.absolute()), "--format", format_, "--device", device]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             cwd=self.scratch.name,
             env={**environment(device), "TMPDIR": self.scratch.name},  # libtorch unpacks packages there
             start_new_session=True,  # Ctrl-C interrupts this process alone; the runner ends where its input does

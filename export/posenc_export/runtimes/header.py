@@ -55,8 +55,8 @@ def _compiled(path: Path, template: str, output: Port, axes: int = 1) -> Functio
     with TemporaryDirectory(prefix="posenc-header-", ignore_cleanup_errors=True) as folder:
         source, library = Path(folder, "call.cpp"), Path(folder, "call.so")
         source.write_text(filled(template, header=path.name, **fields), "ascii")
-        command = [*compiler(), *FLAGS, "-I", str(path.parent.resolve()), str(source), "-o", str(library)]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [*compiler(), *FLAGS, "-I", str(path.parent.absolute()), str(source), "-o", str(library)]
+        made = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if made.returncode:
             errors = [line for line in made.stderr.splitlines() if "error" in line]
             raise RunFailed(f"{path.name} does not compile: {(errors or [made.stderr.strip()])[0]}")

@@ -60,7 +60,7 @@ class Program:
         spec = importlib.util.find_spec(self.package)
         facts = [sys.prefix, str(spec and spec.origin), _version(self.package)]
         facts += [f"{name}={os.environ.get(name, '')}" for name in BUILD_VARIABLES]
-        digest.update("\n".join(facts).encode())
+        digest.update(os.fsencode("\n".join(facts)))
         return digest.hexdigest()[:16]
 
     def problem(self) -> str:
@@ -103,7 +103,7 @@ class Program:
     def version_output(self, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run it with --version, which prints its versions and "CUDA: yes", or why it cannot use CUDA."""
         words = [str(self.executable), "--version"]
-        return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+        return subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", check=False, env=env)
 
 
 def build(project: Path, folder: Path, settings: dict[str, str], progress: Progress = lambda _: None) -> None:
@@ -130,7 +130,12 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
     """
     lines = []
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         try:

@@ -11,6 +11,7 @@ from posenc_export.arrays import free
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.manifest import Artifact
+from posenc_export.bundle.native import native_path
 from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.errors import first_line
 from posenc_export.formats import runs_code
@@ -70,7 +71,8 @@ def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False)
     if not trust:
         check_trusted(options.runtimes, options.require)
     prepare(options.runtimes, options.require, options.progress)
-    verdicts = validate_bundle(bundle, options)
+    with native_path(folder) as place:
+        verdicts = validate_bundle(replace(bundle, folder=place), options)
     basis = basis_of(folder, options)
     return ValidateResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, options.require)))
 
