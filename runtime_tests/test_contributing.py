@@ -23,6 +23,13 @@ def shown_files() -> dict[str, str]:
     return dict(re.findall(r"^`([\w/.]+)`:\n\n```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
 
 
+def shown_ends() -> dict[str, str]:
+    """The ends of files that it shows: a path, then what is to be put at its end."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^At the end of `([\w/.]+)`:\n\n```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return dict(shown)
+
+
 @pytest.fixture
 def project(once: Once) -> Path:
     """A copy of the project with the files added, each by itself; and docs/schemes.md made anew, as it says."""
@@ -36,6 +43,8 @@ def project(once: Once) -> Path:
         for path, text in shown_files().items():
             assert not (folder / path).exists()
             (folder / path).write_text(text)
+        for path, text in shown_ends().items():
+            (folder / path).write_text((folder / path).read_text() + text)
         (folder / "docs" / "schemes.md").write_text(posenc(folder, "schemes", "--markdown"))
 
     return once("contributed", make)
@@ -101,7 +110,8 @@ def test_a_rope_type_is_one_file(project: Path, tmp_path: Path) -> None:
 def test_a_check_is_one_file(project: Path, tmp_path: Path) -> None:
     words = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--json", "-o", str(tmp_path / "checked")]
     report = json.loads(posenc(project, "export", *words))
-    assert [v["status"] for v in report["verdicts"] if v["check"] == "finite"] == ["pass"]
+    assert [(v["code"], v["status"]) for v in report["verdicts"] if v["check"] == "finite"] == [("PE190", "pass")]
+    assert "NaN or infinite" in " ".join(posenc(project, "explain", "PE190").split())
 
 
 @pytest.mark.exhaustive

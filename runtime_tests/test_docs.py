@@ -15,7 +15,6 @@ from posenc_export.cli.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
 from posenc_export.cli.listing import markdown_of
 from posenc_export.cli.ports import parse_ports
 from posenc_export.formats import FORMATS
-from posenc_export.validation.checks import CHECKS
 
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 
@@ -94,13 +93,6 @@ def modes(scheme: Scheme, format_: str) -> list[str]:
     there = [mode for mode in get_args(Mode) if mode not in scheme.unsupported.modes]
     encodings = {mode: posenc.build(scheme.name, Spec(mode, max_len=70), **scheme.samples[0]) for mode in there}
     return [mode for mode, encoding in encodings.items() if not FORMATS[format_].refuses(encoding)]
-
-
-def test_every_check_and_every_status_is_explained() -> None:
-    text = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8").partition("## Checks")[2].partition("\n## ")[0]
-    assert {"agrees", "refusal", "integrity", *CHECKS} == set(
-        re.findall(r"^\| `([\w-]+)` \|", text, flags=re.MULTILINE)
-    )
 
 
 def test_the_tables_of_usual_names_are_those_of_the_reader() -> None:

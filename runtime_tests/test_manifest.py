@@ -156,7 +156,7 @@ def test_what_steers_a_terminal_is_never_printed_raw(cli: Cli, bundle: Path) -> 
     assert not set(STEERING) & set(result.output) - set("[2J1Aall 9 checks passed")
     assert "all 9 checks passed" not in result.output.splitlines()
     manifest = Manifest.from_json(json.loads((bundle / MANIFEST).read_text()))
-    text = report_markdown(manifest, [Verdict("onnx", "x", "fail", STEERING)], Basis("0" * 64))
+    text = report_markdown(manifest, [Verdict("onnx", "structure", "fail", STEERING)], Basis("0" * 64))
     assert r"\x1b[2J" in text
     assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(text)
     edit(bundle, put(STEERING, "mode"))

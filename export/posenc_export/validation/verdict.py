@@ -12,6 +12,7 @@ from posenc.encoding import Tolerance
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
+from posenc_export.validation.catalogue import code_of
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference"]
@@ -85,9 +86,14 @@ class Verdict:
     detail: str = ""
     comparisons: tuple[Comparison, ...] = ()
 
+    @property
+    def code(self) -> str:
+        """The code of the check."""
+        return code_of(self.check)
+
     def to_json(self) -> dict[str, object]:
         """Return JSON values; a NaN or infinite error becomes null, as JSON has no word for it."""
-        fields = asdict(self)
+        fields = {**asdict(self), "code": self.code}
         for comparison in fields["comparisons"]:
             for key in ("max_abs", "max_ulp", "peak"):
                 comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None

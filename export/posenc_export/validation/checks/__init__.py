@@ -1,5 +1,6 @@
-"""Checks: what a graph must be, beside giving the right numbers. To add one, write a decorated function in a file here.
+"""Checks: what a graph must be, beside giving the right numbers.
 
+To add one, write a decorated function in a file here, and its entry in `validation/catalogue.py`.
 A check returns what is wrong, in one line each; nothing wrong, nothing returned. Its stage says what it looks at:
 "capture" (what the export saw of the module), "artifact" (a file) or "runner" (a loaded graph).
 """

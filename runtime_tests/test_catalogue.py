@@ -1,0 +1,97 @@
+"""Every check of a report is explained: by one table, with codes that stay; `posenc explain` prints it."""
+
+import ast
+import json
+from dataclasses import astuple
+
+import pytest
+
+from conftest import ROOT, Cli
+from posenc_export.validation.catalogue import CATALOGUE, explained, explanation, markdown
+from posenc_export.validation.checks import CHECKS
+
+CODES = {
+    "PE101": "integrity",
+    "PE102": "structure",
+    "PE103": "static-axis",
+    "PE104": "agrees",
+    "PE105": "refusal",
+    "PE106": "lost-input",
+    "PE107": "purity",
+    "PE108": "determinism",
+    "PE109": "provider",
+    "PE110": "placement",
+    "PE111": "io-binding",
+}
+"""What scripts look for: a code is added here with its check, and never changed nor given again."""
+
+
+def test_codes_are_what_they_have_always_been() -> None:
+    assert {entry.code: entry.name for entry in CATALOGUE.values()} == CODES
+
+
+def test_every_check_that_can_be_in_a_verdict_is_explained_and_no_other() -> None:
+    source = (ROOT / "export" / "posenc_export" / "validation" / "run.py").read_text(encoding="utf-8")
+    made = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Verdict"]
+    words = {n.args[1].value for n in made if isinstance(n.args[1], ast.Constant)}
+    assert {ast.unparse(n.args[1]) for n in made if not isinstance(n.args[1], ast.Constant)} == {"check.name"}
+    assert {"agrees", "integrity", "refusal"} <= words
+    assert {*words, *CHECKS} == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=list(CATALOGUE))
+def test_each_text_says_something(entry: object) -> None:
+    code, _, asks, failure, remedy, example = astuple(entry)  # type: ignore[call-overload]
+    assert asks.endswith("?"), code
+    assert remedy.endswith("."), code
+    assert not failure.endswith("."), code  # it is a cell of a table, and a sentence elsewhere
+    assert all(len(text) > 20 and "\n" not in text for text in (asks, failure, remedy, example)), code
+
+
+def test_a_code_and_a_name_are_given_once() -> None:
+    for code, name in (("PE101", "new"), ("PE999", "agrees")):
+        with pytest.raises(ValueError, match=r"is taken|is registered twice"):
+            explained(code, name, asks="", failure="", remedy="", example="")
+    assert list(CATALOGUE) == list(CODES.values())
+
+
+def test_the_page_has_the_table_of_the_code() -> None:
+    text = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    assert f"\n\n{markdown()}\n\n" in text, "put what `posenc explain --markdown` prints into docs/validation.md"
+
+
+def test_explain_lists_all_and_says_all_of_one(cli: Cli) -> None:
+    listed = cli("explain").output
+    assert all(f"{code}  {name}" in listed for code, name in CODES.items())
+    entry = CATALOGUE["static-axis"]
+    for word in ("PE103", "pe103", "static-axis", "Static-Axis"):
+        said = " ".join(cli("explain", word).output.split())
+        assert said.startswith("PE103 static-axis")
+        assert all(text in said for text in (entry.asks, entry.failure, entry.remedy, entry.example))
+    assert json.loads(cli("explain", "PE103", "--json").stdout)[0]["code"] == "PE103"
+    assert cli("explain", "--markdown").stdout == markdown() + "\n"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_explain_keeps_to_the_width(cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words in (["explain"], *(["explain", code] for code in CODES)):
+        assert max(map(len, cli(*words).output.splitlines())) <= min(columns, 100), words
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["PE999"], "unknown code 'PE999': known: PE101, PE102"),
+        (["static-axes"], "did you mean 'static-axis'?"),
+        (["--json", "--markdown"], "give one of them"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_line(cli: Cli, words: list[str], text: str) -> None:
+    result = cli("explain", *words)
+    assert (result.exit_code, text in result.output, result.output.count("\n")) == (2, True, 1), result.output
+
+
+def test_a_check_is_found_by_code_and_by_name() -> None:
+    for code, name in CODES.items():
+        assert explanation(code) is explanation(name) is CATALOGUE[name]
