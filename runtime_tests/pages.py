@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FENCED = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', flags=re.MULTILINE | re.DOTALL)
+COUNTS = re.compile(r"^agrees on \d+ runtimes?, all \d+ checks passed(; [\w ]+ not run here)?")
+"""How a report's headline begins, where all that could run agreed: the numbers are those of a machine."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def comparable(output: str) -> list[str]:
     """Return what is the same on every machine: neither rows of CUDA, nor what does not run, nor how many those are."""
     lines = [line.rstrip() for line in output.splitlines()]
     lines = [line for line in lines if not line.startswith("not run:") and not line.partition(" ")[0].endswith("-cuda")]
-    return [re.sub(r"^all \d+ checks passed(, \d+ not run here)?", "all passed", line) for line in lines if line]
+    return [re.sub(COUNTS, "all passed", line) for line in lines if line]
 
 
 def write(page: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from posenc_export.errors import printable
 from posenc_export.validation.basis import loosest
-from posenc_export.validation.report import COLUMNS, cells, folded, headline, not_run, read_from
+from posenc_export.validation.catalogue import CATALOGUE
+from posenc_export.validation.report import MEANINGS, Rows, failures, headline, not_run, read_from, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from posenc_export.validation.verdict import Basis, Verdict
 
 STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
+GAP = 2
+"""Spaces between columns."""
 
 
 def shown(text: str) -> Text:
@@ -35,29 +38,77 @@ def shown(text: str) -> Text:
 def print_report(
     console: Console, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool = False
 ) -> None:
-    """Print the table, what failed in lines of its own, and the headline."""
-    table = _table(COLUMNS)
-    for verdict in folded([verdict for verdict in verdicts if verdict.status != "skip"]):
-        brief = replace(verdict, detail="see below") if verdict.status == "fail" else verdict
-        texts = [shown(cell) for cell in cells(brief)]
-        texts[2].stylize(STYLES[verdict.status])
-        table.add_row(*texts)
-    if verdicts:
-        console.print(table)
-    for verdict in verdicts:
-        if verdict.status == "fail":
-            console.print(shown(f"{verdict.subject} {verdict.check}: {verdict.detail}"), soft_wrap=True)
-    console.print(shown(headline(manifest, verdicts)))
-    for line in not_run(verdicts):
-        console.print(shown(line), soft_wrap=True)
-    for line in standing(manifest, verdicts, basis, verbose):
-        console.print(shown(line), soft_wrap=True)
-    for line in manifest.notes:
-        console.print(shown(line), soft_wrap=True)
-    for line in manifest.not_tried:
-        console.print(shown(f"not tried: {line}"), soft_wrap=True)
-    if manifest.origin:
-        console.print(shown(read_from(manifest)), soft_wrap=True)
+    """Print the tables, what failed, the headline, and what did not run, in lines of their own below."""
+    for i, one in enumerate(tables(verdicts)):
+        console.print(end="\n" if i else "")
+        _print_rows(console, one)
+    for line in lines_below(manifest, verdicts, basis, verbose):
+        say(console, line)
+    if verbose and verdicts:
+        print_legend(console, verdicts)
+
+
+def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
+    """Return the lines of a report below its tables."""
+    return [
+        *failures(verdicts),
+        headline(manifest, verdicts),
+        *not_run(verdicts),
+        *standing(manifest, verdicts, basis, verbose),
+        *manifest.notes,
+        *(f"not tried: {line}" for line in manifest.not_tried),
+        *([read_from(manifest)] if manifest.origin else []),
+    ]
+
+
+def say(console: Console, text: str, indent: str = "  ") -> None:
+    """Print a text: on a terminal broken between words, whatever its width; else as the one line that it is."""
+    line = shown(text)
+    if console.is_terminal:
+        line.plain = textwrap.fill(
+            line.plain, console.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+    console.print(line, soft_wrap=True)
+
+
+def print_legend(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """Print what the columns hold, and what each check of a report asks."""
+    for column, meaning in MEANINGS.items():
+        say(console, f"  {column}: {meaning}", indent="    ")
+    for name in dict.fromkeys(verdict.check for verdict in verdicts):
+        entry = CATALOGUE[name]
+        say(console, f"  {entry.code} {name}: {entry.asks}", indent="    ")
+
+
+def _print_rows(console: Console, table: Rows) -> None:
+    """Print a table as wide as the console, or, where its words do not fit there, a line for each row."""
+    widths = fitted([table.columns, *(row.cells for row in table.rows)], console.width)
+    if widths is None:
+        for row in table.rows:
+            named = (f"{name} {cell}" for name, cell in zip(table.columns[2:], row.cells[2:], strict=True) if cell)
+            say(console, ": ".join(filter(None, (*row.cells[:2], ", ".join(named)))))
+        return
+    drawn = _table(table.columns, widths)
+    for row in table.rows:
+        texts = [shown(cell) for cell in row.cells]
+        texts[1].stylize(STYLES[row.status])
+        drawn.add_row(*texts)
+    console.print(drawn)
+
+
+def fitted(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return widths of columns, two spaces apart, with which no word of a table is broken; None where none fit."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    # The first column is never broken, so that its names can be searched for.
+    least = [widths[0], *(max(len(word) for cell in column for word in cell.split() or [""]) for column in columns[1:])]
+    excess = sum(widths) + GAP * (len(widths) - 1) - width
+    for _ in range(max(excess, 0)):
+        room, index = max((widths[i] - least[i], i) for i in range(len(widths)))
+        if room == 0:
+            return None
+        widths[index] -= 1
+    return widths
 
 
 def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
@@ -66,13 +117,13 @@ def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verb
     return [line for line in (loosest(basis, manifest, verdicts), sha) if line]
 
 
-def _table(columns: Sequence[str]) -> Table:
-    """Return an empty table whose first column is never broken."""
+def _table(columns: Sequence[str], widths: Sequence[int] | None = None) -> Table:
+    """Return an empty table, of columns of given widths; by default the first column is never broken."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in columns[:1])
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=i == 0, width=widths[i] if widths else None)
     return table
 
 

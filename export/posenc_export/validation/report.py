@@ -3,24 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from posenc_export.bundle.folder import REPORTS, write_json
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import printable
 from posenc_export.markdown import table
+from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.basis import loosest
-from posenc_export.validation.verdict import Basis, Comparison, Verdict, failed, worst
+from posenc_export.validation.verdict import Basis, Comparison, Status, Verdict, failed, worst
 
 MARKS = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
-COLUMNS = ("what", "check", "verdict", "against eager", "against float64", "detail")
+FILE_COLUMNS = ("file", "verdict", "checks")
+RUN_COLUMNS = ("runtime", "verdict", "against eager", "against float64", "cases", "other checks")
+MEANINGS = {
+    "verdict": "pass, or FAIL with the reason below the tables; what could not run is listed below them too",
+    "against eager": "the largest difference from the PyTorch module, and how many steps of the dtype (ulp) it is",
+    "against float64": "the largest difference from the reference, and the position where it is",
+    "cases": "calls that were compared: lengths, positions, batches",
+}
+"""What the columns of numbers hold."""
 
 
-def cells(verdict: Verdict) -> tuple[str, ...]:
-    """Return the cells of a row, in the order of COLUMNS."""
-    eager, reference = worst(verdict.comparisons, "eager"), worst(verdict.comparisons, "reference")
-    return verdict.subject, verdict.check, MARKS[verdict.status], figure(eager), figure(reference), verdict.detail
+@dataclass(frozen=True)
+class Row:
+    """What came out alike on one file, or one runtime: its cells, in the order of its table's columns."""
+
+    status: Status
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table of a report."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def tables(verdicts: Sequence[Verdict]) -> list[Rows]:
+    """Return the table of files and that of runtimes, but for one that is empty; what did not run is in neither."""
+    of_files: list[Row] = []
+    of_runs: list[Row] = []
+    for (subject, status), group in _grouped(verdicts).items():
+        if subject in RUNTIMES:
+            of_runs.append(_run_row(subject, status, group))
+        else:
+            of_files.append(Row(status, (subject, MARKS[status], ", ".join(v.check for v in group))))
+    both = (Rows(FILE_COLUMNS, tuple(of_files)), Rows(RUN_COLUMNS, tuple(of_runs)))
+    return [one for one in both if one.rows]
+
+
+def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdict]]:
+    groups: dict[tuple[str, Status], list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.status != "skip":
+            groups.setdefault((verdict.subject, verdict.status), []).append(verdict)
+    return groups
+
+
+def _run_row(subject: str, status: Status, group: Sequence[Verdict]) -> Row:
+    comparisons = [one for verdict in group for one in verdict.comparisons]
+    eager, reference = worst(comparisons, "eager"), worst(comparisons, "reference")
+    cases = len({one.case for one in comparisons})
+    others = ", ".join(verdict.check for verdict in group if verdict.check != "agrees")
+    return Row(status, (subject, MARKS[status], figure(eager), figure(reference), str(cases or ""), others))
+
+
+def failures(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each failure, with the code of its check; last, how to learn what the codes mean."""
+    wrong = [verdict for verdict in verdicts if verdict.status == "fail"]
+    codes = ", ".join(dict.fromkeys(f"posenc explain {verdict.code}" for verdict in wrong))
+    lines = [f"{verdict.code} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
+    return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
 
 
 def figure(comparison: Comparison | None) -> str:
@@ -39,19 +95,6 @@ def figure(comparison: Comparison | None) -> str:
     return f"{comparison.max_abs:.2g}{ulps}{where}"
 
 
-def folded(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Put what passed on one thing into one row; what failed or did not run keeps a row of its own."""
-    rows: list[Verdict] = []
-    for verdict in verdicts:
-        last = rows[-1] if rows else None
-        if last and last.subject == verdict.subject and last.status == verdict.status == "pass":
-            checks, comparisons = f"{last.check}, {verdict.check}", (*last.comparisons, *verdict.comparisons)
-            rows[-1] = Verdict(verdict.subject, checks, "pass", last.detail if last.comparisons else "", comparisons)
-        else:
-            rows.append(verdict if verdict.comparisons or verdict.status != "pass" else replace(verdict, detail=""))
-    return rows
-
-
 def not_run(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each reason why something did not run, with what it is that did not."""
     reasons: dict[str, list[str]] = {}
@@ -63,14 +106,30 @@ def not_run(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
-    """Return one line that says how it came out."""
-    count = {status: sum(v.status == status for v in verdicts) for status in MARKS}
+    """Return one line that says how it came out, and how much was proved."""
     if not verdicts:
         return "not validated"
-    rest = f", {count['skip']} not run here" if count["skip"] else ""
-    if count["fail"]:
-        return f"FAILED: {count['fail']} of {len(verdicts)} checks{rest}"
-    return f"all {count['pass']} checks passed{rest}; reference: {manifest.reference}"
+    agreed = _count("runtime", sum(v.check == "agrees" and v.status == "pass" for v in verdicts))
+    wrong = sum(v.status == "fail" for v in verdicts)
+    parts = [f"FAILED: {wrong} of {_count('check', _ran(verdicts))}"] if wrong else []
+    parts += [f"agrees on {agreed}" + ("" if wrong else f", all {_count('check', _ran(verdicts))} passed")]
+    return "; ".join([*parts, *_left_out(verdicts), f"reference: {manifest.reference}"])
+
+
+def _ran(verdicts: Sequence[Verdict]) -> int:
+    return sum(v.status != "skip" for v in verdicts)
+
+
+def _left_out(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return, in words, how much did not run; nothing where all did."""
+    skipped = [v.check == "agrees" for v in verdicts if v.status == "skip"]
+    counts = {"runtime": sum(skipped), "check": len(skipped) - sum(skipped)}
+    words = " and ".join(_count(what, number) for what, number in counts.items() if number)
+    return [f"{words} not run here"] if words else []
+
+
+def _count(what: str, number: int) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def read_from(manifest: Manifest) -> str:
@@ -99,7 +158,7 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
 
 def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return the report as Markdown."""
-    rows = table(COLUMNS, map(cells, folded(verdicts)))
+    rows = [table(one.columns, [row.cells for row in one.rows]) for one in tables(verdicts)]
     facts = {
         "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
         "positions": manifest.positions or "as the module takes them",
@@ -119,7 +178,14 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines += [f"* {key}: {value}" for key, value in facts.items()]
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
-    return "\n".join(map(printable, [*(line.replace("\n", " ") for line in lines), "", rows, ""]))
+    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts))]
+    parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
+    return "\n\n".join(printable(part) for part in parts if part) + "\n"
+
+
+def _one_line(lines: Sequence[str]) -> list[str]:
+    """Return lines whose line ends are spaces: a note of two lines would pass for one of the tool's own."""
+    return [line.replace("\n", " ") for line in lines]
 
 
 def write_report(folder: Path, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> None:

@@ -1,0 +1,149 @@
+"""What a report looks like: whole at every width, with how much was proved, and what is to be done of a failure."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from conftest import Cli
+from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.cli.tables import fitted, lines_below, print_report
+from posenc_export.runtimes import RUNTIMES
+from posenc_export.validation.catalogue import CATALOGUE
+from posenc_export.validation.report import headline, not_run, report_markdown
+from posenc_export.validation.verdict import Against, Basis, Comparison, Verdict
+
+BASIS = Basis("0" * 64)
+FILE_CHECKS = ("integrity", "purity", "determinism", "static-axis", "structure", "lost-input")
+REASONS = ("not built yet: naming it with --runtime does that", "no NVIDIA driver: libcuda.so.1 is not found")
+WRONG = "y against reference in batch1-seq2048: off by 0.0079 at [0, 1311, 1], expected at most 3e-07 (and 11 more)"
+
+
+def compared(against: Against, error: float, ulps: float = 0.0) -> Comparison:
+    return Comparison("batch1-seq40", "y", against, error, ulps, 16777215, error < 1e-3)
+
+
+def report(*more: Verdict) -> list[Verdict]:
+    """A report of every file check, and every runtime: each third runs, the others do not for one of two reasons."""
+    verdicts = [Verdict("onnx", check, "pass") for check in FILE_CHECKS]
+    for i, name in enumerate(RUNTIMES):
+        if i % 3:
+            verdicts.append(Verdict(name, "agrees", "skip", REASONS[i % 2]))
+        else:
+            comparisons = (compared("eager", 2.4e-7, 32.0), compared("reference", 2.4e-7))
+            verdicts.append(Verdict(name, "agrees", "pass", "1 cases", comparisons))
+            verdicts += [Verdict(name, check, "pass") for check in ("provider", "refusal")]
+    return [*verdicts, *more]
+
+
+FAILED = (
+    Verdict("torchscript", "lost-input", "fail", "input 'mask' is not used"),
+    Verdict("libtorch-cpp-cuda", "agrees", "fail", WRONG, (compared("reference", 7.9e-3),)),
+)
+
+
+@pytest.fixture
+def manifest(small_bundle: Path) -> Manifest:
+    return Bundle.open(small_bundle).manifest
+
+
+def printed(
+    manifest: Manifest, verdicts: list[Verdict], width: int, terminal: bool = True, verbose: bool = False
+) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=terminal, color_system=None, highlight=False)
+    print_report(console, manifest, verdicts, BASIS, verbose)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("verdicts", [report(), report(*FAILED)], ids=["passed", "failed"])
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_line_is_longer_than_the_terminal_and_no_word_is_broken(
+    manifest: Manifest, width: int, verdicts: list[Verdict]
+) -> None:
+    manifest = replace(manifest, notes=("a word " * 40,), not_tried=("takes 16,777,217 tokens in one call",))
+    for verbose in (False, True):
+        text = printed(manifest, verdicts, width, verbose=verbose)
+        words = text.split()
+        too_long = [line for line in text.splitlines() if len(line.rstrip()) > width]
+        assert all(len(line.split()) == 1 for line in too_long)  # a digest is one word, and is kept whole
+        assert all(
+            word.strip() in words for line in lines_below(manifest, verdicts, BASIS, verbose) for word in line.split()
+        )
+        assert {*FILE_CHECKS, *RUNTIMES} <= {word.strip(",:") for word in words}
+
+
+def test_in_a_pipe_a_line_below_the_tables_is_one_line(manifest: Manifest) -> None:
+    lines = printed(manifest, report(*FAILED), 120, terminal=False).splitlines()
+    assert f"PE104 libtorch-cpp-cuda agrees: {WRONG}" in lines
+    assert "PE106 torchscript lost-input: input 'mask' is not used" in lines
+    assert "what that means, and what to do: posenc explain PE106, posenc explain PE104" in lines
+
+
+def test_what_does_not_run_is_one_line_for_each_reason(manifest: Manifest) -> None:
+    verdicts = report()
+    text = printed(manifest, verdicts, 200)
+    lines = [line for line in text.splitlines() if "not run: " in line]
+    assert len(lines) == 2 == len(not_run(verdicts))
+    skipped = [v for v in verdicts if v.status == "skip"]
+    assert len(skipped) > 5
+    for verdict in skipped:
+        assert [verdict.detail in line for line in lines if verdict.subject in line.replace(":", ",").split(", ")] == [
+            True
+        ]
+    assert len(text.splitlines()) < 2 * len(RUNTIMES)
+
+
+def test_the_headline_says_how_much_was_proved(manifest: Manifest) -> None:
+    one = Verdict("ort-cpu", "agrees", "pass")
+    skipped, lost = Verdict("ort-cpp", "agrees", "skip", "no"), Verdict("torchscript", "lost-input", "skip", "no")
+    whole, wrong = Verdict("onnx", "integrity", "pass"), Verdict("onnx", "purity", "fail", "it counts")
+    end = f"; reference: {manifest.reference}"
+    for verdicts, words in (
+        ([], "not validated"),
+        ([whole, one], f"agrees on 1 runtime, all 2 checks passed{end}"),
+        ([one, replace(one, subject="ort-cpp")], f"agrees on 2 runtimes, all 2 checks passed{end}"),
+        ([whole, skipped], f"agrees on no runtimes, all 1 check passed; 1 runtime not run here{end}"),
+        ([one, skipped, lost], f"agrees on 1 runtime, all 1 check passed; 1 runtime and 1 check not run here{end}"),
+        ([one, wrong, skipped], f"FAILED: 1 of 2 checks; agrees on 1 runtime; 1 runtime not run here{end}"),
+    ):
+        assert headline(manifest, verdicts) == words
+
+
+def test_the_legend_explains_the_checks_of_the_report_and_the_columns(manifest: Manifest) -> None:
+    text = " ".join(printed(manifest, report(), 80, verbose=True).split())
+    for entry in CATALOGUE.values():
+        shown = f"{entry.code} {entry.name}: {entry.asks}" in text
+        assert shown == (entry.name in {*FILE_CHECKS, "agrees", "provider", "refusal"}), entry.name
+    assert "against float64: the largest difference" in text
+    assert "against float64: the largest difference" not in " ".join(printed(manifest, report(), 80).split())
+
+
+def test_the_markdown_report_has_the_tables_the_failures_and_what_did_not_run(manifest: Manifest) -> None:
+    text = report_markdown(manifest, report(*FAILED), BASIS)
+    assert "| torchscript | FAIL | lost-input |" in text
+    assert "| ort-cpu | pass | 2.4e-07, 32 ulp | 2.4e-07 at 16777215 | 1 | provider, refusal |" in text
+    assert f"\n* PE104 libtorch-cpp-cuda agrees: {WRONG}\n" in text
+    assert all(f": {reason}\n" in text for reason in REASONS)
+
+
+def test_columns_are_fitted_without_breaking_a_word() -> None:
+    rows = (("name", "a detail"), ("ort-cpu", "one two three"))
+    assert fitted(rows, 80) == [7, 13]
+    assert fitted(rows, 16) == [7, 7]
+    assert fitted(rows, 15) == [7, 6]
+    assert fitted(rows, 14) is None
+
+
+def test_a_real_report_fits_80_columns(cli: Cli, small_bundle: Path, manifest: Manifest) -> None:
+    result = cli("validate", str(small_bundle), "--runtime", "ort-cpu")
+    assert result.exit_code == 0, result.output
+    table = result.output.partition("agrees on")[0]
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
+    assert (
+        f"agrees on 1 runtime, all 8 checks passed; 1 check not run here; reference: {manifest.reference}"
+        in result.output
+    )
