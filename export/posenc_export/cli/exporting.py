@@ -74,6 +74,7 @@ def export(**values: Any) -> None:
     """
     import posenc_export
     from posenc_export.bundle.place import check_target
+    from posenc_export.cli.annotations import print_annotations
 
     source = read_source(values)
     if values["output"] is not None:
@@ -90,6 +91,7 @@ def export(**values: Any) -> None:
             parameters=source.parameters(),
         )
     _print_result(result, values)
+    print_annotations(values, result.manifest, result.verdicts)
     for reason in result.unmet:
         raise Unavailable(reason)
     sys.exit(1 if result.failed else 0)

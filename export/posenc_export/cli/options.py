@@ -190,6 +190,7 @@ SPOKEN = options(
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
     click.option("-v", "--verbose", count=True, help="Say more; twice, with tracebacks."),
     click.option("--json", "as_json", is_flag=True, help="Print the report as JSON and nothing else."),
+    click.option("--github", is_flag=True, help="Print annotations for GitHub's workflow runs too."),
 )
 
 

@@ -22,6 +22,7 @@ from posenc_export.errors import Unavailable, decoded
 def validate(bundle: Path, **values: Any) -> None:
     """Check an existing BUNDLE on this machine, from its golden data alone; the bundle itself is left as it is."""
     import posenc_export
+    from posenc_export.cli.annotations import print_annotations
     from posenc_export.cli.tables import print_report
     from posenc_export.exporter.settings import with_fields
     from posenc_export.validation.report import report_json
@@ -36,6 +37,7 @@ def validate(bundle: Path, **values: Any) -> None:
         click.echo(json.dumps({"bundle": decoded(str(bundle)), **report}, indent=1, allow_nan=False))
     elif not values["quiet"]:
         print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
+    print_annotations(values, result.manifest, result.verdicts)
     for reason in result.unmet:
         raise Unavailable(reason)
     sys.exit(1 if result.failed else 0)

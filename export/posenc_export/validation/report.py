@@ -14,6 +14,8 @@ from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.basis import loosest
 from posenc_export.validation.verdict import Basis, Comparison, Status, Verdict, failed, worst
 
+SCHEMA_VERSION = 1
+"""Of report.json: docs/report.schema.json says what its fields are."""
 MARKS = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
 FILE_COLUMNS = ("file", "verdict", "checks")
 RUN_COLUMNS = ("runtime", "verdict", "against eager", "against float64", "cases", "other checks")
@@ -143,6 +145,7 @@ def read_from(manifest: Manifest) -> str:
 def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> dict[str, object]:
     """Return the whole report as JSON values, every comparison included."""
     return {
+        "schema_version": SCHEMA_VERSION,
         "scheme": manifest.scheme,
         "mode": manifest.mode,
         "passed": bool(verdicts) and not failed(verdicts),

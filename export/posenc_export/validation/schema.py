@@ -1,0 +1,74 @@
+"""What report.json and `--json` hold, field by field: docs/report.schema.json is made of it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
+
+from posenc.spec import Mode
+from posenc_export.bundle.schema import Digest, Flag, Natural, NoNumber, NoWhole, Text
+
+Code = Annotated[str, Field(pattern=r"^PE\d{3}$")]
+
+
+class ComparisonJson(TypedDict):
+    """One output in one case, beside what it was held against; null where an error is NaN or infinite."""
+
+    case: Text
+    output: Annotated[str, Field(description="empty where the call itself failed")]
+    against: Literal["eager", "reference"]
+    max_abs: NoNumber
+    max_ulp: NoNumber
+    position: Annotated[NoWhole, Field(description="where the largest error is")]
+    passed: Flag
+    reason: Annotated[str, Field(description="why it did not pass")]
+    peak: Annotated[NoNumber, Field(description="the largest magnitude that was expected")]
+
+
+class VerdictJson(TypedDict):
+    """What came out of one check of one file, or one runtime."""
+
+    subject: Annotated[str, Field(description="a format or a runtime")]
+    check: Annotated[str, Field(description="a name that `posenc explain` knows")]
+    code: Code
+    status: Annotated[Literal["pass", "fail", "skip"], Field(description="skip: it did not run here")]
+    detail: Annotated[str, Field(description="why it failed or did not run; or what was tried")]
+    comparisons: list[ComparisonJson]
+
+
+class ReportJson(TypedDict):
+    """A report: what came out of the validation of a bundle."""
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
+
+    schema_version: Natural
+    bundle: Annotated[NotRequired[str], Field(description="the bundle's folder; only in what --json prints")]
+    scheme: Text
+    mode: Mode
+    passed: Annotated[bool, Field(description="whether something was validated, and nothing failed")]
+    headline: Text
+    manifest_sha256: Digest
+    tolerance: Annotated[str, Field(description="derived, or in words the one that was given, or the loosest")]
+    reference: Text
+    notes: list[Text]
+    not_tried: list[Text]
+    verdicts: list[VerdictJson]
+
+
+@cache
+def adapter() -> TypeAdapter[ReportJson]:
+    """Return what validates a report; made when it is needed, since that takes a tenth of a second."""
+    return TypeAdapter(ReportJson)
+
+
+def json_schema() -> str:
+    """Return the text of docs/report.schema.json."""
+    return json.dumps(adapter().json_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    print(json_schema(), end="")
