@@ -27,6 +27,7 @@ from posenc_export.formats import FORMATS
 from posenc_export.runtimes import RUNTIMES, Progress, check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
+from posenc_export.validation.progress import keep
 from posenc_export.validation.run import integrity
 from posenc_export.validation.verdict import ValidateOptions
 
@@ -160,6 +161,8 @@ def _at_length(contenders: Sequence[Contender], length: int, timing: BenchOption
             for name, time_a_round in workers.items():
                 progress(f"length {length}, round {i + 1} of {timing.rounds}: {name}")
                 times[name].append(time_a_round())
+                if i + 1 == timing.rounds:
+                    keep(progress, f"length {length}: {name}: {1e3 * np.median(times[name]):.3f} ms")
     return compared(length, {name: float(np.median(values)) for name, values in times.items()})
 
 

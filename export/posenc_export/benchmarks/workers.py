@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -34,7 +36,8 @@ def worker(contender: Contender, length: int, timing: BenchOptions) -> Iterator[
     here, there = multiprocessing.Pipe()
     arguments = (there, contender, length, timing)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=arguments, daemon=True)
-    process.start()
+    with _uninterrupted():
+        process.start()
     there.close()
 
     def time_a_round() -> float:
@@ -50,6 +53,19 @@ def worker(contender: Contender, length: int, timing: BenchOptions) -> Iterator[
         here.close()
         process.join(5)
         process.terminate()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Have a process that is started here ignore Ctrl-C, which is for the tool alone: it ends where its pipe does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _answer(connection: Connection) -> float | str:

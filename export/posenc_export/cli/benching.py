@@ -18,8 +18,8 @@ from posenc_export.cli.options import (
     console,
     guarded,
     options,
-    progress,
 )
+from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import Values, read_source
 from posenc_export.runtimes import RUNTIMES, Progress
 

@@ -20,8 +20,8 @@ from posenc_export.cli.options import (
     console,
     guarded,
     options,
-    progress,
 )
+from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import TextSource, Values, read_source
 from posenc_export.errors import Unavailable, decoded
 from posenc_export.formats import FORMATS
@@ -75,12 +75,15 @@ def export(**values: Any) -> None:
     import posenc_export
     from posenc_export.bundle.place import check_target
     from posenc_export.cli.annotations import print_annotations
+    from posenc_export.exporter import steps
+    from posenc_export.validation.progress import expect
 
     source = read_source(values)
     if values["output"] is not None:
         check_target(values["output"], values["force"])
     with progress(values) as say:
         wanted = _wanted(source, values, say)
+        expect(say, steps(wanted.options))
         say("loading torch")
         result = posenc_export.export(
             source.source,

@@ -1,4 +1,4 @@
-"""What commands share: options, the guard around them, completion, the console and the progress line."""
+"""What commands share: options, the guard around them, completion and the console."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from posenc import __version__
-from posenc_export.errors import ToolFailed, first_line, printable
+from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from posenc_export.runtimes import Progress
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
@@ -44,8 +41,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:
             command(*args, **values)
-        except (click.ClickException, click.Abort, click.exceptions.Exit, KeyboardInterrupt):
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+            sys.exit(130)  # what a shell expects of a program that Ctrl-C has ended
         except Exception as error:
             if values.get("verbose", 0) >= 2:
                 raise
@@ -220,16 +220,3 @@ def console() -> Console:
 
     made = Console(highlight=False, soft_wrap=False)
     return made if made.is_terminal else Console(highlight=False, width=120)
-
-
-@contextmanager
-def progress(values: Mapping[str, object]) -> Iterator[Progress]:
-    """Yield a function that shows what is going on, on stderr and only on a terminal."""
-    if values.get("quiet") or values.get("as_json") or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status("starting") as status:
-        yield lambda text: status.update(Text(printable(text)))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
+from posenc_export.cli.progressing import progress
 from posenc_export.errors import bad_input
 
 
@@ -29,5 +30,7 @@ def plot(**values: Any) -> None:
     scheme = values["scheme"]
     with bad_input():
         parameters = parse(values["params"], SCHEMES[scheme].parameters, scheme)
-    draw(scheme, values["kind"], values["max_len"], parameters, values["output"])
+    with progress(values) as say:
+        say(f"drawing {values['output']}")
+        draw(scheme, values["kind"], values["max_len"], parameters, values["output"])
     click.echo(f"wrote {values['output']}")

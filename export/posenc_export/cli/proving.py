@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.options import SETTINGS, console, guarded, progress
+from posenc_export.cli.options import SETTINGS, console, guarded
+from posenc_export.cli.progressing import progress
 
 if TYPE_CHECKING:
     from posenc_export.cuda.prove import Proof

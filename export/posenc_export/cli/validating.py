@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, console, guarded, progress
+from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, console, guarded
+from posenc_export.cli.progressing import progress
 from posenc_export.errors import Unavailable, decoded
 
 

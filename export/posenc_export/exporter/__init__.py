@@ -18,10 +18,17 @@ from posenc_export.runtimes import prepare
 from posenc_export.targets import Target
 from posenc_export.validation.basis import basis_of
 from posenc_export.validation.report import write_report
+from posenc_export.validation.run import steps as validation_steps
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import unmet
 
 __all__ = ["ExportOptions", "ExportResult", "export_target", "write_bundle"]
+
+
+def steps(options: ExportOptions) -> int:
+    """Return how many steps an export has: loading, recording and writing, a capture of each format, the validation."""
+    of_validation = validation_steps(options.formats, options.validation) if options.validate else 0
+    return 3 + len(options.formats) + of_validation
 
 
 def export_target(make: Callable[[], Target], options: ExportOptions, to: Path | None = None) -> ExportResult:

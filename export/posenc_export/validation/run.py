@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from posenc_export.runtimes import (
 from posenc_export.validation.basis import basis_of
 from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
 from posenc_export.validation.compare import Difference, compare_names, judge, measure
+from posenc_export.validation.progress import expect
 from posenc_export.validation.verdict import Against, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
@@ -43,6 +44,7 @@ def validate_bundle(
     captures: what its export saw of the module, by format, if it has just been exported.
     """
     verdicts: list[Verdict] = []
+    expect(options.progress, steps((artifact.format for artifact in bundle.manifest.artifacts), options))
     for artifact in bundle.manifest.artifacts:
         verdicts.append(integrity(bundle, artifact))
         if verdicts[-1].status == "fail" or artifact.format.endswith(".data"):
@@ -57,6 +59,12 @@ def validate_bundle(
             verdicts += on_runtime(bundle, context, runtime, options)
             free(artifact.bytes)  # the reference evaluator keeps itself, and a copy of the table, in a cycle
     return verdicts
+
+
+def steps(formats: Iterable[str], options: ValidateOptions) -> int:
+    """Return how many steps the validation of files of these formats has: one for each, and one for each runtime."""
+    graphs = [format_ for format_ in formats if not format_.endswith(".data")]
+    return len(graphs) + sum(len(list(chosen(format_, options.runtimes))) for format_ in graphs)
 
 
 def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False) -> ValidateResult:

@@ -1,0 +1,100 @@
+"""What is going on, on stderr: one moving line on a terminal; with -v, where there is none, a line for each step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from posenc_export.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from posenc_export.runtimes import Progress
+
+REFRESHES = 8
+"""How often in a second the line is drawn anew."""
+WHEEL = "|/-\\"
+"""What the line begins with, in turn: letters that every terminal has."""
+
+
+@dataclass
+class Steps:
+    """Where a command is: the step, how many are known to come, and since when."""
+
+    text: str = "starting"
+    done: int = 0
+    known: int = 0
+    start: float = field(default_factory=time.monotonic)
+
+    def __call__(self, text: str) -> None:
+        """Go on to a step; what follows a colon is how far that step is."""
+        if text.partition(": ")[0] != self.text.partition(": ")[0]:
+            self.done += 1
+        self.text = text
+
+    def expect(self, steps: int) -> None:
+        """Take note that at least so many steps are still to come."""
+        self.known = max(self.known, self.done + steps)
+
+    def __str__(self) -> str:
+        """Return where it is: "step 3 of 9, 12 s: ..."; without the numbers where no number of steps is known."""
+        steps = f"step {self.done} of {max(self.known, self.done)}, " if self.known and self.done else ""
+        return f"{steps}{time.monotonic() - self.start:.0f} s: {printable(self.text)}"
+
+
+@dataclass
+class Line(Steps):
+    """Steps as one line of a terminal, which is drawn anew from a thread: it lives while libraries are loaded."""
+
+    console: Console | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw a wheel that turns, and the text, cut to the width."""
+        from rich.text import Text
+
+        wheel = WHEEL[int(time.monotonic() * REFRESHES) % len(WHEEL)]
+        yield Text(f"{wheel} {self}", no_wrap=True, overflow="ellipsis", end="")
+
+    def keep(self, text: str) -> None:
+        """Print a line above the one that moves."""
+        assert self.console is not None
+        self.console.print(printable(text), highlight=False, markup=False)
+
+
+class Lines(Steps):
+    """Steps as a line each."""
+
+    def __call__(self, text: str) -> None:
+        """Print a step that is another than the one before."""
+        before = self.done
+        super().__call__(text)
+        if self.done > before:
+            click.echo(str(self), err=True)
+
+    def keep(self, text: str) -> None:
+        """Print a line."""
+        click.echo(printable(text), err=True)
+
+
+@contextmanager
+def progress(values: Mapping[str, object]) -> Iterator[Progress]:
+    """Yield a function that shows what is going on: on a terminal, and elsewhere with -v alone."""
+    silent = bool(values.get("quiet") or values.get("as_json"))
+    if silent or not (sys.stderr.isatty() or values.get("verbose")):
+        yield lambda _: None
+    elif not sys.stderr.isatty():
+        yield Lines()
+    else:
+        from rich.console import Console
+        from rich.live import Live
+
+        line = Line(console=Console(file=sys.stderr))  # the stream itself: exporters are run with another in its place
+        with Live(line, console=line.console, refresh_per_second=REFRESHES, transient=True):
+            yield line

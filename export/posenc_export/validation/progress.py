@@ -1,0 +1,35 @@
+"""What a display of progress may know beside the texts that it is called with: how many steps come, and what ended.
+
+A progress is any function of a text. Those of a text that differ in what follows a colon are one step.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from posenc_export.runtimes import Progress
+
+
+@runtime_checkable
+class Display(Protocol):
+    """A progress that counts steps, and keeps lines."""
+
+    def expect(self, steps: int) -> None:
+        """Take note that at least so many steps are still to come."""
+
+    def keep(self, text: str) -> None:
+        """Show a line that stays."""
+
+
+def expect(progress: Progress, steps: int) -> None:
+    """Say how many steps are to come, where that is of use."""
+    if isinstance(progress, Display):
+        progress.expect(steps)
+
+
+def keep(progress: Progress, text: str) -> None:
+    """Show a line that stays, where lines can stay; elsewhere it is a text as any other."""
+    if isinstance(progress, Display):
+        progress.keep(text)
+    else:
+        progress(text)
