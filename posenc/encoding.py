@@ -118,6 +118,10 @@ class RowSource(Protocol):
     def probes(self) -> Probes:
         """What must be tried of it."""
 
+    @property
+    def half_safe(self) -> str:
+        """Why it is not, or nothing; see Encoding."""
+
     def __call__(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
 
@@ -146,6 +150,7 @@ class Encoding:
     end: positions from here on must be refused, as its ports say; None where there is no such end.
     tables: what a header or a cache stores; raises NoTables where that is not all it needs.
     shape: constants of the family: head_dim, rotary_dim, interleaved, width.
+    half_safe: why a float32 graph, converted to half precision, is off by more than a few roundings, or nothing.
     fresh: makes a copy of the module that was never called; None where calls change nothing, and the module itself is.
     """
 
@@ -161,6 +166,7 @@ class Encoding:
     end: int | None = None
     probes: Probes = Probes()
     shape: Mapping[str, int | bool] | None = None
+    half_safe: str = ""
     fresh: Callable[[], nn.Module] | None = None
 
     def uncalled(self) -> Encoding:

@@ -58,12 +58,12 @@ Running = Callable[[Iterable[str]], set[str]]
 
 @pytest.fixture(scope="session")
 def running() -> Running:
-    """Return a function that names the runtimes that run here and read any of the formats.
+    """Return a function that names the runtimes that run here unasked and read any of the formats.
 
     A fixture, since every runner is built before the test exports: another process of the same run may build one at
     any time, and what a report calls "not run" would run a second later.
     """
-    here = [runtime for runtime in RUNTIMES.values() if not why_missing(runtime.name)]
+    here = [runtime for runtime in RUNTIMES.values() if not runtime.slow and not why_missing(runtime.name)]
     return lambda formats: {runtime.name for runtime in here if runtime.format in formats}
 
 

@@ -22,6 +22,7 @@ CODES = {
     "PE109": "provider",
     "PE110": "placement",
     "PE111": "io-binding",
+    "PE112": "half-safe",
 }
 """What scripts look for: a code is added here with its check, and never changed nor given again."""
 

@@ -23,7 +23,7 @@ def context(small_bundle: Path, tmp_path: Path) -> Context:
 
 
 def problems(name: str, context: Context) -> str:
-    return "; ".join(CHECKS[name].run(context))
+    return "; ".join(CHECKS[name].find(context).problems)
 
 
 def change(context: Context, edit: Callable[[onnx.ModelProto], object]) -> Context:

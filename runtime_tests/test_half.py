@@ -4,27 +4,28 @@ The float32 file is converted, to fp16 by what others use, and evaluated in true
 Runtime's CPU computes fp16 in float32 and would hide what a GPU shows. bfloat16 too is evaluated as such, by ml_dtypes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
-from onnxruntime.transformers.float16 import convert_float_to_float16
 
 import posenc
 from conftest import one_of_each
 from posenc.encoding import Encoding, eps
+from posenc.families.xpos_angles import OVERFLOWS
 from posenc.parameters import Value
 from posenc.ports import Array, Mask, Port, Positions, Start, Values
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
+from posenc.sincos.direct import HOLDS_POSITIONS, IN_FLOAT64
 from posenc.spec import DType, Spec
 from posenc_export.arrays import numpy_dtype
 from posenc_export.exporter import ExportOptions, write_bundle
+from posenc_export.formats.onnx.dtypes import HALVES as CONVERTERS
 from posenc_export.targets.scheme import scheme_target
 
 HALVES: Mapping[str, DType] = {"float16": "fp16", "bfloat16": "bf16"}
@@ -38,17 +39,6 @@ INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 COMPUTES = ("Sin", "Cos", "Pow", "Exp", "Log", "Floor", "Ceil", "Round", "Div", "Mod", "Range", "CumSum")
 """What counts positions, computes an angle or takes one apart: of integers alone, in a graph that is safe."""
 SMALL: dict[str, Value] = {"head_dim": 16}
-CANNOT: Mapping[str, str] = {
-    "--method trig": "a float holds each position and its angle: fp16 has no integer above 65504 and none that is odd "
-    "above 2048, bf16 none that is odd above 256, and an angle as large has no digit left for its sine",
-    "rope_type=dynamic": "the graph computes its frequencies, and reduces its angles, in float64: a float holds "
-    "positions; only because a converter leaves float64 as it is are the roundings few",
-    "xpos, Div": "a key's cosine and sine are divided by its scale: floats, but neither is an angle or a position",
-    "xpos, fp16": "the scale of a key grows until fp16 has no such number; so far and no farther go graphs of dtype "
-    "fp16, which refuse what is beyond, and a converted graph does not know of that",
-}
-"""What does not keep the rule, and why."""
-
 Parameters = dict[str, Value]
 Feeds = dict[str, Array]
 
@@ -71,31 +61,6 @@ def exported(scheme: str, spec: Spec, params: Parameters, folder: Path) -> tuple
     target = scheme_target(scheme, spec, params, 0)
     write_bundle(target, ExportOptions(("onnx",), validate=False), folder)
     return target.encoding, onnx.load(folder / "model.onnx")
-
-
-def to_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with bfloat16 wherever it has float32; its graph has no subgraphs."""
-    model = onnx.ModelProto.FromString(model.SerializeToString())
-    graph = model.graph
-    del graph.value_info[:]
-    for value in (*graph.input, *graph.output):
-        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
-            value.type.tensor_type.elem_type = TensorProto.BFLOAT16
-    constants = [a.t for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.TENSOR]
-    for tensor in (*graph.initializer, *constants):
-        if tensor.data_type == TensorProto.FLOAT:
-            array = numpy_helper.to_array(tensor).astype(numpy_dtype("bfloat16"))
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    for attribute in (a for node in graph.node if node.op_type == "Cast" for a in node.attribute):
-        if attribute.name == "to" and attribute.i == TensorProto.FLOAT:
-            attribute.i = TensorProto.BFLOAT16
-    return model
-
-
-CONVERTERS: Mapping[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
-    "float16": partial(convert_float_to_float16, force_fp16_initializers=True),
-    "bfloat16": to_bfloat16,
-}
 
 
 def calls(encoding: Encoding, dtype: str, end: int) -> Iterator[Feeds]:
@@ -133,7 +98,7 @@ def feed(port: Port, shape: tuple[int, ...], positions: list[int], dtype: str, r
 
 def roundings(encoding: Encoding, model: onnx.ModelProto, dtype: str, end: int) -> float:
     """Return how far a converted graph is from the float64 reference at worst: in eps, times the peak or 1."""
-    evaluator = ReferenceEvaluator(CONVERTERS[dtype](model))
+    evaluator = ReferenceEvaluator(CONVERTERS[dtype](onnx.ModelProto.FromString(model.SerializeToString())))
     worst = 0.0
     for values in calls(encoding, dtype, end):
         wide = {name: a if a.dtype.kind == "i" else a.astype(np.float32) for name, a in values.items()}
@@ -188,7 +153,8 @@ def breaches(scheme: str, encoding: Encoding, model: onnx.ModelProto) -> list[st
 )
 def test_half_precision_costs_a_few_roundings(tmp_path: Path, scheme: str, spec: Spec) -> None:
     encoding, model = exported(scheme, spec, dict(SCHEMES[scheme].samples[0]), tmp_path)
-    divided = {"Div of a float"} if f"{scheme}, Div" in CANNOT else set()
+    # A key's cosine and sine are divided by its scale: floats, but neither is an angle or a position.
+    divided = {"Div of a float"} if scheme == "xpos" else set()
     assert set(breaches(scheme, encoding, model)) == divided
 
 
@@ -197,26 +163,28 @@ def test_every_rope_type_but_those_that_say_why(tmp_path: Path, kind: str) -> No
     params = {**SMALL, "rope_type": kind, **ROPE_TYPES[kind].samples[0]}
     encoding, model = exported("rope", Spec("dynamic", "exact", "explicit", TRACED), params, tmp_path)
     lines = breaches("rope", encoding, model)
-    if f"rope_type={kind}" not in CANNOT:
+    if not encoding.half_safe:
         assert lines == []
     else:
+        assert encoding.half_safe == IN_FLOAT64
         assert "Cast of an integer to a float" in lines
         assert not any("eps" in line for line in lines)
 
 
 @pytest.mark.parametrize("scheme", [s.name for s in SCHEMES.values() if not s.unsupported.modes])
 def test_trig_cannot_keep_it(tmp_path: Path, scheme: str) -> None:
-    assert "--method trig" in CANNOT
     spec = Spec("dynamic", "trig", "explicit", TRACED)
     encoding, model = exported(scheme, spec, dict(SCHEMES[scheme].samples[0]), tmp_path)
+    assert encoding.half_safe == HOLDS_POSITIONS
     assert {"Cast of an integer to a float", "Sin of a float", "Cos of a float"} <= set(unsafe(model))
     for dtype in HALVES:
         assert roundings(encoding, model, dtype, end_of(scheme, encoding, dtype)) > 2 * ROUNDINGS
 
 
 def test_the_scale_of_xpos_leaves_fp16(tmp_path: Path) -> None:
-    assert "xpos, fp16" in CANNOT
     encoding, model = exported("xpos", Spec("dynamic", "exact", "implicit", TRACED), SMALL, tmp_path)
+    assert encoding.half_safe == OVERFLOWS
+    assert posenc.build("xpos", Spec("baked", max_len=TRACED), **SMALL).half_safe == ""
     assert encoding.end is not None
     assert end_of("xpos", encoding, "float16") < encoding.end
     assert roundings(encoding, model, "float16", encoding.end) == np.inf

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, need
+from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
 
 
 def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
@@ -22,6 +23,7 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
     for package in ("posenc", "posenc_export", "posenc_models"):
         assert f"{package}/py.typed" in names
     assert {"posenc_export/cpp/runner/runner.cpp", "posenc_export/cpp/session/session.hpp"} <= set(names)
+    assert "posenc_export/runtimes/onnxruntime_web.cjs" in names
     assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py", "posenc_models/embedding.py"} <= set(names)
     (entry,) = [n for n in names if n.endswith("entry_points.txt")]
     points = zipfile.ZipFile(wheel).read(entry).decode()
@@ -49,6 +51,7 @@ def test_the_install_and_test_commands_are_the_ones_that_ci_runs() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "pytest -n 2 -q" in readme
     assert "pytest -n 2 -q" in ci
+    assert f'npm install --prefix "$fresh/npm" --silent {PACKAGE}@{TRIED}' in ci
     for line in ("torch==2.13.0", "-c constraints.txt"):
         assert line in readme
         assert line in ci

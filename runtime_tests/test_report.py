@@ -144,6 +144,6 @@ def test_a_real_report_fits_80_columns(cli: Cli, small_bundle: Path, manifest: M
     table = result.output.partition("agrees on")[0]
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
     assert (
-        f"agrees on 1 runtime, all 8 checks passed; 1 check not run here; reference: {manifest.reference}"
+        f"agrees on 1 runtime, all 9 checks passed; 1 check not run here; reference: {manifest.reference}"
         in result.output
     )

@@ -12,7 +12,7 @@ from posenc.rope_types import ROPE_TYPES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed
-from posenc_export.runtimes.cpp import ORT
+from posenc_export.runtimes.cpp import ORT, started
 from runner_tools import PROGRAMS, a_case, run, save
 from test_parity import run as export_scheme
 
@@ -48,10 +48,8 @@ def test_a_runner_answers_each_line_and_outlives_errors(bundle: Path, tmp_path: 
 
 def test_a_runner_that_dies_says_of_what(bundle: Path) -> None:
     need("ort-cpp")
-    from posenc_export.runtimes.cpp import Process
-
     _, feeds, _ = a_case(bundle)
-    process = Process(ORT, bundle, format_="onnx", device="cpu")
+    process = started(ORT, bundle, format_="onnx", device="cpu")
     process.process.send_signal(signal.SIGSEGV)
     for _ in range(2):
         with pytest.raises(RunFailed, match="the C\\+\\+ runner crashed: signal 11"):

@@ -103,7 +103,8 @@ def export(
     to: the folder of the bundle [default: ./NAME-MODE]; one that fails goes to TO-failed, and what was at TO stays.
         What this tool did not write is not replaced without force=True.
     spec, options: whole, or their fields by name: mode, method, positions, max_len, dtype, position_offset; formats,
-        opset, rotary_op, seed, budget, validate, cpp, force, notes; runtimes, require, atol, rtol, progress.
+        opset, rotary_op, seed, budget, validate, cpp, force, notes; runtimes, require, atol, rtol, prove,
+        progress.
     parameters: of the source; every setting that is no field of the spec or the options is one too.
 
     Returns where the bundle went and the verdicts: `result.passed` says whether all that could run agreed.
@@ -131,7 +132,7 @@ def validate(
 
     trust: whether code in the bundle may be run, as that of TorchScript, torch.export, AOTInductor and C++ headers;
         where not, only what is inert is checked and run: ONNX.
-    options: whole, or its fields by name: runtimes, require, atol, rtol, progress.
+    options: whole, or its fields by name: runtimes, require, atol, rtol, prove, progress.
 
     Returns the manifest and the verdicts: `result.passed` says whether all that could run agreed.
     Raises BadInput where the folder is no bundle, or where a runtime is named that runs code which is not trusted,

@@ -184,6 +184,7 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
         positions=spec.positions,
         end=source.end,
         probes=source.probes,
+        half_safe=source.half_safe,
     )
 
 

@@ -165,6 +165,7 @@ def encode(
         end=angles.end,
         probes=Probes(lengths, angles.probes.positions),
         shape=wrapped.shape,
+        half_safe=angles.half_safe,
     )
 
 

@@ -4,7 +4,6 @@ A source of them is a module called as `angles(positions) -> cos_q, sin_q, cos_k
 `arange(length, device)` for positions 0..length-1 with a batch axis. All but xPos rotate queries and keys alike.
 """
 
-import math
 from typing import Final, Protocol
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from posenc.encoding import NoTables, Probes, Tables, Tolerance
 from posenc.families.side_by_side import side_by_side
 from posenc.ports import Integers
-from posenc.sincos import ComputedSinCos, SinCosMethod
+from posenc.sincos import SinCosMethod
 
 CosSin = tuple[Tensor, Tensor, Tensor, Tensor]
 BY_LENGTH = "its frequencies change with the length of a call: give --baked, for those of one length"
@@ -30,6 +29,10 @@ class RotaryAngles(Protocol):
     @property
     def probes(self) -> Probes:
         """What must be tried of it."""
+
+    @property
+    def half_safe(self) -> str:
+        """Why it is not, or nothing; see Encoding."""
 
     @property
     def axes(self) -> int:
@@ -70,6 +73,7 @@ class StaticAngles(nn.Module):
         self.axes = 1
         self.end = sincos.end
         self.probes = sincos.probes
+        self.half_safe = sincos.half_safe
         self.attention_factor = sincos.scale
 
     def forward(self, positions: Tensor) -> CosSin:
@@ -126,63 +130,6 @@ class LongRopeAngles(StaticAngles):
         raise NoTables(BY_LENGTH)
 
 
-class DynamicNtkAngles(nn.Module):
-    """Angles by frequencies of the call's own length, computed in the graph in float64: no call changes them.
-
-    Source: dynamic NTK, arXiv:2309.00071, section 3.3.
-    """
-
-    pair: Tensor  # 2 i / dim
-    slope: Tensor  # of the stretch, by length; with `shift`, its value at 0
-    shift: Tensor
-    exponent: Tensor
-    log_theta: Tensor
-    original: Final[int]
-
-    def __init__(self, sincos: ComputedSinCos, dim: int, rope_theta: float, *, factor: float, original: int) -> None:
-        super().__init__()
-        self.sincos = sincos
-        self.original = original
-        self.axes = 1
-        self.end = sincos.end
-        self.probes = sincos.probes
-        self.attention_factor = 1.0
-        # Numbers are buffers: a graph would hold Python's in float32.
-        constants = {
-            "pair": np.arange(0, dim, 2) / dim,
-            "slope": factor / original,
-            "shift": factor - 1,
-            "exponent": dim / (dim - 2),
-            "log_theta": math.log(rope_theta),
-        }
-        for name, value in constants.items():
-            self.register_buffer(name, torch.tensor(value, dtype=torch.float64), persistent=False)
-
-    def forward(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
-        length = (positions.max() + 1).clamp(min=self.original).to(torch.float64)
-        log_base = (length * self.slope - self.shift).log() * self.exponent + self.log_theta
-        cos, sin = self.sincos(positions, (self.pair * -log_base).exp())
-        return cos, sin, cos, sin
-
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
-        return cos_q, sin_q, cos_k, sin_k
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return what the sincos method may be off by."""
-        return self.sincos.tolerance(max_position)
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph of the sincos method may differ."""
-        return self.sincos.eager_tolerance(max_position)
-
-    def tables(self) -> Tables:
-        """Raise NoTables: no table holds frequencies that depend on the length continuously."""
-        raise NoTables(BY_LENGTH)
-
-
 class AxialAngles(nn.Module):
     """Angles by several positions a token, each by its own pairs: (axes, ...) -> four times (..., pairs).
 
@@ -199,6 +146,7 @@ class AxialAngles(nn.Module):
         self.axes = len(methods)
         self.end = methods[0].end
         self.probes = methods[0].probes
+        self.half_safe = methods[0].half_safe
         self.attention_factor = methods[0].scale
         self.ordered = order is not None
         place = torch.from_numpy(np.argsort(order)) if order is not None else torch.zeros(0, dtype=torch.int64)

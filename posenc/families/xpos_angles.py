@@ -13,6 +13,10 @@ from posenc.families.rotary_angles import CosSin, RotaryAngles
 from posenc.lookup import take
 from posenc.ports import Floats
 
+OVERFLOWS = (
+    "the scale of a key grows until float16 has no such number: a graph of dtype fp16 refuses positions from there on, "
+    "a converted one does not know of that"
+)
 ROUNDINGS = 5
 """What a scale, its inverse and the products with them may be off by, in eps."""
 
@@ -21,18 +25,28 @@ ROUNDINGS = 5
 class Fade:
     """How xPos fades: zeta^((position - center) / scale_base) for each pair; center None is half the call's length.
 
-    radius: how far from the center a scale and its inverse stay within what the output's dtype holds.
+    radius: how far from the center a scale and its inverse stay within what the output's dtype holds; half_radius,
+        within what float16 does.
     """
 
     zeta: Floats
     scale_base: float
     center: int | None
     radius: int
+    half_radius: int
 
     @property
     def end(self) -> int:
         """Positions from here on have a key that overflows."""
-        return 2 * self.radius if self.center is None else self.center + self.radius
+        return self._from_center(self.radius)
+
+    @property
+    def half_end(self) -> int:
+        """Positions from here on have a key that overflows in float16."""
+        return self._from_center(self.half_radius)
+
+    def _from_center(self, radius: int) -> int:
+        return 2 * radius if self.center is None else self.center + radius
 
 
 class Scale(Protocol):
@@ -123,6 +137,8 @@ class XPosAngles(nn.Module):
         self.axes = 1
         self.end = None if angles.end is None or scale.end is None else min(angles.end, scale.end)
         self.probes = replace(angles.probes, lengths=(fade.end,), positions=())
+        overflows = self.end is None or self.end > fade.half_end
+        self.half_safe = angles.half_safe or (OVERFLOWS if overflows else "")
         self.attention_factor = 1.0
         self.eps = torch.finfo(dtype).eps
 

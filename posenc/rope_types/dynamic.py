@@ -1,6 +1,6 @@
 """Dynamic NTK: the base grows with the call."""
 
-from posenc.families.rotary_angles import DynamicNtkAngles
+from posenc.families.ntk_angles import DynamicNtkAngles
 from posenc.rope_types import Frequencies, Rope, geometric, rope_type
 from posenc.sincos import computed_sincos
 from posenc.spec import Spec

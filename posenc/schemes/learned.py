@@ -21,6 +21,7 @@ class LearnedTable(nn.Module):
     """A trainable row per position: a source of rows."""
 
     probes = Probes()
+    half_safe = ""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()

@@ -5,6 +5,7 @@ key by the inverse, so that their product has zeta^((n - m) / scale_base): at mo
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -85,7 +86,8 @@ def _fade(spec: Spec, head_dim: int, gamma: float, scale_base: float, center: in
     zeta = (np.arange(0, head_dim, 2) / head_dim + gamma) / (1 + gamma)
     if not zeta[0] < 1:
         raise ValueError(f"gamma is too large for anything to fade: got {gamma}")
-    return Fade(zeta, scale_base, center, radius_of(spec, float(zeta[0]), scale_base))
+    radius, half = (radius_of(one, float(zeta[0]), scale_base) for one in (spec, replace(spec, dtype="fp16")))
+    return Fade(zeta, scale_base, center, radius, half)
 
 
 def radius_of(spec: Spec, slowest: float, scale_base: float) -> int:

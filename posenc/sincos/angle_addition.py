@@ -54,6 +54,7 @@ class AngleAddition(nn.Module):
     interleaved: Final[bool]
     splits: bool
     probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
+    half_safe = ""
 
     def __init__(
         self,

@@ -13,6 +13,11 @@ from posenc.sincos.rows import arrange, float64_error
 
 FAR = Probes(lengths=(2**16, 2**16 + 1, 2**24))
 """Nothing is refused, so nothing but this is tried far out."""
+HOLDS_POSITIONS = (
+    "a float holds each position and its angle: float16 has no odd number above 2048, bfloat16 none above 256, and an "
+    "angle as large has no digit left for its sine"
+)
+IN_FLOAT64 = "the graph computes its frequencies, and holds positions, in float64, which converters leave as it is"
 COMPUTED = "Sin and Cos have no bits that all compilers agree on: leave --method trig out"
 
 
@@ -24,6 +29,7 @@ class DirectSinCos(nn.Module):
     interleaved: Final[bool]
     scale: Final[float]
     probes = FAR
+    half_safe = HOLDS_POSITIONS
 
     def __init__(
         self, inv_freq: Floats, width: int, *, interleaved: bool, dtype: torch.dtype, scale: float = 1.0
@@ -71,6 +77,7 @@ class SelfAdjustingSinCos(nn.Module):
     slope: Tensor
     interleaved: Final[bool]
     probes = FAR
+    half_safe = HOLDS_POSITIONS
 
     def __init__(self, base: float, *, interleaved: bool, dtype: torch.dtype) -> None:
         super().__init__()
@@ -118,6 +125,7 @@ class ComputedSinCos(nn.Module):
     def __init__(self, *, reduced: bool, dtype: torch.dtype) -> None:
         super().__init__()
         self.reduced = reduced
+        self.half_safe = IN_FLOAT64 if reduced else HOLDS_POSITIONS
         self.dtype = dtype
         self.end = None
         self.register_buffer("two_pi", torch.tensor(2 * math.pi, dtype=torch.float64), persistent=False)

@@ -22,6 +22,7 @@ class SinCosTable(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes()
+    half_safe = ""
 
     def __init__(
         self, inv_freq: Floats, width: int, *, interleaved: bool, max_len: int, dtype: torch.dtype, scale: float = 1.0

@@ -60,6 +60,7 @@ class Manifest:
     opset, ir_version: of the ONNX file; opset_reason: why no lower one; loads_on: the first ONNX Runtime for them.
     not_tried: what the plan left out, and why. notes: what was assumed of inputs.
     reference: what outputs are held against, in words.
+    half_safe: why the file, converted to half precision, is off by more than a few roundings, or nothing.
     origin: for parameters that were read from a file, where from.
     files: every other file that was written, but this one and the reports, which come after it.
     """
@@ -86,6 +87,7 @@ class Manifest:
     not_tried: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rotary_op: str = "decomposed"
+    half_safe: str = ""
     origin: Mapping[str, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     schema_version: int = SCHEMA_VERSION

@@ -181,6 +181,7 @@ class ManifestJson(TypedDict):
     not_tried: list[Text]
     notes: list[Text]
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
+    half_safe: Text
     origin: dict[str, Text]
 
 

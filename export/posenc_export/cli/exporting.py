@@ -14,6 +14,7 @@ from posenc_export.cli.options import (
     SETTINGS,
     SPEC,
     SPOKEN,
+    VALIDATING,
     VERSION,
     WRITTEN,
     complete_source,
@@ -106,7 +107,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
 
-    names = ("opset", "rotary_op", "seed", "budget", "cpp", "force", "runtimes", "require", "atol", "rtol", "timeout")
+    names = ("opset", "rotary_op", "seed", "budget", "cpp", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
         "formats": tuple(dict.fromkeys(values["formats"])),

@@ -172,6 +172,7 @@ CHECKED = options(
     click.option(
         "--require", multiple=True, type=click.Choice(list(RUNTIMES)), help="Fail (status 3) if this cannot run here."
     ),
+    click.option("--prove", is_flag=True, help="Run what takes longer too, of runtimes and of checks."),
     click.option("--atol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
     click.option("--rtol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
     click.option(
@@ -183,6 +184,8 @@ CHECKED = options(
         show_default=False,
     ),
 )
+VALIDATING = ("runtimes", "require", "prove", "atol", "rtol", "timeout")
+"""The values of those options."""
 TRUST = click.option(
     "--trust", is_flag=True, help="Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."
 )

@@ -11,7 +11,7 @@ import click
 from posenc_export.errors import printable
 from posenc_export.validation.basis import loosest
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.report import MEANINGS, Rows, failures, headline, not_run, read_from, tables
+from posenc_export.validation.report import MEANINGS, Rows, failures, headline, not_run, noted, read_from, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,6 +54,7 @@ def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, v
         *failures(verdicts),
         headline(manifest, verdicts),
         *not_run(verdicts),
+        *noted(verdicts),
         *standing(manifest, verdicts, basis, verbose),
         *manifest.notes,
         *(f"not tried: {line}" for line in manifest.not_tried),

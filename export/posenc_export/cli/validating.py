@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, console, guarded
+from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, VALIDATING, console, guarded
 from posenc_export.cli.progressing import progress
 from posenc_export.errors import Unavailable, decoded
 
@@ -30,7 +30,7 @@ def validate(bundle: Path, **values: Any) -> None:
     from posenc_export.validation.verdict import ValidateOptions
 
     with progress(values) as say:
-        given = {name: values[name] for name in ("runtimes", "require", "atol", "rtol", "timeout")}
+        given = {name: values[name] for name in VALIDATING}
         options = with_fields(ValidateOptions(), {**given, "progress": say})
         result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:

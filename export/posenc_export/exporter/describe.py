@@ -54,6 +54,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         reference=target.reference,
         versions=versions(),
         rotary_op=options.rotary_op,
+        half_safe=encoding.half_safe,
         origin=dict(target.origin),
         files=(file_of(folder, folder / GOLDEN),),
     )

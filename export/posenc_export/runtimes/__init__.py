@@ -20,6 +20,8 @@ from posenc_export.runtimes.limit import NoAnswer, Stop, within
 
 NEEDS_TRUST = "runs code from the bundle; give --trust"
 """Why what is in a bundle from a stranger is not run."""
+TAKES_LONGER = "takes longer; give --prove"
+"""Why what nobody asked for is not run."""
 
 
 class Missing(Exception):
@@ -94,6 +96,7 @@ class Runtime:
     check: raises Missing where it cannot run here; quick.
     prepare: makes what can be made here of what it needs, saying how far it is; what is in the way, `check` says.
     lenient: why it may answer where others refuse.
+    slow: whether it runs only where it is named, or all is to be proved.
     """
 
     name: str
@@ -104,11 +107,20 @@ class Runtime:
     check: Callable[[], None] = _nothing_to_check
     prepare: Callable[[Progress], None] = _nothing_to_prepare
     lenient: str = ""
+    slow: bool = False
 
     @property
     def runs_code(self) -> bool:
         """Whether what it loads can do what a program can."""
         return runs_code(self.format)
+
+    def left_out(self) -> str:
+        """Return why it does not run where nobody asks for it: that it could not, or that it takes longer."""
+        try:
+            self.check()
+        except Missing as missing:
+            return str(missing)
+        return TAKES_LONGER
 
     def open(self, path: Path, manifest: Manifest, trusted: bool = False) -> Runner:
         """Load a file; raise Missing where the runtime is not available, RunFailed where the file cannot be loaded.
@@ -137,12 +149,13 @@ def runtime(
     check: Callable[[], None] = _nothing_to_check,
     prepare: Callable[[Progress], None] = _nothing_to_prepare,
     lenient: str = "",
+    slow: bool = False,
 ) -> Callable[[Loader], Loader]:
     """Register the decorated loader as a runtime; see Runtime for what the arguments mean."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
-        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, prepare, lenient))
+        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, prepare, lenient, slow))
         return load
 
     return register

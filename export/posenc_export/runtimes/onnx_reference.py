@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, Runner, runtime
 from posenc_export.runtimes.limit import stop_python
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @runtime(
@@ -18,15 +23,26 @@ from posenc_export.runtimes.limit import stop_python
 )
 def load_onnx_reference(path: Path, manifest: Manifest) -> Runner:
     """The onnx package's own evaluator in NumPy: slow, and shares no code with ONNX Runtime."""
-    import onnx
-    from onnx.reference import ReferenceEvaluator
+    from posenc_export.formats.onnx import read_onnx
 
-    others = {o.domain for o in onnx.load(path, load_external_data=False).opset_import} - {"", "ai.onnx"}
+    check_operators(read_onnx(path))
+    return Runner(evaluator(str(path)), manifest.inputs, manifest.outputs, ("numpy",), stop=stop_python)
+
+
+def check_operators(model: ModelProto) -> None:
+    """Raise Missing where a graph has operators that the onnx package has not."""
+    others = {opset.domain for opset in model.opset_import} - {"", "ai.onnx"}
     if others:
         raise Missing(f"the onnx package has no operators of {', '.join(sorted(others))}")
-    session = ReferenceEvaluator(str(path))
+
+
+def evaluator(model: str | ModelProto) -> Callable[[Feeds], dict[str, Array]]:
+    """Return what evaluates a file or a model in NumPy, each value in the dtype that the graph gives it."""
+    from onnx.reference import ReferenceEvaluator
+
+    session = ReferenceEvaluator(model)
 
     def call(feeds: Feeds) -> dict[str, Array]:
         return dict(zip(session.output_names, session.run(None, dict(feeds)), strict=True))
 
-    return Runner(call, manifest.inputs, manifest.outputs, ("numpy",), stop=stop_python)
+    return call

@@ -142,3 +142,11 @@ explained(
     remedy="Call from host memory with this release, and report it: it is a bug of the runtime, or of this tool.",
     example="an output that is read before the device has finished",
 )
+explained(
+    "PE112",
+    "half-safe",
+    asks="Converted to float16 and bfloat16, is the ONNX file off by two roundings at most?",
+    failure="A float holds a position, or an angle beyond a circle: in half precision positions turn to noise",
+    remedy="Take positions apart in integers, and keep angles in tables that were made in float64.",
+    example="an angle that is position * inv_freq in float32, off by radians in float16 from position 2048 on",
+)

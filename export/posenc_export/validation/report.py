@@ -107,6 +107,11 @@ def not_run(verdicts: Sequence[Verdict]) -> list[str]:
     return [f"not run: {', '.join(whats)}: {reason}" for reason, whats in reasons.items()]
 
 
+def noted(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each thing that is no failure and yet to be known."""
+    return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
+
+
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     """Return one line that says how it came out, and how much was proved."""
     if not verdicts:
@@ -180,6 +185,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", headline(manifest, verdicts), ""]
     lines += [f"* {key}: {value}" for key, value in facts.items()]
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
+    lines += [f"* {line}" for line in noted(verdicts)]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
     below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts))]
     parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]

@@ -28,10 +28,18 @@ from posenc_export.runtimes import (
     prepare,
 )
 from posenc_export.validation.basis import basis_of
-from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
+from posenc_export.validation.checks import CHECKS, Capture, Check, Context, Finding, Stage
 from posenc_export.validation.compare import Difference, compare_names, judge, measure
 from posenc_export.validation.progress import expect
-from posenc_export.validation.verdict import Against, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
+from posenc_export.validation.verdict import (
+    Against,
+    Comparison,
+    Status,
+    ValidateOptions,
+    ValidateResult,
+    Verdict,
+    unmet,
+)
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
 
@@ -50,7 +58,8 @@ def validate_bundle(
         if verdicts[-1].status == "fail" or artifact.format.endswith(".data"):
             continue
         capture = (captures or {}).get(artifact.format)
-        context = Context(bundle.manifest, artifact, bundle.path(artifact), capture, trusted=bundle.trusted)
+        context = Context(bundle.manifest, artifact, bundle.path(artifact), capture)
+        context = replace(context, trusted=bundle.trusted, prove=options.prove, timeout=options.timeout)
         options.progress(f"checking {artifact.file}")
         verdicts += run_checks(artifact.format, "capture", context) if context.capture else []
         verdicts += run_checks(artifact.format, "artifact", context)
@@ -107,21 +116,31 @@ def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
     """Run the checks that look at one thing of a format or a runtime."""
     verdicts = []
     for check in CHECKS.values():
-        if check.stage != stage or (check.of and subject not in check.of):
+        if check.stage != stage or (check.of and subject not in check.of) or not check.applies(context):
             continue
         if stage == "artifact" and not context.trusted and runs_code(context.artifact.format):
             verdicts.append(Verdict(subject, check.name, "skip", NEEDS_TRUST))
             continue
-        try:
-            problems = check.run(context)
-        except Exception as error:
-            problems = [f"could not be read: {first_line(error)}"]
-        verdicts.append(Verdict(subject, check.name, "fail" if problems else "pass", "; ".join(problems)))
+        verdicts.append(_checked(subject, check, context))
     return verdicts
+
+
+def _checked(subject: str, check: Check, context: Context) -> Verdict:
+    """Run one check."""
+    try:
+        finding = check.find(context)
+    except Missing as missing:
+        return Verdict(subject, check.name, "skip", str(missing))
+    except Exception as error:
+        finding = Finding([f"could not be read: {first_line(error)}"])
+    status: Status = "fail" if finding.problems else "pass"
+    return Verdict(subject, check.name, status, "; ".join(finding.problems) or finding.measured, note=finding.note)
 
 
 def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
     """Run every case on one runtime, and the checks that look at a loaded graph."""
+    if runtime.slow and not options.asks_for(runtime.name):
+        return [Verdict(runtime.name, "agrees", "skip", runtime.left_out())]
     try:
         runner = replace(runtime.open(context.path, bundle.manifest, bundle.trusted), limit=options.timeout)
     except Missing as missing:

@@ -28,6 +28,7 @@ class ValidateOptions:
     """How to validate: which runtimes, which of them must run, and a tolerance in place of the derived ones.
 
     timeout: seconds that one call of a graph may take; 0 for any.
+    prove: run what takes longer too, of runtimes and of checks.
     """
 
     runtimes: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class ValidateOptions:
     rtol: float | None = None
     timeout: float = TIMEOUT
     progress: Progress = field(default=no_progress)
+    prove: bool = False
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol", "timeout"):
@@ -47,6 +49,10 @@ class ValidateOptions:
     def chosen(self) -> tuple[str, ...]:
         """The runtimes to run on, none for all: what is required runs whatever else is named."""
         return tuple(dict.fromkeys((*self.runtimes, *self.require))) if self.runtimes else ()
+
+    def asks_for(self, runtime: str) -> bool:
+        """Return whether a runtime that takes longer is to run."""
+        return self.prove or runtime in (*self.runtimes, *self.require)
 
     def tolerance(self, derived: Tolerance) -> Tolerance:
         """Return the derived tolerance, or the one that is to be taken in its place."""
@@ -78,6 +84,7 @@ class Verdict:
     """A row of the report: what was looked at, on what, how it came out and why.
 
     subject: a format or a runtime; check: "agrees" for the comparisons, else the name of a check.
+    note: what is no failure and yet to be known.
     """
 
     subject: str
@@ -85,6 +92,7 @@ class Verdict:
     status: Status
     detail: str = ""
     comparisons: tuple[Comparison, ...] = ()
+    note: str = ""
 
     @property
     def code(self) -> str:

@@ -1,13 +1,14 @@
 """Checks: what a graph must be, beside giving the right numbers.
 
 To add one, write a decorated function in a file here, and its entry in `validation/catalogue.py`.
-A check returns what is wrong, in one line each; nothing wrong, nothing returned. Its stage says what it looks at:
+A check returns what is wrong, in one line each; nothing wrong, nothing returned; a Finding says more. It raises Missing
+where it cannot run here. Its stage says what it looks at:
 "capture" (what the export saw of the module), "artifact" (a file) or "runner" (a loaded graph).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -47,7 +48,8 @@ class Capture:
 class Context:
     """What a check may look at; a part that does not apply is None.
 
-    trusted: whether code in the file may be run.
+    trusted: whether code in the file may be run. prove: whether what takes longer is to run too. timeout: seconds that
+    a call of a graph may take, 0 for any.
     """
 
     manifest: Manifest
@@ -57,6 +59,8 @@ class Context:
     runtime: Runtime | None = None
     runner: Runner | None = None
     trusted: bool = False
+    prove: bool = False
+    timeout: float = 0.0
 
     @property
     def captured(self) -> Capture:
@@ -72,28 +76,51 @@ class Context:
         return self.runner, self.runtime
 
 
-Run = Callable[[Context], list[str]]
+@dataclass(frozen=True)
+class Finding:
+    """What a check found: what is wrong, a line each; what was measured; what is no failure and yet to be known."""
+
+    problems: Sequence[str] = ()
+    measured: str = ""
+    note: str = ""
+
+
+Run = Callable[[Context], list[str] | Finding]
+Applies = Callable[[Context], bool]
+
+
+def _always(context: Context) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
 class Check:
-    """A named property of an artifact; `of` names the formats, or the runtimes, that have it; none, all."""
+    """A named property of an artifact; `of` names the formats, or the runtimes, that have it; none, all.
+
+    applies: whether a file of such a format can have it at all.
+    """
 
     name: str
     stage: Stage
     of: tuple[str, ...]
     run: Run
     summary: str
+    applies: Applies = _always
+
+    def find(self, context: Context) -> Finding:
+        """Run it; raise Missing where it cannot run here."""
+        found = self.run(context)
+        return found if isinstance(found, Finding) else Finding(found)
 
 
 CHECKS: Registry[Check] = Registry("check", __name__)
 
 
-def check(name: str, *, stage: Stage, of: tuple[str, ...] = ()) -> Callable[[Run], Run]:
+def check(name: str, *, stage: Stage, of: tuple[str, ...] = (), applies: Applies = _always) -> Callable[[Run], Run]:
     """Register the decorated function as a check of the formats or runtimes that `of` names, or of all."""
 
     def register(run: Run) -> Run:
-        CHECKS.add(name, Check(name, stage, of, run, (run.__doc__ or "").partition("\n")[0]))
+        CHECKS.add(name, Check(name, stage, of, run, (run.__doc__ or "").partition("\n")[0], applies))
         return run
 
     return register

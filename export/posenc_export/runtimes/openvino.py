@@ -1,0 +1,89 @@
+"""OpenVINO, on the CPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc.ports import Array, Feeds
+from posenc_export.arrays import from_stored
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.formats.onnx import read_onnx
+from posenc_export.formats.onnx.dtypes import holds_float64
+from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
+
+if TYPE_CHECKING:
+    from openvino import CompiledModel
+
+TELEMETRY = "openvino_telemetry"
+"""What reports to its maker that openvino was imported; openvino has a stub for where that is not installed."""
+
+
+def _check() -> None:
+    """Raise Missing where openvino is not installed."""
+    if importlib.util.find_spec("openvino") is None:
+        raise Missing("the Python package openvino is not found: pip install 'posenc-export[openvino]'")
+
+
+@contextmanager
+def _reporting_nothing() -> Iterator[None]:
+    """Import openvino as where its telemetry is not installed: a proof tells nobody that it was run."""
+    hidden = TELEMETRY not in sys.modules
+    if hidden:
+        sys.modules[TELEMETRY] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules[TELEMETRY]
+
+
+@runtime(
+    "openvino",
+    format_="onnx",
+    device="cpu",
+    check=_check,
+    lenient="OpenVINO gives zeros for a row that there is not, without an error",
+    slow=True,
+)
+def load_openvino(path: Path, manifest: Manifest) -> Runner:
+    """OpenVINO, on the CPU, computing in float32."""
+    if holds_float64(read_onnx(path)):
+        raise Missing("OpenVINO computes on CPUs in float32 what is float64 in this graph")
+    compiled = compiled_model(path, "f32")
+    return Runner(lambda feeds: outputs_of(compiled, feeds), manifest.inputs, manifest.outputs, ("CPU",))
+
+
+def compiled_model(path: Path, precision: str) -> CompiledModel:
+    """Compile an ONNX file for the CPU, asking for a precision of what is computed: f32, f16 or bf16.
+
+    Raises Missing where openvino is not installed, or would compute in another precision than the one asked for.
+    """
+    _check()
+    with _reporting_nothing():
+        import openvino
+
+    hint = "INFERENCE_PRECISION_HINT"
+    compiled = openvino.Core().compile_model(path, "CPU", {hint: precision})
+    chosen = compiled.get_property(hint).get_type_name()
+    if chosen != precision:
+        raise Missing(f"openvino chose {chosen} on this CPU")
+    return compiled
+
+
+def outputs_of(compiled: CompiledModel, feeds: Feeds) -> dict[str, Array]:
+    """Return what a compiled model gives, by name; raise RunFailed, in one line, where it refuses its inputs."""
+    try:
+        produced = compiled(dict(feeds))
+    except RuntimeError as error:  # the lines before the last one name its own sources
+        raise RunFailed(str(error).strip().splitlines()[-1]) from error
+    return {port.any_name: _read(produced[port], port.element_type.get_type_name()) for port in compiled.outputs}
+
+
+def _read(array: Array, dtype: str) -> Array:
+    """Return an output as it is; numpy has no bfloat16, whose bits come as those of float16."""
+    return from_stored(array.view("uint16"), "bfloat16") if dtype == "bf16" else array

@@ -1,0 +1,126 @@
+"""A check of what becomes of a float32 file that somebody converts to half precision.
+
+Where no float of a graph holds a position, or an angle beyond a circle, a conversion costs a few roundings. The file is
+converted by what others use and evaluated in true half, by the onnx package: runtimes on CPUs compute float16 in
+float32, and would hide what a GPU shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+from posenc_export.arrays import free
+from posenc_export.bundle.case import Case
+from posenc_export.bundle.golden import read_golden
+from posenc_export.errors import first_line
+from posenc_export.formats.onnx import read_onnx
+from posenc_export.formats.onnx.dtypes import HALVES
+from posenc_export.runtimes import TAKES_LONGER, Missing
+from posenc_export.runtimes.limit import stop_python, within
+from posenc_export.runtimes.onnx_reference import check_operators, evaluator
+from posenc_export.runtimes.openvino import compiled_model, outputs_of
+from posenc_export.validation.checks import Context, Finding, check
+from posenc_export.validation.half import ROUNDINGS, Call, Half, Off, measured
+from posenc_export.validation.sizes import elements
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+ELEMENTS, PRODUCTS, BYTES = (2**21, 2**25), (2**26, 2**32), (2**26, 2**31 - 2**20)
+"""Of the largest array of a call, of weights and tokens of a module, of a file: what is evaluated, and with --prove."""
+FEW = 8
+"""Calls of a user's module without --prove."""
+OPENVINO = {"float16": "f16", "bfloat16": "bf16"}
+
+
+def _is_float32(context: Context) -> bool:
+    return context.manifest.dtype == "float32"
+
+
+@check("half-safe", stage="artifact", of=("onnx",), applies=_is_float32)
+def half_safe(context: Context) -> Finding:
+    """Converted to float16 and bfloat16 the file is off by two roundings at most, or its encoding says why not."""
+    check_operators(read_onnx(context.path))
+    cases = _cases(context)
+    if not cases:
+        raise Missing(TAKES_LONGER)
+    try:
+        halves, left_out = _on_openvino(context) if context.prove else ([], [])
+        worst = _worst(context, [*_halves(context), *halves], cases)
+        return _judged(context, worst, [*left_out, f"{len(cases)} cases"])
+    except Exception as error:
+        if context.manifest.family != "module":
+            raise
+        return Finding(note=f"in half precision it could not be evaluated: {first_line(error)}")
+    finally:
+        free(context.artifact.bytes)  # the evaluators keep themselves, and copies of the table, in cycles
+
+
+def _cases(context: Context) -> list[Case]:
+    """Return the cases that are evaluated: all but large ones, and of a user's module a few without --prove."""
+    manifest, most = context.manifest, int(context.prove)
+    if sum(a.bytes for a in manifest.artifacts if a.format in ("onnx", "onnx.data")) > BYTES[most]:
+        return []
+    own, weights = manifest.family == "module", context.artifact.bytes // 4
+    ports = (*manifest.inputs, *manifest.outputs)
+    cases = [
+        case
+        for case in manifest.cases
+        if not case.refused
+        and elements(ports, case.sizes) <= ELEMENTS[most]
+        and not (own and weights * prod(case.sizes.values()) > PRODUCTS[most])
+    ]
+    step = 1 if context.prove or not own else -(-len(cases) // FEW) or 1
+    return sorted(cases, key=lambda case: case.max_position)[::-step]  # the farthest positions among them
+
+
+def _halves(context: Context) -> Iterator[Half]:
+    """Yield what evaluates the file in each half precision."""
+    import onnx
+
+    for dtype, convert in HALVES.items():
+        yield Half(dtype, dtype, _evaluator(context, convert(onnx.load(context.path))))
+
+
+def _evaluator(context: Context, model: str | ModelProto) -> Call:
+    """Return what evaluates a model in NumPy, in the time that a call may take."""
+    call = evaluator(model)
+    return lambda feeds: within(context.timeout, partial(call, feeds), stop_python)
+
+
+def _on_openvino(context: Context) -> tuple[list[Half], list[str]]:
+    """Return what runs the file on OpenVINO in half precision, and in words why another is not run here."""
+    halves, left_out = [], []
+    for dtype, precision in OPENVINO.items():
+        try:
+            call = partial(outputs_of, compiled_model(context.path, precision))
+            halves.append(Half(f"{dtype} on OpenVINO", dtype, call, narrow=False))
+        except Missing as missing:
+            left_out.append(f"{dtype} on OpenVINO not run: {missing}")
+    return halves, left_out
+
+
+def _worst(context: Context, halves: Sequence[Half], cases: Sequence[Case]) -> list[Off]:
+    """Return how far each half is off at worst."""
+    single, worst = _evaluator(context, str(context.path)), {half.name: Off(half.name) for half in halves}
+    for golden in read_golden(context.path.parent, replace(context.manifest, cases=tuple(cases))):
+        for half in halves:
+            worst[half.name] = max(worst[half.name], measured(half, single, golden), key=lambda off: off.roundings)
+    return list(worst.values())
+
+
+def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Finding:
+    """Return what is wrong where the encoding keeps the rule; where it says why it does not, or cannot say, a note."""
+    over = [off for off in worst if off.roundings > ROUNDINGS]
+    words, figures = "; ".join(map(str, worst)), "; ".join([*map(str, worst), *more])
+    reason = context.manifest.half_safe
+    if reason:
+        return Finding((), figures, f"converted to half precision it is off by {words}: {reason}")
+    if context.manifest.family == "module":
+        return Finding((), figures, f"converted to half precision it is off by {words}" if over else "")
+    asked = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
+    return Finding([f"converted to {off}: {asked}" for off in over], figures)
