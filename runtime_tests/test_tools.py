@@ -1,5 +1,6 @@
 """Plots are pictures of the right kind, benchmarks have every row; no test here asserts a time."""
 
+import io
 import json
 from pathlib import Path
 
@@ -29,11 +30,86 @@ def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
     figure = Figure()
     heatmap(figure, "sinusoidal", 128, {"d_model": 512})
     table, bar = figure.axes
-    assert (table.get_xlabel(), table.get_ylabel(), bar.get_ylabel()) == ("dimension", "position", "value")
+    assert table.get_xlabel() == "dimension: even ones are sines, odd ones cosines"
+    assert (table.get_ylabel(), bar.get_ylabel()) == ("position", "value")
     values = table.images[0].get_array()
     assert values is not None
     assert values.shape == (128, 512)
-    assert table.get_title()
+    assert table.get_title() == "sinusoidal, d_model 512: 128 positions"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "parameters", "columns", "position", "title"),
+    [
+        (
+            "sinusoidal",
+            {"d_model": 8, "layout": "halves"},
+            "dimension: 0 to 3 are sines, 4 to 7 cosines",
+            "position",
+            "",
+        ),
+        ("rope", {"head_dim": 8}, "dimension of sin (0 to 3), then of cos (4 to 7)", "position", "rope, head_dim 8: "),
+        ("rope_2d", {"head_dim": 8}, "dimension of sin (0 to 3)", "position p, on each of 2 axes: (p, p)", ""),
+        ("mrope", {}, "then of cos (64 to 127)", "position p, on each of 3 axes: (p, p, p)", "mrope, head_dim 128: "),
+        ("learned", {"d_model": 8}, "dimension", "position", "learned, d_model 8: "),
+    ],
+)
+def test_a_heatmap_says_which_columns_are_sines_and_what_a_position_is(
+    scheme: str, parameters: dict[str, object], columns: str, position: str, title: str
+) -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plots import heatmap
+
+    figure = Figure()
+    heatmap(figure, scheme, 16, parameters)
+    axes = figure.axes[0]
+    assert columns in axes.get_xlabel()
+    assert (axes.get_xlabel() == "dimension") == (scheme == "learned")
+    assert axes.get_ylabel() == position
+    assert axes.get_title().startswith(title)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "length"), [("sinusoidal", 128), ("sinusoidal", 3), ("rope", 100), ("sinusoidal", 3000)]
+)
+def test_each_cell_of_a_heatmap_has_as_many_pixels_as_every_other(scheme: str, length: int) -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plots import heatmap
+
+    figure = Figure()
+    heatmap(figure, scheme, length, {})
+    axes = figure.axes[0]
+    axes.set_axis_off()  # what lies over the cells at the edges
+    for line in axes.lines:
+        line.remove()
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="raw", dpi=figure.dpi)
+    width, height = (round(inches * figure.dpi) for inches in figure.get_size_inches())
+    x0, y0, x1, y1 = (round(edge) for edge in axes.get_window_extent().extents)
+    assert np.allclose(axes.get_window_extent().extents, (x0, y0, x1, y1), atol=1e-6)
+    pixels = np.frombuffer(drawn.getvalue(), np.uint8).reshape(height, width, 4)[::-1][y0:y1, x0:x1]
+    cells = axes.images[0].get_array()
+    assert cells is not None
+    rows, columns = cells.shape
+    assert rows <= 1025
+    of_cells = pixels.reshape(rows, (y1 - y0) // rows, columns, (x1 - x0) // columns, 4)
+    assert (of_cells == of_cells[:, :1, :, :1]).all()
+
+
+def test_thinning_keeps_what_is_slow_and_shows_no_waves_that_are_not_there() -> None:
+    from posenc_export.plots import thinned
+
+    positions = np.arange(4096)
+    frequencies = np.array([1.0, 2 * np.pi / 4 - 0.01, 2 * np.pi / 8 * 3, 1e-2, 1e-3])
+    waves = np.cos(positions[:, None] * frequencies)
+    thin = thinned(waves, 1024)
+    assert np.abs(waves[::4] - waves[0])[:, 1].max() > 1.9  # each fourth row alone would show a slow wave
+    assert np.abs(thin[4:-4, :3]).max() < 0.02
+    assert np.abs(thin[:1024, 3:] - waves[::4, 3:]).max() < 0.01
+    assert thinned(waves, 4096) is waves
+    assert 1000 < len(thinned(waves[:4001], 1024)) <= 1025
 
 
 def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
@@ -44,9 +120,17 @@ def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
     figure = Figure()
     error(figure, "sinusoidal", 5000, {"d_model": 32})
     (axes,) = figure.axes
+    labels = [str(line.get_label()) for line in axes.lines]
+    options = ("--baked: ", "--dynamic --method exact: ", "--dynamic --method trig: ")
+    assert all(label.startswith(option) for label, option in zip(labels, options, strict=True))
     table, addition, trig = (np.asarray(line.get_ydata()).max() for line in axes.lines)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert table <= 3e-8 < addition <= 3e-7 < trig
+    assert all(min(np.asarray(line.get_xdata())) == 1 for line in axes.lines)  # 0 has no place on a log scale
+    assert all(min(np.asarray(line.get_ydata())) > 1e-8 for line in axes.lines)
+    # Each multiple of 64 is exact to half an ulp: points that hit one by chance were spikes.
+    curve = np.asarray(axes.lines[1].get_ydata())[np.asarray(axes.lines[1].get_xdata()) > 70]
+    assert curve.min() > 0.5 * curve.max()
 
 
 @pytest.mark.parametrize(
@@ -54,6 +138,7 @@ def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
     [
         (["sinusoidal", "-o", "p.gif"], "the picture must be one of .png, .svg, .pdf"),
         (["sinusoidal", "-o", "no/p.png"], "no such folder: no"),
+        (["sinusoidal", "-o", "p.png", "--kind", "error", "--max-len", "1"], "needs --max-len of at least 2"),
         (["learned", "-o", "p.png", "--kind", "clock"], "learned has none"),
         (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),
         (

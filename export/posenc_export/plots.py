@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 FILES = (".png", ".svg", ".pdf")
 HANDS = 6
 METHODS: tuple[tuple[Mode, Method, str], ...] = (
-    ("baked", "exact", "table"),
-    ("dynamic", "exact", "angle addition"),
-    ("dynamic", "trig", "float32 Sin and Cos"),
+    ("baked", "exact", "--baked: a table"),
+    ("dynamic", "exact", "--dynamic --method exact: angle addition"),
+    ("dynamic", "trig", "--dynamic --method trig: Sin and Cos of float32"),
 )
-POINTS = 4000
+POINTS, BINS = 4000, 300
+"""Positions that are tried, and points of a curve: each is the worst from there to the next."""
+DPI = 120
+WIDTH, HEIGHT, MOST_ROWS = 1024, 640, 1024
+"""Pixels of a heat map, as near as whole pixels a cell come; rows above which means are drawn."""
+LEFT, RIGHT, BELOW, ABOVE = 100, 140, 70, 50
+"""Pixels around it, for what is written there."""
 DRAWABLE = ("rows", "cos_sin")
 """Choices of the parameter `output` with which an encoding gives rows at positions."""
 Values = Mapping[str, object]
@@ -53,7 +59,7 @@ def draw(scheme: str, kind: str, max_len: int | None, parameters: Values, file: 
         picture = PICTURES[kind]
         picture.draw(figure, scheme, picture.positions if max_len is None else max_len, parameters)
     try:
-        figure.savefig(file, dpi=120)
+        figure.savefig(file, dpi=DPI)
     except OSError as error:
         raise BadInput(f"cannot write {file}: {error.strerror}") from error
 
@@ -64,9 +70,6 @@ def _figure() -> Figure:
     except ImportError as error:
         raise BadInput("plots need matplotlib: pip install 'posenc-export[plot]'") from error
     return Figure(figsize=(9, 5.5), layout="constrained")
-
-
-# ---- rows ------------------------------------------------------------------------------------------------------------
 
 
 def rows_of(scheme: str, mode: Mode, method: Method, max_len: int, parameters: Values) -> Encoding:
@@ -107,16 +110,77 @@ def _joined(encoding: Encoding, outputs: Mapping[str, Array]) -> Floats:
     return np.concatenate([np.asarray(outputs[name][0], np.float64) for name in names], -1)
 
 
-# ---- pictures --------------------------------------------------------------------------------------------------------
-
-
 def heatmap(figure: Figure, scheme: str, max_len: int, parameters: Values) -> None:
-    """Draw the table: a row a position, a column a dimension."""
-    rows = rows_at(rows_of(scheme, "baked", "exact", max_len, parameters), np.arange(max_len))
-    axes = figure.subplots()
-    image = axes.imshow(rows, aspect="auto", cmap="RdBu", interpolation="nearest")
-    axes.set(xlabel="dimension", ylabel="position", title=f"{scheme}: {max_len} positions x {rows.shape[1]} dimensions")
-    figure.colorbar(image, ax=axes, label="value")
+    """Draw the table: a row a position, a column a dimension, each of as many pixels as every other."""
+    encoding = rows_of(scheme, "baked", "exact", max_len, parameters)
+    rows = rows_at(encoding, np.arange(max_len))
+    shown = thinned(rows, MOST_ROWS)
+    axes, bar = _in_pixels(figure, *shown.shape)
+    extent = (-0.5, rows.shape[1] - 0.5, max_len - 0.5, -0.5)
+    image = axes.imshow(shown, extent=extent, aspect="auto", cmap="RdBu", interpolation="nearest")
+    mean = "" if len(shown) == len(rows) else f", means of about {round(2 * len(rows) / len(shown))} positions"
+    axes.set(xlabel=_columns(encoding, rows.shape[1]), ylabel=_position(encoding))
+    axes.set_title(f"{_named(scheme, encoding, rows.shape[1], parameters)}: {max_len} positions{mean}")
+    if encoding.family == "cos_sin":
+        axes.axvline(rows.shape[1] / 2 - 0.5, color="black", linewidth=1)
+    figure.colorbar(image, cax=bar, label="value")
+
+
+def _in_pixels(figure: Figure, rows: int, columns: int) -> tuple[Axes, Axes]:
+    """Return axes in which each cell of a table has a whole number of pixels, and those of a bar beside them.
+
+    Cells of 1.6 pixels are drawn as one or two: that gives stripes which no table has.
+    """
+    width, height = columns * max(1, WIDTH // columns), rows * max(1, HEIGHT // rows)
+    whole = (width + LEFT + RIGHT, height + BELOW + ABOVE)
+    figure.set_layout_engine("none")
+    figure.set_dpi(DPI)
+    figure.set_size_inches(whole[0] / DPI, whole[1] / DPI)
+
+    def box(left: int, wide: int) -> tuple[float, float, float, float]:
+        return left / whole[0], BELOW / whole[1], wide / whole[0], height / whole[1]
+
+    return figure.add_axes(box(LEFT, width)), figure.add_axes(box(LEFT + width + 20, 20))
+
+
+def thinned(rows: Floats, most: int) -> Floats:
+    """Return at most so many rows, and one: each a weighted mean of four blocks of them, (positions, dim) -> (n, dim).
+
+    What moves faster than the rows that are left could show is even then, and not a pattern of its own: to take each
+    n-th row, or plain means, would show waves that are not there.
+    """
+    step = -(-len(rows) // most)
+    if step == 1:
+        return rows
+    window = np.hanning(4 * step + 2)[1:-1].reshape(4, step)
+    ends = (2 * step, 2 * step + -len(rows) % step)
+    blocks = np.pad(rows, (ends, (0, 0)), mode="reflect").reshape(-1, step, rows.shape[1])
+    parts = np.einsum("bsd,js->jbd", blocks, window / window.sum())
+    count = len(blocks) - 3
+    return np.asarray(sum(part[j : j + count] for j, part in enumerate(parts)))
+
+
+def _named(scheme: str, encoding: Encoding, width: int, parameters: Values) -> str:
+    """Return a scheme with its width, under the name of its parameter."""
+    if encoding.family != "cos_sin":
+        return f"{scheme}, d_model {width}"
+    return f"{scheme}, head_dim {parameters.get('head_dim', SCHEMES[scheme].parameters['head_dim'].default)}"
+
+
+def _columns(encoding: Encoding, width: int) -> str:
+    """Return which columns are sines."""
+    half = (width + 1) // 2
+    if encoding.family == "cos_sin":
+        return f"dimension of sin (0 to {half - 1}), then of cos ({half} to {width - 1})"
+    halves = f"dimension: 0 to {half - 1} are sines, {half} to {width - 1} cosines"
+    words = {"interleaved": "dimension: even ones are sines, odd ones cosines", "halves": halves}
+    return words.get(encoding.tables().layout or "", "dimension")
+
+
+def _position(encoding: Encoding) -> str:
+    """Return what a position p is, in words: a token may have several."""
+    count = encoding.inputs[0].axes[0].size
+    return "position" if count is None else f"position p, on each of {count} axes: ({', '.join('p' * count)})"
 
 
 def clock(figure: Figure, scheme: str, max_len: int, parameters: Values) -> None:
@@ -137,7 +201,8 @@ def clock(figure: Figure, scheme: str, max_len: int, parameters: Values) -> None
         axes.set(title=f"pair {pair}")
     for axes in places[len(pairs) :]:
         axes.set_visible(False)
-    figure.suptitle(f"{scheme}, {width} dimensions: positions 0 (pale) to {max_len - 1} (dark), faster hands first")
+    named = _named(scheme, encoding, width, parameters)
+    figure.suptitle(f"{named}: positions 0 (pale) to {max_len - 1} (dark), faster hands first")
 
 
 def _sines_and_cosines(rows: Floats, layout: str) -> tuple[Floats, Floats]:
@@ -159,15 +224,22 @@ def _hands(axes: Axes, sin: Floats, cos: Floats) -> None:
 
 
 def error(figure: Figure, scheme: str, max_len: int, parameters: Values) -> None:
-    """Draw the error against float64 by position, of the three ways to compute an angle, on log scales."""
-    positions = np.unique(np.geomspace(1, max_len, POINTS).astype(np.int64) - 1)
+    """Draw the error against float64 by position, of the three forms of a scheme, on log scales.
+
+    They begin at position 1: at 0 all forms are exact, which no log scale can show.
+    """
+    if max_len < 2:
+        raise ValueError("--kind error needs --max-len of at least 2: position 0 has no place on a log scale")
+    positions = np.unique(np.geomspace(1, max_len - 1, POINTS).astype(np.int64))
+    starts = np.unique(np.searchsorted(positions, np.geomspace(1, max_len - 1, BINS)[:-1].astype(np.int64)))
     axes = figure.subplots()
     for mode, method, label in METHODS:
         encoding = rows_of(scheme, mode, method, max_len, parameters)
-        worst = np.abs(rows_at(encoding, positions) - reference_at(encoding, positions)).max(axis=1)
-        axes.plot(np.maximum(positions, 1), np.maximum(worst, 1e-9), label=label, linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="position", ylabel="largest error of a row against float64")
-    axes.set_title(f"{scheme}: three ways to compute one table")
+        rows = rows_at(encoding, positions)
+        worst = np.maximum.reduceat(np.abs(rows - reference_at(encoding, positions)).max(axis=1), starts)
+        axes.plot(positions[starts], np.where(worst > 0, worst, np.nan), label=label, linewidth=1.5)
+    axes.set(xscale="log", yscale="log", xlabel="position, from 1 on", ylabel="largest error of a row against float64")
+    axes.set_title(f"{_named(scheme, encoding, rows.shape[1], parameters)}: the error of its three forms")
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
 
