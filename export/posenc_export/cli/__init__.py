@@ -7,6 +7,7 @@ import click
 from posenc_export.cli.benching import bench
 from posenc_export.cli.explaining import explain
 from posenc_export.cli.exporting import export
+from posenc_export.cli.helping import Group, epilog
 from posenc_export.cli.listing import schemes
 from posenc_export.cli.options import SETTINGS, VERSION
 from posenc_export.cli.plotting import plot
@@ -16,7 +17,11 @@ from posenc_export.cli.validating import validate
 __all__ = ["export", "main"]
 
 
-@click.group(context_settings=SETTINGS)
+@click.group(
+    cls=Group,
+    context_settings=SETTINGS,
+    epilog=epilog(["posenc export --dynamic", "posenc validate sinusoidal-dynamic", "posenc export --help"]),
+)
 @VERSION
 def main() -> None:
     """Export positional encodings to ONNX and TorchScript, and prove the result."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.helping import Command, epilog, options
 from posenc_export.cli.options import (
     SETTINGS,
     SPEC,
@@ -17,7 +18,6 @@ from posenc_export.cli.options import (
     complete_source,
     console,
     guarded,
-    options,
 )
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import Values, read_source
@@ -27,7 +27,19 @@ if TYPE_CHECKING:
     from posenc_export.benchmarks import BenchResult
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(
+    cls=Command,
+    context_settings=SETTINGS,
+    short_help="Time a scheme or a bundle, beside a copy of the same bytes.",
+    epilog=epilog(
+        [
+            "posenc bench --dynamic",
+            "posenc bench rope --length 4096 --runtime ort-cpu",
+            "posenc bench rope-dynamic --trust",
+        ],
+        [2, 4, 5, 130],
+    ),
+)
 @click.argument("scheme_or_bundle", required=False, shell_complete=complete_source)
 @TRUST
 @SPEC
@@ -38,18 +50,22 @@ if TYPE_CHECKING:
         "lengths",
         multiple=True,
         type=click.IntRange(min=1),
+        metavar="N",
         default=(512, 2048, 8192),
         help="Lengths to time.",
     ),
-    click.option("--batch", type=click.IntRange(min=1), default=1, help="Sequences in a call."),
-    click.option("--heads", type=click.IntRange(min=1), default=32, help="Heads of queries and of keys."),
-    click.option("--rounds", type=click.IntRange(min=1), default=7, help="Times each contender is loaded and timed."),
+    click.option("--batch", type=click.IntRange(min=1), metavar="N", default=1, help="Sequences in a call."),
+    click.option("--heads", type=click.IntRange(min=1), metavar="N", default=32, help="Heads of queries and of keys."),
+    click.option(
+        "--rounds", type=click.IntRange(min=1), metavar="N", default=7, help="Times each contender is loaded and timed."
+    ),
     click.option(
         "--runtime",
         "runtimes",
         multiple=True,
         type=click.Choice(list(RUNTIMES)),
-        help="[default: all but onnx-reference and those in C++ processes]",
+        metavar="RUNTIME",
+        help=f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
     click.option(
@@ -58,6 +74,7 @@ if TYPE_CHECKING:
         metavar="FILE",
         help="Write the table, the machine and the command into a Markdown file, in the place of the same one's.",
     ),
+    under="What is timed",
 )
 @guarded
 def bench(**values: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.validation.catalogue import CATALOGUE, Explanation, explanation, markdown
@@ -22,7 +23,11 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
     return [word for word in words if word.lower().startswith(text.lower())]
 
 
-@click.command(context_settings=SETTINGS, short_help="Say what a check of a report means, and what to do.")
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Say what a check of a report means, and what to do.",
+    epilog=epilog(["posenc explain", "posenc explain PE103", "posenc explain static-axis"]),
+)
 @click.argument("check", required=False, metavar="[CODE|NAME]", shell_complete=complete_check)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the table of docs/validation.md.")

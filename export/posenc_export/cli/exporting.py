@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.helping import STATUSES, Command, epilog, options
 from posenc_export.cli.options import (
     CHECKED,
     SETTINGS,
@@ -20,7 +21,6 @@ from posenc_export.cli.options import (
     complete_source,
     console,
     guarded,
-    options,
 )
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import TextSource, Values, read_source
@@ -34,7 +34,20 @@ if TYPE_CHECKING:
     from posenc_export.runtimes import Progress
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(
+    cls=Command,
+    context_settings=SETTINGS,
+    short_help="Write a bundle of an encoding, or of your module, and prove it.",
+    epilog=epilog(
+        [
+            "posenc export --dynamic",
+            "posenc export rope -p head_dim=64 --dynamic -f onnx -o rope",
+            "posenc export --from-hf config.json --dynamic --rotary-op onnx",
+            "posenc export package.module:Factory -i 'x: float32[batch, seq, 512]'",
+        ],
+        STATUSES,
+    ),
+)
 @click.argument("scheme", required=False, shell_complete=complete_source)
 @SPEC
 @options(
@@ -45,14 +58,14 @@ if TYPE_CHECKING:
         multiple=True,
         type=click.Choice(list(FORMATS)),
         default=("onnx", "torchscript"),
-        help="What to write.",
+        help="What to write; give it once for each. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
     ),
+    under="Files",
 )
 @WRITTEN
 @CHECKED
 @options(
     click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
-    click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
     click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of random weights and inputs."),
     click.option(
         "--budget",
@@ -61,18 +74,25 @@ if TYPE_CHECKING:
         metavar="N",
         help="Elements of the largest array of a call that is tried.",
     ),
+    under="Validation",
+)
+@options(
+    click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]",
+    ),
+    click.option("--force", is_flag=True, help="Replace DIR whatever is in it: otherwise, only what this tool wrote."),
+    under="Files",
 )
 @SPOKEN
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="[default: ./SCHEME-MODE]")
-@click.option("--force", is_flag=True, help="Replace DIR whatever is in it: otherwise, only what this tool wrote.")
 @VERSION
 @guarded
 def export(**values: Any) -> None:
-    """Export SCHEME (a name, or package.module:factory) to a bundle, and validate it; SCHEME is sinusoidal by default.
-
-    Exit status: 0 all that could run agreed; 1 a mismatch or a failed check, the bundle is then DIR-failed;
-    2 wrong usage; 3 a required runtime is not available; 4 the export itself failed; 5 the tool itself failed.
-    """
+    """Export SCHEME, a name or package.module:factory, to a bundle, and validate it; it is sinusoidal by default."""
     import posenc_export
     from posenc_export.bundle.place import check_target
     from posenc_export.cli.annotations import print_annotations

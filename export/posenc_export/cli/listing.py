@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import SETTINGS, complete_source, console, guarded
 from posenc_export.errors import BadInput, bad_input
 
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from posenc.scheme import Scheme
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(
+    context_settings=SETTINGS,
+    short_help="List schemes, with their parameters and defaults.",
+    epilog=epilog(["posenc schemes", "posenc schemes rope"]),
+)
 @click.argument("name", required=False, shell_complete=complete_source)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, as in docs/schemes.md.")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc import __version__
+from posenc_export.cli.helping import options
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
@@ -73,15 +74,6 @@ def complete_parameter(context: click.Context, parameter: click.Parameter, text:
     choices = known[name].choices if equals and name in known else ()
     words = [f"{name}={choice}" for choice in choices] if equals else [f"{name}=" for name in known]
     return [word for word in words if word.startswith(text)]
-
-
-def options(*decorators: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Apply click decorators in the order in which --help shall list them."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.reduce(lambda made, one: one(made), reversed(decorators), command)
-
-    return decorate
 
 
 PARAMS = click.option(
@@ -145,6 +137,7 @@ SPEC = options(
     click.option(
         "--dtype", type=click.Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."
     ),
+    under="The encoding",
 )
 WRITTEN = options(
     click.option(
@@ -160,6 +153,7 @@ WRITTEN = options(
         default="decomposed",
         help="How ONNX rotates: plain operators, or one of ai.onnx (opset 23) or com.microsoft.",
     ),
+    under="Files",
 )
 CHECKED = options(
     click.option(
@@ -167,10 +161,15 @@ CHECKED = options(
         "runtimes",
         multiple=True,
         type=click.Choice(list(RUNTIMES)),
-        help="Run only on this.  [default: all]",
+        metavar="RUNTIME",
+        help=f"Run only on this: {', '.join(RUNTIMES)}.  [default: all]",
     ),
     click.option(
-        "--require", multiple=True, type=click.Choice(list(RUNTIMES)), help="Fail (status 3) if this cannot run here."
+        "--require",
+        multiple=True,
+        type=click.Choice(list(RUNTIMES)),
+        metavar="RUNTIME",
+        help="Fail (status 3) if this cannot run here.",
     ),
     click.option("--prove", is_flag=True, help="Run what takes longer too, of runtimes and of checks."),
     click.option("--atol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
@@ -183,17 +182,22 @@ CHECKED = options(
         help="Of one call of a graph: it fails without an answer.  [default: 300; 0 = any]",
         show_default=False,
     ),
+    under="Validation",
 )
 VALIDATING = ("runtimes", "require", "prove", "atol", "rtol", "timeout")
 """The values of those options."""
-TRUST = click.option(
-    "--trust", is_flag=True, help="Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."
+TRUST = options(
+    click.option(
+        "--trust", is_flag=True, help="Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."
+    ),
+    under="Trust",
 )
 SPOKEN = options(
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
-    click.option("-v", "--verbose", count=True, help="Say more; twice, with tracebacks."),
+    click.option("-v", "--verbose", count=True, show_default=False, help="Say more; twice, with tracebacks."),
     click.option("--json", "as_json", is_flag=True, help="Print the report as JSON and nothing else."),
     click.option("--github", is_flag=True, help="Print annotations for GitHub's workflow runs too."),
+    under="What is printed",
 )
 
 

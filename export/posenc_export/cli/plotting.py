@@ -7,22 +7,44 @@ from typing import Any
 
 import click
 
+from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
 from posenc_export.cli.progressing import progress
 from posenc_export.errors import bad_input
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Draw an encoding, or the error of its forms.",
+    epilog=epilog(
+        [
+            "posenc plot -o table.png",
+            "posenc plot rope -p head_dim=64 --kind clock -o hands.svg",
+            "posenc plot --kind error --max-len 1000000 -o error.png",
+        ]
+    ),
+)
 @click.argument("scheme", default="sinusoidal", shell_complete=complete_source)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf."
 )
-@click.option("--kind", type=click.Choice(["heatmap", "clock", "error"]), default="heatmap", help="What to draw.")
-@click.option("--max-len", type=click.IntRange(min=1), default=None, metavar="N", help="Positions to draw.")
+@click.option(
+    "--kind",
+    type=click.Choice(["heatmap", "clock", "error"]),
+    default="heatmap",
+    help="The table; its pairs as clock hands; or the error of its three forms by position.",
+)
+@click.option(
+    "--max-len",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Positions to draw.  [default: 128, 16, 131072]",
+)
 @PARAMS
 @guarded
 def plot(**values: Any) -> None:
-    """Draw SCHEME: its table, its pairs as clock hands, or the error of the three ways to compute it."""
+    """Draw SCHEME: its table, its pairs as clock hands, or the error of its three forms (baked, exact, trig)."""
     from posenc.parameters import parse
     from posenc.scheme import SCHEMES
     from posenc_export.plots import draw

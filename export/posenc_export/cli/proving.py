@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import SETTINGS, console, guarded
 from posenc_export.cli.progressing import progress
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from posenc_export.runtimes import Progress
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Prove every scheme on CUDA, in one table.",
+    epilog=epilog(["posenc cuda --save cuda.md", "posenc cuda --device cpu --scheme rope --no-cpp --no-bench"]),
+)
 @click.option(
     "--device",
     type=click.Choice(["cuda", "cpu"]),

@@ -9,12 +9,25 @@ from typing import Any
 
 import click
 
+from posenc_export.cli.helping import Command, epilog
 from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, VALIDATING, console, guarded
 from posenc_export.cli.progressing import progress
 from posenc_export.errors import Unavailable, decoded
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(
+    cls=Command,
+    context_settings=SETTINGS,
+    short_help="Check a bundle on this machine, from its golden data alone.",
+    epilog=epilog(
+        [
+            "posenc validate sinusoidal-dynamic",
+            "posenc validate sinusoidal-dynamic --trust --require ort-cuda",
+            "posenc validate sinusoidal-dynamic --json",
+        ],
+        [0, 1, 2, 3, 5, 130],
+    ),
+)
 @click.argument("bundle", type=click.Path(path_type=Path))
 @TRUST
 @CHECKED
