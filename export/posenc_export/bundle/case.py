@@ -32,12 +32,12 @@ class Case:
     tolerance: Tolerance = EXACT
     probe_positions: tuple[int, ...] = ()
 
-    def eager_tolerance_on(self, device: str) -> Tolerance:
-        """Return what a graph on a device may differ by from the eager module on the CPU.
+    def eager_tolerance_where(self, same_bits: bool) -> Tolerance:
+        """Return what a graph may differ by from the eager module on the CPU, where its bits are promised or are not.
 
-        Bits are promised on the CPU; elsewhere both sides may be off from the reference, each by as much as is allowed.
+        Where they are not, both sides may be off from the reference, each by as much as is allowed.
         """
-        if device == "cpu" or not self.eager_tolerance.bits:
+        if same_bits or not self.eager_tolerance.bits:
             return self.eager_tolerance
         once = self.tolerance
         return once.plus(once)

@@ -57,7 +57,7 @@ def _tolerances(manifest: Manifest, case: Case) -> Iterator[str]:
         artifact = manifest.artifact(backend)
         allowed = case.eager_tolerance.plus(artifact.eager_tolerance if artifact else None)
         of_backend = replace(case, eager_tolerance=allowed)
-        yield braced(*(_tolerance(of_backend.eager_tolerance_on(device)) for device in ("cpu", "cuda")))
+        yield braced(*(_tolerance(of_backend.eager_tolerance_where(same_bits)) for same_bits in (True, False)))
 
 
 def _tolerance(allowed: Tolerance) -> str:

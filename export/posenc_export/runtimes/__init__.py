@@ -96,6 +96,7 @@ class Runtime:
     check: raises Missing where it cannot run here; quick.
     prepare: makes what can be made here of what it needs, saying how far it is; what is in the way, `check` says.
     lenient: why it may answer where others refuse.
+    rounds: why it may give other last digits than eager PyTorch on a CPU.
     slow: whether it runs only where it is named, or all is to be proved.
     """
 
@@ -107,7 +108,13 @@ class Runtime:
     check: Callable[[], None] = _nothing_to_check
     prepare: Callable[[Progress], None] = _nothing_to_prepare
     lenient: str = ""
+    rounds: str = ""
     slow: bool = False
+
+    @property
+    def same_bits(self) -> bool:
+        """Whether the bits of eager PyTorch are promised, of tables and angle addition: on CPUs."""
+        return self.device == "cpu" and not self.rounds
 
     @property
     def runs_code(self) -> bool:
@@ -149,13 +156,14 @@ def runtime(
     check: Callable[[], None] = _nothing_to_check,
     prepare: Callable[[Progress], None] = _nothing_to_prepare,
     lenient: str = "",
+    rounds: str = "",
     slow: bool = False,
 ) -> Callable[[Loader], Loader]:
     """Register the decorated loader as a runtime; see Runtime for what the arguments mean."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
-        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, prepare, lenient, slow))
+        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, prepare, lenient, rounds, slow))
         return load
 
     return register

@@ -50,6 +50,11 @@ def load_onnxruntime_web(path: Path, manifest: Manifest) -> Runner:
         raise Missing(NO_HALF)
     if any(artifact.format == "onnx.data" for artifact in manifest.artifacts):
         raise Missing(NO_WEIGHTS)
-    process = Process("node", [_node(), str(RUNNER), str(_package()), str(path.resolve())], os.environ)
+    process = started(path)
     inputs, outputs, kill = manifest.inputs, manifest.outputs, process.process.kill
     return Runner(lambda feeds: process(feeds, outputs), inputs, outputs, ("wasm",), stop=lambda _: kill())
+
+
+def started(path: Path) -> Process:
+    """Start a runner on an ONNX file; raise RunFailed where it cannot load that."""
+    return Process("node", [_node(), str(RUNNER), str(_package()), str(path.resolve())], os.environ)

@@ -13,7 +13,6 @@ from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.manifest import Artifact
 from posenc_export.bundle.native import native_path
 from posenc_export.bundle.sampling import long_axis, sample
-from posenc_export.errors import first_line
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import (
     NEEDS_TRUST,
@@ -28,18 +27,10 @@ from posenc_export.runtimes import (
     prepare,
 )
 from posenc_export.validation.basis import basis_of
-from posenc_export.validation.checks import CHECKS, Capture, Check, Context, Finding, Stage
+from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
 from posenc_export.validation.compare import Difference, compare_names, judge, measure
 from posenc_export.validation.progress import expect
-from posenc_export.validation.verdict import (
-    Against,
-    Comparison,
-    Status,
-    ValidateOptions,
-    ValidateResult,
-    Verdict,
-    unmet,
-)
+from posenc_export.validation.verdict import Against, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
 
@@ -121,20 +112,8 @@ def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
         if stage == "artifact" and not context.trusted and runs_code(context.artifact.format):
             verdicts.append(Verdict(subject, check.name, "skip", NEEDS_TRUST))
             continue
-        verdicts.append(_checked(subject, check, context))
+        verdicts.append(check.verdict(subject, context))
     return verdicts
-
-
-def _checked(subject: str, check: Check, context: Context) -> Verdict:
-    """Run one check."""
-    try:
-        finding = check.find(context)
-    except Missing as missing:
-        return Verdict(subject, check.name, "skip", str(missing))
-    except Exception as error:
-        finding = Finding([f"could not be read: {first_line(error)}"])
-    status: Status = "fail" if finding.problems else "pass"
-    return Verdict(subject, check.name, status, "; ".join(finding.problems) or finding.measured, note=finding.note)
 
 
 def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
@@ -190,7 +169,7 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
 def _allowed(case: Case, artifact: Artifact, runtime: Runtime, options: ValidateOptions) -> Case:
     """Return a case with the tolerances of a file on a device, or those that were given in their place."""
     case = replace(case, eager_tolerance=case.eager_tolerance.plus(artifact.eager_tolerance))
-    eager, reference = case.eager_tolerance_on(runtime.device), case.tolerance
+    eager, reference = case.eager_tolerance_where(runtime.same_bits), case.tolerance
     return replace(case, eager_tolerance=options.tolerance(eager), tolerance=options.tolerance(reference))
 
 

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from posenc.registry import Registry
+from posenc_export.errors import first_line
+from posenc_export.runtimes import Missing
+from posenc_export.validation.verdict import Status, Verdict
 
 if TYPE_CHECKING:
     from posenc_export.bundle.manifest import Artifact, Manifest
@@ -111,6 +114,17 @@ class Check:
         """Run it; raise Missing where it cannot run here."""
         found = self.run(context)
         return found if isinstance(found, Finding) else Finding(found)
+
+    def verdict(self, subject: str, context: Context) -> Verdict:
+        """Run it, and return the row that says what it found."""
+        try:
+            finding = self.find(context)
+        except Missing as missing:
+            return Verdict(subject, self.name, "skip", str(missing))
+        except Exception as error:
+            finding = Finding([f"could not be read: {first_line(error)}"])
+        status: Status = "fail" if finding.problems else "pass"
+        return Verdict(subject, self.name, status, "; ".join(finding.problems) or finding.measured, note=finding.note)
 
 
 CHECKS: Registry[Check] = Registry("check", __name__)
