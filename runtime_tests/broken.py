@@ -151,8 +151,15 @@ class Uncopyable(GrowingTable):
 uncopyable = Uncopyable()
 
 
+class FrozenLength(nn.Module):
+    """Makes its positions one by one, by a number of Python."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.tensor([float(i) for i in range(x.shape[1])])[:, None]
+
+
 class BakedLength(nn.Module):
-    """Makes its positions for the length it was traced at."""
+    """Sums its positions in NumPy: run on symbols, that is the sum of the traced length; read, it is that of any."""
 
     def forward(self, x: Tensor) -> Tensor:
         positions = torch.arange(int(x.shape[1]), dtype=torch.float32)[None, : x.shape[1], None]
@@ -175,7 +182,7 @@ class PadsToEight(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         length = x.shape[1]
         if length % 8 != 0:
-            x = nn.functional.pad(x, (0, 0, 0, 8 - length % 8))
+            x = nn.functional.pad(x, (0, 0, 0, 8 - length % 8), value=1.0)
         return x.flip(1).cumsum(1).flip(1)[:, :length]
 
 

@@ -44,7 +44,7 @@ def test_two_outputs_are_named_in_order(cli: Cli) -> None:
             "keeps the graph to calls where (seq % 8) != 0, and seq=8 is none: the module branches on it",
         ),
         ("Static", [X], 2, "the module itself fails on x"),
-        ("BakedLength", [X], 4, "torch.export"),
+        ("FrozenLength", [X], 4, "its code makes a plain number of axis 'seq', 11 here"),
         ("GivesNan", [X], 2, "the module itself gives NaN in y"),
         ("raises", [X], 2, "broken:raises raised RuntimeError: no weights here"),
         ("ends", [X], 2, "broken:ends raised SystemExit: 0"),
@@ -75,7 +75,6 @@ def test_what_is_wrong_is_one_line(cli: Cli, factory: str, inputs: list[str], st
         ("LittleRandom", 1, "determinism: two copies of the module give other outputs of the same inputs: "),
         ("NoiseAlone", 1, "determinism: what this module gives is noise: "),
         ("WrongBesideMasks", 1, "ort-cpu agrees: y against eager"),
-        ("warm_cache", 4, "torch.export"),
         ("uncopyable", 2, "the module cannot be copied (TypeError: cannot pickle 'staticmethod' object): give a class"),
     ],
 )
@@ -96,7 +95,6 @@ def test_what_no_file_can_hold_is_refused(cli: Cli, factory: str, status: int, t
         ("Uncopyable", "table"),
         ("CausalScores", ""),
         ("InfiniteScores", ""),
-        ("Ids", ""),
         ("PlainSines", ""),
     ],
 )
@@ -109,6 +107,21 @@ def test_what_is_right_passes_and_what_it_keeps_is_a_note(cli: Cli, factory: str
     assert report["notes"] == ([note] if kept else [])
     worst = [c["max_abs"] for v in report["verdicts"] for c in v["comparisons"]]
     assert max(worst, default=0.0) < 1e-4, "masks are no scale"
+
+
+@pytest.mark.parametrize(
+    ("factory", "note"),
+    [
+        ("BakedLength", "captured by torch.export(strict=True); in the usual way, torch.export"),
+        ("warm_cache", "captured by torch.export(strict=False) of long inputs; in the usual way, torch.export keeps"),
+        ("Ids", "x is read for its shape, dtype or device alone: no output depends on its values"),
+    ],
+)
+def test_what_saves_a_module_is_a_note(cli: Cli, factory: str, note: str) -> None:
+    flags = ("-i", X, "--max-len", "50", "-f", "onnx", "--runtime", "ort-cpu", "--json")
+    result = cli("export", f"broken:{factory}", *flags)
+    assert result.exit_code == 0, result.output
+    assert any(line.startswith(note) for line in json.loads(result.stdout)["notes"])
 
 
 def test_an_infinity_must_be_the_same_one() -> None:

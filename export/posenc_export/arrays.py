@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,15 +74,31 @@ def call_on_arrays(function: Callable[..., object], args: Sequence[Array], devic
 
 
 def flatten(outputs: object) -> list[Array]:
-    """Return the tensors of an output, which may be one, or a tuple, list or dict of them, as arrays.
+    """Return the tensors of an output, as `tensors_of` finds them, as arrays."""
+    return [to_numpy(tensor) for tensor in tensors_of(outputs)]
+
+
+def tensors_of(outputs: object) -> list[torch.Tensor]:
+    """Return the tensors of an output: one, or those in tuples, lists, dicts and dataclasses; None is left out.
 
     Raises TypeError where something else is among them, or nothing.
     """
     import torch
-    from torch.utils import _pytree as pytree
 
-    leaves = pytree.tree_leaves(outputs)
+    leaves = _leaves(outputs)
     wrong = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), None)
     if wrong is not None or not leaves:
         raise TypeError(f"outputs must be tensors, got {type(wrong).__name__}")
-    return [to_numpy(leaf) for leaf in leaves]
+    return leaves
+
+
+def _leaves(outputs: object) -> list[Any]:
+    from torch.utils import _pytree as pytree
+
+    leaves: list[object] = []
+    for leaf in pytree.tree_leaves(outputs):
+        if is_dataclass(leaf) and not isinstance(leaf, type):
+            leaves += _leaves([getattr(leaf, field.name) for field in fields(leaf)])
+        elif leaf is not None:
+            leaves.append(leaf)
+    return leaves

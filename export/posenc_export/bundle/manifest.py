@@ -59,6 +59,7 @@ class Manifest:
     family: what kind of encoding it is.
     opset, ir_version: of the ONNX file; opset_reason: why no lower one; loads_on: the first ONNX Runtime for them.
     not_tried: what the plan left out, and why. notes: what was assumed of inputs.
+    unread: inputs whose values the module itself does not read: it takes their shape, dtype or device alone.
     reference: what outputs are held against, in words.
     half_safe: why the file, converted to half precision, is off by more than a few roundings, or nothing.
     origin: for parameters that were read from a file, where from.
@@ -86,6 +87,7 @@ class Manifest:
     versions: Mapping[str, str]
     not_tried: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     rotary_op: str = "decomposed"
     half_safe: str = ""
     origin: Mapping[str, str] = field(default_factory=dict)
@@ -154,6 +156,7 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "artifacts": tuple(_artifact(artifact) for artifact in data["artifacts"]),
         "not_tried": tuple(data["not_tried"]),
         "notes": tuple(data["notes"]),
+        "unread": tuple(data.get("unread", ())),
         "files": tuple(File(**file) for file in data["files"]),
     }
 

@@ -10,7 +10,7 @@ import json
 import reprlib
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
@@ -95,6 +95,7 @@ class MaskJson(TypedDict):
     additive: Flag
     offset: NoCount
     end: NoWhole
+    causal: NotRequired[Flag]
 
 
 class SizeJson(TypedDict):
@@ -180,6 +181,7 @@ class ManifestJson(TypedDict):
     versions: dict[str, Text]
     not_tried: list[Text]
     notes: list[Text]
+    unread: NotRequired[list[Name]]
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
     origin: dict[str, Text]

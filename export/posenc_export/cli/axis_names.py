@@ -33,6 +33,7 @@ INTEGERS = ("int64", "int32")
 BOUNDED: dict[str, Callable[[int | None], Carries]] = {"positions": Positions, "start": Start, "indices": Indices}
 """What may be below a bound, by its word."""
 WORDS = {"in": FLOATS, **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "mask": DTYPES, "values": DTYPES}
+WORDS["additive"] = FLOATS
 """The words after the axes, each with the dtypes that it is for."""
 LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0}
 """The largest number of a range, by dtype."""
@@ -54,12 +55,20 @@ def assumed(name: str, carries: Carries) -> str:
     return what and f"{name}: carries {what}, by its name"
 
 
+def unfitting(word: str) -> str:
+    """Return what is expected in the place of a word that is not for the dtype."""
+    of_floats = {"in": "no range: only floats have one", "additive": "no additive mask: only floats are added"}
+    return of_floats.get(word) or f"no {word}: only of integers"
+
+
 def misshapen(carries: Carries, sizes: list[int | None]) -> str:
     """Return what shape is expected of what carries this, where it has another."""
     if isinstance(carries, Start) and sizes != [1]:
         return "[1], the shape of a first position"
     if isinstance(carries, Size) and sizes not in ([], [1]):
         return "[] or [1], the shape of a size"
+    if isinstance(carries, Mask) and carries.causal and len(sizes) < 2:
+        return "two axes at least, the last those of queries and keys"
     return "an axis along which tokens are" if isinstance(carries, Positions | Mask) and not sizes else ""
 
 

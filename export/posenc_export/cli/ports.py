@@ -2,15 +2,14 @@
 
 x: float32[batch, seq, 512]               names are dynamic axes, numbers fixed ones
 x: float32[B:batch, T >= 4, height % 14]  name:kind, a least size, a multiple
-mask: int64[batch, past+seq] mask         a sum of axes; 1 and 0, or, floating-point, 0 and minus infinity
+mask: int64[batch, past+seq] mask         a sum of axes; 1 and 0, or, floating-point, 0 and -1e9
+m: float32[seq, seq] additive mask        added to scores of queries and keys: 0 and minus infinity
 t: float32[batch] in 0..1000              a range of values
 ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
 positions: int64[batch, seq] positions    positions, below a bound with `< 512`
 start: int64[1] start                     the first position, below a bound with `< 512`
 n: int64[1] size of seq                   the size of an axis as a number
 n: int64[1] values                        nothing special, whatever the name is
-
-What the text leaves out is taken from the name, as axis_names says; assumptions() lists that.
 """
 
 from __future__ import annotations
@@ -216,13 +215,12 @@ def _limits(reader: _Reader) -> dict[str, int]:
 
 def _in_words(reader: _Reader, dtype: str) -> Carries | None:
     """Read what a word says that it carries; None where there is none."""
-    word = reader.take(NAME)
-    if word is None:
+    if (word := reader.take(NAME)) is None:
         return None
     if word not in WORDS:
         raise reader.expected(f"nothing more, or one of {', '.join(WORDS)}")
     if dtype not in WORDS[word]:
-        raise reader.expected("no range: only floats have one" if word == "in" else f"no {word}: only of integers")
+        raise reader.expected(axis_names.unfitting(word))
     if word in BOUNDED:
         return BOUNDED[word](_end(reader, dtype))
     if word == "in":
@@ -230,7 +228,9 @@ def _in_words(reader: _Reader, dtype: str) -> Carries | None:
     if word == "size":
         reader.one_of(("of",), "'of' and an axis after size")
         return Size(reader.need(NAME, "the name of an axis"))
-    return Mask(additive=dtype in FLOATS) if word == "mask" else Values()
+    if word == "additive":
+        reader.one_of(("mask",), "'mask' after additive")
+    return Values() if word == "values" else Mask(additive=dtype in FLOATS, causal=word == "additive")
 
 
 def _range(reader: _Reader, dtype: str) -> Values:

@@ -20,12 +20,16 @@ from posenc_export.targets import Target
 
 @dataclass(frozen=True)
 class Tried:
-    """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons; notes on it."""
+    """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons; notes on it.
+
+    unread: inputs whose values the module itself does not read.
+    """
 
     cases: tuple[Case, ...]
     trace: Mapping[str, int]
     not_tried: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def describe(target: Target, options: ExportOptions, request: Request, tried: Tried, folder: Path) -> Manifest:
@@ -51,6 +55,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         trace=tried.trace,
         not_tried=tried.not_tried,
         notes=(*options.notes, *tried.notes),
+        unread=tried.unread,
         reference=target.reference,
         versions=versions(),
         rotary_op=options.rotary_op,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
 from posenc.scheme import SCHEMES
@@ -17,10 +18,12 @@ from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
-from posenc_export.errors import BadInput, ExportFailed, OpsetFailed
+from posenc_export.errors import BadInput, OpsetFailed
+from posenc_export.exporter.capturing import Seen, captured_again, kept, unread_inputs
 from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Program, Request
+from posenc_export.formats.capture import Findings, findings
 from posenc_export.targets import Target
 from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
@@ -28,7 +31,10 @@ from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.plan import plan
 from posenc_export.validation.record import record, worst_error
 from posenc_export.validation.scope import Scope
-from posenc_export.validation.sizes import trace_sizes
+from posenc_export.validation.sizes import long_sizes, trace_sizes
+
+if TYPE_CHECKING:
+    import torch
 
 SHORTEST = 3
 """The least max_len that leaves torch.export, which takes a length to be at least 2, something to vary."""
@@ -42,63 +48,59 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     """
     encoding = target.encoding
     request, trace = _request(target, options)
-    request, first = _written(target, request, options, folder)
+    request, written = _written(target, request, options, folder)
     options.validation.progress("recording the eager outputs and the reference")
-    scope = Scope(encoding, trace, request.max_len, options.budget)
+    scope = Scope(encoding, trace, request.max_len, options.budget, _broken(written))
     planned = plan(scope)
     seen = _seen(target, planned.cases, options)
-    captures = {name: _captured_again(seen, encoding, request, name, first[name]) for name in first}
+    captures = {
+        name: captured_again(seen, encoding, request, name, one.digests) for name, one in written.items() if one.digests
+    }
     _stamp(target, options, folder, seen.cases)
     write_golden(folder, seen.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
-    tried = Tried(tuple(golden.case for golden in seen.cases), trace, not_tried, _kept(seen, captures))
+    found = (note for one in written.values() for note in one.findings.notes)
+    notes = tuple(dict.fromkeys((*found, *kept(seen, captures), *unread_inputs(seen.behaviour))))
+    tried = Tried(tuple(golden.case for golden in seen.cases), trace, not_tried, notes, seen.behaviour.unread)
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What calls showed: the cases, those that the module itself refuses, the called module, what calls changed."""
+class Written:
+    """What a format was made of: what must be the same when the module is captured again, what capturing showed."""
 
-    cases: list[GoldenCase]
-    dropped: tuple[str, ...]
-    called: Encoding
-    changed: tuple[str, ...]
-    behaviour: Behaviour
+    digests: Digests
+    findings: Findings
+
+
+def _broken(written: Mapping[str, Written]) -> tuple[Mapping[str, int], ...]:
+    """Return the sizes that break what torch.export assumed."""
+    return tuple(sizes for one in written.values() for sizes in one.findings.sizes)
 
 
 def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen:
     """Record every case, and call a module of somebody's own in all of them, one after the other."""
     encoding = target.encoding
     called = encoding.uncalled()
-    state = fingerprint(called.module)
+    from posenc_export.targets.calling import unwrapped
+
+    state = fingerprint(unwrapped(called.module))
     recorded = record(encoding, cases, options.seed)
     golden, shown = list(recorded.cases), Behaviour()
     if not target.declared:
         from posenc_export.validation.own_module import behaviour, own_tolerances
+        from posenc_export.validation.unread import unread
 
         pairs = [own_tolerances(encoding, one, options.seed) for one in golden]
         golden = [one for one, _ in pairs]
         noise = next((words for _, words in pairs if words), "")
         if options.validate:
             shown = behaviour(encoding, called, golden, options.seed)
+            shown = replace(shown, unread=unread(encoding, golden, options.seed))
             shown = shown if shown.random else replace(shown, noise=noise)
-    return Seen(golden, recorded.dropped, called, changes(state, fingerprint(called.module)), shown)
-
-
-def _kept(seen: Seen, captures: Mapping[str, Capture]) -> tuple[str, ...]:
-    """Return a note where a module of somebody's own keeps something of a call, though no output depends on it."""
-    after = all(capture.same_after_calls for capture in captures.values())
-    harmful = seen.behaviour.order or seen.behaviour.random
-    if seen.called.fresh is None or harmful or (after and not seen.changed):
-        return ()
-    what = (
-        f"a call changes {', '.join(seen.changed)} of the module"
-        if seen.changed
-        else "a called module exports otherwise"
-    )
-    return (f"{what}: export it before it is called, as was done here",)
+    return Seen(golden, recorded.dropped, called, changes(state, fingerprint(unwrapped(called.module))), shown)
 
 
 def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[str, int]]:
@@ -120,24 +122,30 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
     trace = trace_sizes(encoding, dims_of(encoding), end)
     if trace and end < SHORTEST:
         raise BadInput(f"max_len {max_len} leaves no length to vary: give --max-len {SHORTEST} or more")
-    tracing = feeds_for(encoding.inputs, Case("trace", trace), options.seed)
-    tensors = tuple(to_torch(tracing[p.name]) for p in encoding.inputs)
-    return Request(tensors, max_len, options.onnx_opset, options.opset_reason, options.rotary_op), trace
+
+    def at(sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+        feeds = feeds_for(encoding.inputs, Case("trace", sizes), options.seed)
+        return tuple(to_torch(feeds[port.name]) for port in encoding.inputs)
+
+    other = trace_sizes(encoding, dims_of(encoding) | set(trace.values()), end)
+    long = long_sizes(encoding.inputs, trace, max_len)
+    how = (options.onnx_opset, options.opset_reason, options.rotary_op)
+    return Request(at(trace), max_len, *how, at, other, long), trace
 
 
 def _written(
     target: Target, request: Request, options: ExportOptions, folder: Path
-) -> tuple[Request, dict[str, Digests]]:
-    """Capture and write every format; return what was written with, and what must be the same when captured again."""
-    digests: dict[str, Digests] = {}
+) -> tuple[Request, dict[str, Written]]:
+    """Capture and write every format; return what was written with, and what each was made of."""
+    written: dict[str, Written] = {}
     for format_ in map(FORMATS.__getitem__, options.formats):
         options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
         program = format_.capture(target.encoding.uncalled(), request)
-        if options.validate:
-            digests[format_.name] = format_.digests(program)
+        digests = format_.digests(program) if options.validate else {}
+        written[format_.name] = Written(digests, findings(program))
         requests = [request] if options.opset is not None or target.declared else [request, *_newer(request)]
         request = _first_that_writes(partial(_write, format_, program, target, folder), requests)
-    return request, digests
+    return request, written
 
 
 def _write(format_: Format, program: Program, target: Target, folder: Path, request: Request) -> None:
@@ -162,22 +170,6 @@ def _first_that_writes(write: Callable[[Request], None], requests: list[Request]
                 write(again)
                 return replace(again, opset_reason=reason)
         raise
-
-
-def _captured_again(seen: Seen, encoding: Encoding, request: Request, name: str, first: Digests) -> Capture:
-    """Return what more captures show: of the called module, and of another copy or, where there is none, once more."""
-    format_ = FORMATS[name]
-
-    def captured(of: Encoding) -> Digests:
-        return format_.digests(format_.capture(of, request))
-
-    if encoding.fresh is None:
-        second = captured(encoding)
-        return Capture(second == first or captured(encoding) == second, second == first, seen.changed)
-    after: Digests = {}
-    with suppress(ExportFailed):  # what a call has left in the module may keep it from being captured
-        after = captured(seen.called)
-    return Capture(captured(encoding.uncalled()) == first, after == first, seen.changed, seen.behaviour)
 
 
 def dims_of(encoding: Encoding) -> set[int]:

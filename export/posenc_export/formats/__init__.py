@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,13 +48,20 @@ ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17"}
 
 @dataclass(frozen=True)
 class Request:
-    """What a format is given beside the encoding: tensors to trace with, and the length the graph must hold up to."""
+    """What a format is given beside the encoding: tensors to trace with, and the length the graph must hold up to.
+
+    at: makes inputs of other sizes, at which a program can be tried. other: sizes to trace with a second time.
+    long: sizes to trace with where a program of short ones does not hold for long ones.
+    """
 
     trace: tuple[torch.Tensor, ...]
     max_len: int
     opset: int = DEFAULT_OPSET
     opset_reason: str = ""
     rotary_op: RotaryOp = "decomposed"
+    at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None
+    other: Mapping[str, int] = field(default_factory=dict)
+    long: Mapping[str, int] = field(default_factory=dict)
 
 
 Program = Any
@@ -125,7 +132,7 @@ def quiet() -> Iterator[None]:
     """Keep the exporters' own chatter, warnings, logs and prints, from the user."""
     silence = io.StringIO()
     disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(logging.CRITICAL)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
             warnings.simplefilter("ignore")

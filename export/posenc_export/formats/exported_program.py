@@ -34,7 +34,7 @@ def sliced(module: nn.Module) -> nn.Module:
 
 def capture_sliced(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
     """Return the program of an encoding, its rows cut by Slice."""
-    return capture(encoding, rewritten(encoding.module, sliced), request)
+    return capture(encoding, lambda module: rewritten(module, sliced), request)
 
 
 @format_("pt2", file=PT2, capture=capture_sliced, digests=program_digests, runs_code=True)

@@ -34,16 +34,19 @@ nothing depends on them: that is seen where a length that breaks one is tried. A
 and none of them."""
 SIZES = (*range(2, 34), 48, 64, 96, 100, 127, 128, 200, 1000)
 """Sizes at which guards are tried, times what an axis is a multiple of."""
-DRAWS, ATTEMPTS = 300, 5
-"""Sizes that are drawn at random; of those that break a guard, how many a module is run at."""
+DRAWS, ATTEMPTS = 300, 24
+"""Sizes that are drawn at random; of those that break a guard, at how many a module is run: small and large ones."""
+FEW, LARGE = 5, 2**24
+"""So many are tried whatever their sizes; of others, those of so many elements of inputs, times the longest axis."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A guard in words, and the sizes at which it does not hold."""
+    """A guard in words, and sizes at which it does not hold; tried: those of them to try it at."""
 
     words: str
     sizes: Mapping[str, int]
+    tried: Sequence[Mapping[str, int]] = ()
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
@@ -62,10 +65,10 @@ class _Shape:
         return self.sizes
 
 
-def broken_guard(
+def broken_guards(
     program: torch.export.ExportedProgram, module: nn.Module, encoding: Encoding, max_len: int
-) -> Broken | None:
-    """Return a guard of a program that some sizes of the declared axes break, if there is one.
+) -> Iterator[Broken]:
+    """Yield the guards of a program that some sizes of the declared axes break.
 
     module: that was captured. Sizes that the encoding's own module refuses break nothing.
     """
@@ -73,18 +76,36 @@ def broken_guard(
     guards: Sequence[str] = getattr(program, "_guards_code", None) or ()
     sampled = list(_sizes(ports, max_len))
     for guard in guards:
-        broken = _breaking(guard, module, ports, sampled)
-        if HARMLESS.search(guard) and any(_is_tried(sizes, ports) for sizes in broken):
+        breaking = _breaking(guard, module, ports, sampled)
+        if HARMLESS.search(guard) and any(_is_tried(sizes, ports) for sizes in breaking):
             continue
-        sizes = next((s for s in sorted(broken, key=_total)[:ATTEMPTS] if _takes(encoding, s)), None)
-        if sizes is not None:
-            words = _in_words(guard, module, ports)
-            return Broken(words, {name: size for name, size in sizes.items() if name in words} or sizes)
-    return None
+        tried = taken(encoding, breaking)
+        if tried:
+            words = in_words(guard, module, ports)
+            named = {name: size for name, size in tried[0].items() if name in words}
+            yield Broken(words, named or tried[0], tried)
 
 
-def _total(sizes: Mapping[str, int]) -> int:
-    return sum(sizes.values())
+def outside(encoding: Encoding, name: str, first: int, last: int) -> Broken:
+    """Return the assumption that an axis is not of these sizes."""
+    breaking = [sizes for sizes in _sizes(encoding.inputs, last) if first <= sizes.get(name, 0) <= last]
+    tried = taken(encoding, breaking)
+    return Broken("", {name: tried[0][name] if tried else first}, tried)
+
+
+def taken(encoding: Encoding, breaking: Sequence[Mapping[str, int]]) -> list[Mapping[str, int]]:
+    """Return some of the sizes that break a guard, small and large ones, at which the module itself runs."""
+
+    def cost(sizes: Mapping[str, int]) -> int:
+        return sum(math.prod(port.shape(sizes)) for port in encoding.inputs) * max(sizes.values(), default=1)
+
+    ordered = sorted(breaking, key=cost)
+    unique = [
+        sizes for i, sizes in enumerate(ordered) if sizes not in ordered[:i] and (i < FEW or cost(sizes) <= LARGE)
+    ]
+    half = ATTEMPTS // 2
+    some = [*unique[:half], *unique[half :: max(1, len(unique) // half)]]
+    return [sizes for sizes in some if _takes(encoding, sizes)]
 
 
 def _takes(encoding: Encoding, sizes: Mapping[str, int]) -> bool:
@@ -143,7 +164,7 @@ def _is_tried(sizes: Mapping[str, int], ports: tuple[Port, ...]) -> bool:
 
 def _arguments(module: nn.Module, shapes: Sequence[object]) -> Mapping[str, object]:
     """Return arguments by the names that `forward` gives them, as guards do."""
-    return inspect.signature(module.forward).bind(*shapes).arguments
+    return {**inspect.signature(module.forward).bind(*shapes).arguments, "flat_args": tuple(shapes)}
 
 
 def _sizes(ports: tuple[Port, ...], max_len: int) -> Iterator[dict[str, int]]:
@@ -163,7 +184,7 @@ def _choices(axis: Axis, max_len: int) -> list[int]:
     return sorted({axis.allowed(n * axis.multiple, most) for n in SIZES})
 
 
-def _in_words(guard: str, module: nn.Module, ports: tuple[Port, ...]) -> str:
+def in_words(guard: str, module: nn.Module, ports: tuple[Port, ...]) -> str:
     """Return a guard with the names of axes in the place of `L['x'].size()[1]`."""
     names = _arguments(module, list(ports))
     flat: dict[str, Port] = {}

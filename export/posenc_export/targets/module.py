@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import inspect
 import re
@@ -14,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.encoding import CaseLike, Encoding, NoTables, Tables, Tolerance
 from posenc.parameters import check, check_required, parameters_of
-from posenc.ports import Array, Axis, Feeds, Integers, Port, Positions, Start, fixed
+from posenc.ports import Array, Axis, Feeds, Integers, Port, Positions, Start, axes_of, fixed
 from posenc.spec import Spec
-from posenc_export.arrays import FLOATS, call_on_arrays, numpy_dtype
+from posenc_export.arrays import FLOATS, call_on_arrays, flatten, numpy_dtype, tensors_of, to_torch
 from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
+from posenc_export.targets.copies import Copies, copy_of
 from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.sizes import other_sizes, trace_sizes
+from posenc_export.validation.sizes import advice, most_terms, other_sizes, trace_sizes
 
 if TYPE_CHECKING:
     from torch import nn
@@ -94,7 +94,7 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
         values = check(parameters, known, name)
     if isinstance(factory, nn.Module):
         # A module in training is the caller's to go on with.
-        return (_copy_of(factory).eval() if factory.training else factory), values
+        return (copy_of(factory).eval() if factory.training else factory), values
     if not callable(factory):
         raise BadInput(f"{name} is a {type(factory).__name__}: expected an nn.Module, its class, or a function of one")
     with bad_input():
@@ -115,23 +115,46 @@ def own_encoding(
 
     The module is never called: copies of it are, or, where it cannot be copied, what `again` makes.
     """
+    from posenc_export.targets.calling import in_a_row
+
     draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, _no_tables)
     copies = Copies(module, again)
-    sizes = trace_sizes(draft, set(), max_len)
-    other = other_sizes(ports, sizes, max_len)
-    first, second = (_run(copies.fresh(), ports, Case("probe", s), seed) for s in (sizes, other))
-    if [(a.ndim, a.dtype) for a in first] != [(a.ndim, a.dtype) for a in second]:
-        raise BadInput("the module returns other outputs at another length: expected the same number, ranks and dtypes")
-    axes = {axis.name: axis for port in ports for axis in port.dynamic.values()}
-    by_sizes = [(axis.size_in(sizes), axis.size_in(other), axis) for axis in axes.values()]
-    names = ["y"] if len(first) == 1 else [f"y{i}" for i in range(len(first))]
-    outputs = tuple(
-        _output(_free_name(name, ports), one, two, by_sizes)
-        for name, one, two in zip(names, first, second, strict=True)
-    )
+    probes = _probe_sizes(draft, max_len)
+    wrap = in_a_row(copies.fresh(), ports, lambda fresh: _called(fresh, ports, probes[0], seed))
+    if wrap is not None:
+        copies = Copies(wrap(module), lambda: wrap(again()))
+        draft = replace(draft, module=copies.module)
+    called = [flatten(_called(copies.fresh(), ports, sizes, seed)) for sizes in probes]
+    outputs = _outputs(ports, probes, called)
     ends = [port.carries.end for port in ports if isinstance(port.carries, Positions | Start) and port.carries.end]
     reference = _OwnReference(copies, ports, outputs)
     return replace(draft, outputs=outputs, reference=reference, end=min(ends, default=None), fresh=copies.fresh)
+
+
+def _probe_sizes(draft: Encoding, max_len: int) -> list[dict[str, int]]:
+    """Return the sizes to trace with, and two more sets, by which the axes of outputs are known."""
+    sizes = trace_sizes(draft, set(), max_len)
+    other = other_sizes(draft.inputs, sizes, max_len)
+    longest = max_len // most_terms(draft.inputs)
+    long = {
+        axis.name: axis.allowed(2 * sizes[axis.name] + 1, min(longest, axis.most or longest))
+        for axis in axes_of(draft.inputs)
+        if axis.is_length
+    }
+    return [sizes, other, {**other, **long}]
+
+
+def _outputs(
+    ports: tuple[Port, ...], probes: Sequence[Mapping[str, int]], called: Sequence[Sequence[Array]]
+) -> tuple[Port, ...]:
+    """Return the outputs; raise BadInput where they are not as many, of the same ranks and dtypes, in every call."""
+    if any([(a.ndim, a.dtype) for a in one] != [(a.ndim, a.dtype) for a in called[0]] for one in called):
+        raise BadInput("the module returns other outputs at another length: expected the same number, ranks and dtypes")
+    axes = {axis.name: axis for port in ports for axis in port.dynamic.values()}
+    by_sizes = [(tuple(axis.size_in(sizes) for sizes in probes), axis) for axis in axes.values()]
+    names = ["y"] if len(called[0]) == 1 else [f"y{i}" for i in range(len(called[0]))]
+    each = zip(names, zip(*called, strict=True), strict=True)
+    return tuple(_output(_free_name(name, ports), arrays, by_sizes) for name, arrays in each)
 
 
 def _free_name(name: str, ports: tuple[Port, ...]) -> str:
@@ -148,63 +171,33 @@ def _no_tables() -> Tables:
     raise NoTables("it takes this package's encodings: what a module of your own stores is not known")
 
 
-def _output(name: str, one: Array, other: Array, axes: Sequence[tuple[int, int, Axis]]) -> Port:
-    """Return an output whose axes are those of inputs that have its sizes in both calls, where there is one alone."""
+def _output(name: str, arrays: Sequence[Array], axes: Sequence[tuple[tuple[int, ...], Axis]]) -> Port:
+    """Return an output whose axes are those of inputs that have its sizes in every call, where there is one alone."""
     shape = []
-    for i, sizes in enumerate(zip(one.shape, other.shape, strict=True)):
-        fitting = [axis for *both, axis in axes if tuple(both) == sizes]
+    for i, sizes in enumerate(zip(*(array.shape for array in arrays), strict=True)):
+        fitting = [axis for all_, axis in axes if all_ == sizes]
         named = fitting[0] if len(fitting) == 1 else Axis(f"axis{i}", "length")
-        shape.append(fixed(sizes[0]) if sizes[0] == sizes[1] else named)
-    return Port(name, tuple(shape), one.dtype.name)
+        shape.append(fixed(sizes[0]) if len(set(sizes)) == 1 else named)
+    return Port(name, tuple(shape), arrays[0].dtype.name)
 
 
-def _run(module: nn.Module, ports: tuple[Port, ...], case: Case, seed: int) -> list[Array]:
-    feeds = feeds_for(ports, case, seed)
+def _called(module: nn.Module, ports: tuple[Port, ...], sizes: Mapping[str, int], seed: int) -> object:
+    """Return what a module gives at some sizes; raise BadInput where it fails, or where that is not tensors."""
+    import torch
+
+    feeds = feeds_for(ports, Case("probe", sizes), seed)
     try:
-        return call_on_arrays(module, [feeds[port.name] for port in ports])
+        with torch.no_grad():
+            outputs = module(*(to_torch(feeds[port.name]) for port in ports))
     except Exception as error:
-        shapes = ", ".join(f"{port.name} {port.shape(case.sizes)}" for port in ports)
-        raise BadInput(f"the module itself fails on {shapes}: {type(error).__name__}: {first_line(error)}") from error
-
-
-class Copies:
-    """Uncalled copies of a module that is itself never called: its parameters are shared, all else is their own.
-
-    Where it cannot be copied, `again` makes another. Raises BadInput where that is no other.
-    """
-
-    def __init__(self, module: nn.Module, again: Callable[[], nn.Module]) -> None:
-        self.module, self.again = module, again
-        self.double: nn.Module | None = None
-        try:
-            self.double = copy.deepcopy(module).double()
-        except Exception as error:
-            if again() is module:
-                raise _no_copy(error) from error
-
-    def fresh(self) -> nn.Module:
-        """Return a copy that was never called."""
-        return self.again() if self.double is None else _copied(self.module)
-
-    def wide(self) -> nn.Module:
-        """Return one in float64."""
-        return self.again().double() if self.double is None else _copied(self.double)
-
-
-def _copy_of(module: nn.Module) -> nn.Module:
+        shapes = ", ".join(f"{port.name} {port.shape(sizes)}" for port in ports)
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise BadInput(f"the module itself fails on {shapes}: {reason}{advice(ports, sizes)}") from error
     try:
-        return copy.deepcopy(module)
-    except Exception as error:
-        raise _no_copy(error) from error
-
-
-def _no_copy(error: Exception) -> BadInput:
-    reason = f"{type(error).__name__}: {first_line(error)}"
-    return BadInput(f"the module cannot be copied ({reason}): give a class or a function that makes it")
-
-
-def _copied(module: nn.Module) -> nn.Module:
-    return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
+        tensors_of(outputs)
+    except TypeError as error:
+        raise BadInput(f"the module's {first_line(error)}: leave it out of what forward returns") from error
+    return outputs
 
 
 class _OwnReference:

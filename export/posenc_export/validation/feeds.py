@@ -72,6 +72,8 @@ def _mask(port: Port, case: Case, rng: np.random.Generator) -> Array:
     """Return which tokens are no padding: sequence b of a batch has b of them less than the first, one at least."""
     assert isinstance(port.carries, Mask)
     shape = port.shape(case.sizes)
+    if port.carries.causal:
+        return np.where(_seen(shape, case), 0.0, -np.inf).astype(numpy_dtype(port.dtype))
     rows = np.arange(int(np.prod(shape[:-1]))).reshape(*shape[:-1], 1)
     padding = np.minimum(rows if case.padding != "none" else 0 * rows, shape[-1] - 1)
     places = np.arange(shape[-1])
@@ -81,6 +83,20 @@ def _mask(port: Port, case: Case, rng: np.random.Generator) -> Array:
         dtype = numpy_dtype(port.dtype)
         return np.where(tokens, 0.0, max(MASKED, LOWEST.get(port.dtype, MASKED))).astype(dtype)
     return tokens.astype(numpy_dtype(port.dtype))
+
+
+def _seen(shape: tuple[int, ...], case: Case) -> Array:
+    """Return which keys each query sees: all but padding at the left, or none later than itself, padded at the right.
+
+    One at least is seen. Sequence b of a batch is padded by b + 1.
+    """
+    *batch, queries, keys = shape
+    padding = np.minimum(1 + np.arange(int(np.prod(batch))), keys - 1).reshape(*batch, 1, 1)
+    places, own = np.arange(keys), np.arange(queries)[:, None] + max(0, keys - queries)
+    if case.padding == "left":
+        return np.broadcast_to(places >= padding, shape)
+    earlier = np.broadcast_to(places <= own, shape)
+    return earlier if case.padding == "none" else earlier & (places < keys - padding)
 
 
 def _indices(port: Port, case: Case, rng: np.random.Generator) -> Array:

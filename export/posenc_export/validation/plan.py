@@ -65,6 +65,7 @@ def _with_tolerances(encoding: Encoding, case: Case) -> Case:
 
 def _wanted(scope: Scope) -> Iterable[Case]:
     yield from _by_length(scope)
+    yield from _also(scope)
     yield from _meetings(scope)
     yield from _offsets(scope)
     yield from _every_row(scope)
@@ -79,6 +80,14 @@ def _by_length(scope: Scope) -> Iterable[Case]:
     ways = max(1, sum(axis.kind == "grid" for axis in scope.lengths))
     for turn, (n, _) in enumerate(product(lengths, range(ways))):
         yield _case(scope, dict.fromkeys((axis.name for axis in scope.lengths), n), turn)
+
+
+def _also(scope: Scope) -> Iterable[Case]:
+    """Yield calls at sizes that break what torch.export assumed."""
+    for turn, sizes in enumerate(scope.also):
+        case = _case(scope, {axis.name: sizes[axis.name] for axis in scope.lengths}, turn)
+        tag = "-".join(f"{name}{n}" for name, n in sizes.items())
+        yield replace(case, name=f"{tag}-padded-{case.padding}" if scope.masks else tag, sizes=dict(sizes))
 
 
 def _lengths(scope: Scope) -> list[int]:

@@ -15,6 +15,7 @@ from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
 from posenc_export.errors import BadInput, first_line
 from posenc_export.validation.compare import measure
 from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.sizes import advice
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> list[
         return call_on_arrays(encoding.module, [feeds[p.name] for p in encoding.inputs])
     except Exception as error:
         reason = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
-        raise RefusedByModule(f"{reason}; lower --max-len if it has no more positions") from error
+        raise RefusedByModule(f"{reason}{advice(encoding.inputs, case.sizes)}") from error
 
 
 def _reference(

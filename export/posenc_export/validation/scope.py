@@ -15,12 +15,16 @@ BUDGET = 2**28
 
 @dataclass(frozen=True)
 class Scope:
-    """What a plan is made for: the encoding, the sizes it is traced with, the length up to which it is tried."""
+    """What a plan is made for: the encoding, the sizes it is traced with, the length up to which it is tried.
+
+    also: sizes that must be among those that are tried.
+    """
 
     encoding: Encoding
     trace: Mapping[str, int]
     max_len: int
     budget: int = BUDGET
+    also: tuple[Mapping[str, int], ...] = ()
 
     @property
     def axes(self) -> list[Axis]:

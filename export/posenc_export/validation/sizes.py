@@ -43,6 +43,19 @@ def _sums(encoding: Encoding, sizes: Mapping[str, int]) -> set[int]:
     return {axis.size_in(sizes) for axis in axes if set(axis.terms) <= sizes.keys()}
 
 
+def long_sizes(ports: tuple[Port, ...], trace: Mapping[str, int], max_len: int) -> dict[str, int]:
+    """Return sizes to trace with whose lengths are near the largest, each another; none where inputs are huge then."""
+    end, sizes = max_len // most_terms(ports), dict(trace)
+    for i, axis in enumerate(axis for axis in axes_of(ports) if axis.is_length):
+        most = min(end, axis.most or end)
+        sizes[axis.name] = axis.allowed(max(2, most - i * axis.multiple), most)
+    return sizes if elements(ports, sizes) <= HUGE else {}
+
+
+HUGE = 2**24
+"""Elements of an input beyond which nothing is traced with it."""
+
+
 def other_sizes(ports: tuple[Port, ...], sizes: Mapping[str, int], max_len: int) -> dict[str, int]:
     """Return sizes unlike the traced ones, each by another number; raise BadInput where an axis has one size only."""
     other = {}
@@ -54,6 +67,21 @@ def other_sizes(ports: tuple[Port, ...], sizes: Mapping[str, int], max_len: int)
         if other[axis.name] == size:
             raise BadInput(f"axis {axis.name!r} has no size but {size} up to {max_len}: raise --max-len, or fix it")
     return other
+
+
+FEW = 16
+"""A length up to which a module that fails wants more, rather than has no more."""
+
+
+def advice(ports: Sequence[Port], sizes: Mapping[str, int]) -> str:
+    """Return what to do where a module itself fails at some sizes; nothing where no size can be another."""
+    axes = [axis for axis in axes_of(ports) if axis.is_length]
+    words = [f"'{axis.name} % 14' or '{axis.name} >= 28'" for axis in axes if axis.kind == "grid"]
+    words = words or [f"'{axis.name}:length >= 4' or '{axis.name} % 8'" for axis in axes]
+    if not words:
+        return ""
+    fewer = "" if max(sizes[axis.name] for axis in axes) <= FEW else "lower --max-len if it has no more positions, or "
+    return f"; {fewer}if it takes others, say which in -i, as {words[0]}"
 
 
 def most_terms(ports: Sequence[Port]) -> int:

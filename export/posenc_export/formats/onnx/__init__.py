@@ -40,7 +40,7 @@ def capture_onnx(encoding: Encoding, request: Request) -> torch.export.ExportedP
     """Return the program of an encoding, its rotations as one operator where that is asked for."""
     from posenc_export.formats.onnx.rotary_op import with_rotary_op
 
-    return capture(encoding, with_rotary_op(encoding.module, request.rotary_op), request)
+    return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
 
 
 @format_("onnx", file="model.onnx", capture=capture_onnx, digests=program_digests, runs_code=False, stamp=stamp_onnx)

@@ -30,21 +30,27 @@ class Behaviour:
     """What is wrong with what a module gives, in words, or nothing.
 
     order: an output depends on earlier calls. random: two copies give other outputs. noise: rounding moves it too far.
+    unread: inputs on whose values no output depends.
     """
 
     order: str = ""
     random: str = ""
     noise: str = ""
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Capture:
-    """What an export saw of a module: whether captures in a row, and around calls, agree; what calls changed."""
+    """What an export saw of a module: whether captures in a row, and around calls, agree; what calls changed.
+
+    static: constants that are others where it is traced at other sizes.
+    """
 
     same_twice: bool
     same_after_calls: bool
     changed: tuple[str, ...]
     behaviour: Behaviour = Behaviour()
+    static: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

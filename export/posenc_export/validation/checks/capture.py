@@ -17,7 +17,8 @@ def purity(context: Context) -> list[str]:
     capture = context.captured
     if context.manifest.family == "module":  # which may keep what it likes: its file is that of the uncalled module
         order = capture.behaviour.order
-        return [f"what this module gives depends on earlier calls: {order}"] if order else []
+        todo = "keep nothing of a call that a later one reads, or give a class or function that makes it uncalled"
+        return [f"what this module gives depends on earlier calls: {order}; {todo}"] if order else []
     problems = [f"a call changed {name} of the module" for name in capture.changed]
     if not capture.same_after_calls:
         problems.append(

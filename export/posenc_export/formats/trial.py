@@ -1,0 +1,67 @@
+"""Assumptions that are tried: a program is run at sizes that break what torch.export assumed of them.
+
+Many a branch changes no number: a table that is interpolated to its own size, a padding of nothing. Where the graph
+gives there what the module gives, the assumption is a note, and the sizes are among those that every runtime is run at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from posenc_export.arrays import tensors_of
+from posenc_export.formats import Request, quiet
+from posenc_export.formats.guards import Broken
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from posenc.encoding import Encoding
+
+GRAINS = 64
+"""Eps of the scale by which a graph may differ here; on runtimes the tolerances of a module are held."""
+
+
+def holds_anyway(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, broken: Broken) -> bool:
+    """Return whether a program gives what the module gives at all sizes that are tried and break an assumption."""
+    import torch
+
+    if request.at is None or not broken.tried:
+        return False
+    with quiet(), torch.no_grad():
+        run = _without_assertions(program)
+        return all(_same(run, encoding, request.at(sizes)) for sizes in broken.tried)
+
+
+def _without_assertions(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+    """Return what a file holds of a program: no assertion about sizes."""
+    module = program.module(check_guards=False)
+    module._forward_pre_hooks.clear()
+    for node in list(module.graph.nodes):
+        if "_assert" in str(node.target) and not node.users:
+            module.graph.erase_node(node)
+    module.recompile()
+    return module
+
+
+def _same(run: torch.fx.GraphModule, encoding: Encoding, inputs: Sequence[Tensor]) -> bool:
+    expected = tensors_of(encoding.uncalled().module(*inputs))
+    try:
+        actual = tensors_of(run(*inputs))
+    except Exception:
+        return False
+    return len(actual) == len(expected) and all(map(_close, actual, expected))
+
+
+def _close(actual: Tensor, expected: Tensor) -> bool:
+    import torch
+
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return False
+    if not expected.is_floating_point():
+        return torch.equal(actual, expected)
+    finite = expected[torch.isfinite(expected)].abs()
+    scale = float(finite.max()) if finite.numel() else 0.0
+    atol = GRAINS * torch.finfo(expected.dtype).eps * scale
+    return torch.allclose(actual, expected, rtol=0.0, atol=atol, equal_nan=True)

@@ -1,0 +1,68 @@
+"""Ways to capture a user's module, in order: torch.export traces some that it cannot trace in another way.
+
+The first whose program is right is taken. What is right, the same checks decide, whichever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posenc_export.formats import Request
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+Shapes = dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to capture, and its name in reports.
+
+    strict: whether the code of the module is read (TorchDynamo), rather than run on symbols. What keeps a buffer that
+    was None, or does arithmetic on lengths with numbers of Python, is captured so.
+    long: whether lengths are traced near the largest: a table that grows is in the graph only where it grows.
+    """
+
+    name: str
+    strict: bool
+    long: bool = False
+
+    def capture(self, module: nn.Module, inputs: tuple[Tensor, ...], shapes: Shapes) -> torch.export.ExportedProgram:
+        """Return the program of a module."""
+        import torch
+
+        with without_a_look_for_causal_masks():
+            return torch.export.export(module, inputs, dynamic_shapes=shapes, strict=self.strict)
+
+    def inputs(self, request: Request) -> tuple[Tensor, ...]:
+        """Return what to trace with."""
+        return request.at(request.long) if self.long and request.at and request.long else request.trace
+
+
+WAYS = (
+    Way("torch.export(strict=False)", False),
+    Way("torch.export(strict=True)", True),
+    Way("torch.export(strict=False) of long inputs", False, True),
+    Way("torch.export(strict=True) of long inputs", True, True),
+)
+
+
+@contextmanager
+def without_a_look_for_causal_masks() -> Iterator[None]:
+    """Have nn.TransformerEncoder and nn.TransformerDecoder not compare a mask with the causal one.
+
+    That branches on data, and gives a hint alone: attention that has no hint adds the mask, whatever it is.
+    """
+    from torch.nn.modules import transformer
+
+    real: Callable[..., bool] = transformer._detect_is_causal_mask
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = real
