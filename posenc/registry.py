@@ -18,9 +18,13 @@ class UnknownName(ValueError):
 class Registry(Generic[T]):
     """Things of one kind by name, in the order they were registered."""
 
-    def __init__(self, kind: str, folder: str = "") -> None:
-        """Name the kind for error messages; the modules of package `folder` are imported before the first look-up."""
+    def __init__(self, kind: str, folder: str = "", *, named_by_files: bool = False) -> None:
+        """Name the kind for error messages; the modules of package `folder` are imported before the first look-up.
+
+        named_by_files: each module there is called as the one thing that it registers.
+        """
         self.kind = kind
+        self.named_by_files = named_by_files
         self._unread = folder
         self._items: dict[str, T] = {}
 
@@ -33,12 +37,23 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         """Return the item of that name, or raise UnknownName."""
-        items = self._loaded()
-        if name not in items:
-            near = difflib.get_close_matches(name, items, n=1)
+        self.check(name)
+        return self._loaded()[name]
+
+    def check(self, name: str) -> None:
+        """Raise UnknownName for a name that is not there: without any import, where files are called by their names."""
+        names = self.names()
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise UnknownName(f"unknown {self.kind} {name!r}: {hint}known: {', '.join(items)}")
-        return items[name]
+            raise UnknownName(f"unknown {self.kind} {name!r}: {hint}known: {', '.join(names)}")
+
+    def names(self) -> list[str]:
+        """Return every name; nothing is imported for that where files are called by them."""
+        if not (self._unread and self.named_by_files):
+            return list(self._loaded())
+        package = importlib.import_module(self._unread)
+        return list(dict.fromkeys([*self._items, *(module.name for module in pkgutil.iter_modules(package.__path__))]))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._loaded())

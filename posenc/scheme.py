@@ -12,6 +12,11 @@ from posenc.spec import Positions, Spec, UnsupportedSpec
 
 Reasons = Mapping[str, str]
 Builder = Callable[..., Encoding]
+Rows = Callable[[Mapping[str, object]], int | None]
+
+
+def _no_rows(parameters: Mapping[str, object]) -> None:
+    """Read no file."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Scheme:
 
     positions: how they are given by default.
     samples: parameters that tests and documents go through, the smallest first.
+    rows: of parameters that name a file, how many positions that has; None where none does.
     """
 
     name: str
@@ -44,6 +50,7 @@ class Scheme:
     samples: tuple[Mapping[str, Value], ...]
     unsupported: Unsupported
     summary: str
+    rows: Rows = _no_rows
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -51,7 +58,7 @@ class Scheme:
         return parameters_of(self.build)
 
 
-SCHEMES: Registry[Scheme] = Registry("scheme", "posenc.schemes")
+SCHEMES: Registry[Scheme] = Registry("scheme", "posenc.schemes", named_by_files=True)
 
 
 def scheme(
@@ -61,12 +68,13 @@ def scheme(
     samples: tuple[Mapping[str, Value], ...],
     positions: Positions = "implicit",
     unsupported: Unsupported | None = None,
+    rows: Rows = _no_rows,
 ) -> Callable[[Builder], Builder]:
     """Register the decorated function `(spec, **parameters) -> Encoding` as the scheme `name`."""
 
     def register(build: Builder) -> Builder:
         summary = (build.__doc__ or "").strip().partition("\n")[0]
-        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, unsupported or Unsupported(), summary))
+        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, unsupported or Unsupported(), summary, rows))
         return build
 
     return register

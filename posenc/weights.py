@@ -24,8 +24,7 @@ def load_matrix(path: str, key: str | None = None) -> Tensor:
     except ImportError:
         raise
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"weights: cannot read {path} as {file.suffix}: {reason}") from error
+        raise ValueError(f"weights: cannot read {path} as {file.suffix}: {WANTED[file.suffix]}") from error
     return _as_matrix(_pick(found, key, path), path)
 
 
@@ -71,4 +70,11 @@ def _state_dict(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
+OF_TORCH = "expected tensors alone, as torch.save(module.state_dict(), FILE) writes them; other objects are not loaded"
+WANTED = {
+    ".npy": "expected one array of numbers, as numpy.save(FILE, table) writes it",
+    ".safetensors": "expected tensors, as safetensors.torch.save_file(tensors, FILE) writes them",
+    **dict.fromkeys((".pt", ".pth", ".bin"), OF_TORCH),
+}
+"""What to write instead of a file that cannot be read: what readers say themselves advises to load it unsafely."""
 READERS = {".npy": _npy, ".safetensors": _safetensors, ".pt": _state_dict, ".pth": _state_dict, ".bin": _state_dict}

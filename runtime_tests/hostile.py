@@ -79,10 +79,11 @@ class Touch:
 
 def in_pt2(bundle: Path, outside: Path) -> None:
     """A program of torch.export in whose archive a constant is a pickled object."""
-    path, folder = bundle / "model.pt2", "model/data/constants/"
-    config = f"{folder}model_constants_config.json"
+    path = bundle / "model.pt2"
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
+    config = next(name for name in entries if name.endswith("model_constants_config.json"))
+    folder = config.removesuffix("model_constants_config.json")
     constants = json.loads(entries[config])
     chosen = next(iter(constants["config"].values()))
     chosen["use_pickle"] = True

@@ -158,9 +158,13 @@ def test_values_of_another_type_are_one_line_that_names_the_key(extra: dict[str,
         read({**LLAMA, **extra})
 
 
-def test_keys_that_are_not_used_are_named() -> None:
-    config = {**LLAMA, "rope_scaling": {**YARN, "beta_fst": 8.0, "attention_factor": None}}
-    assert read_config(config).origin["not used"] == "rope_scaling.beta_fst"
+def test_keys_of_another_rope_type_are_named_and_unknown_ones_are_refused() -> None:
+    config = {**LLAMA, "rope_scaling": {**YARN, "low_freq_factor": 8.0, "finetuned": True, "attention_factor": None}}
+    assert read_config(config).origin["not used"] == "rope_scaling.low_freq_factor, rope_scaling.finetuned"
+    for key, hint in (("beta_fst", "did you mean 'beta_fast'"), ("alpha", "leave it out"), ("long_mscale", "did you")):
+        config = {**LLAMA, "rope_scaling": {**YARN, key: 8.0}}
+        with pytest.raises(ValueError, match=f"rope_scaling.{key} is not known, and may change the angles: {hint}"):
+            read_config(config)
     assert "not used" not in read_config({**LLAMA, "rope_scaling": YARN}).origin
     assert read({**LLAMA, "rope_scaling": {**YARN, "mscale": 0, "mscale_all_dim": 0}}).get("mscale") is None
 

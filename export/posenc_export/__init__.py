@@ -114,15 +114,16 @@ def export(
     from pathlib import Path
 
     from posenc_export.exporter import ExportOptions, export_target
-    from posenc_export.exporter.settings import split
+    from posenc_export.exporter.settings import spec_for, split
 
     parts = split(settings, spec, options or ExportOptions(), source)
     values = {**parts.parameters, **(parameters or {})}
-    return export_target(
-        lambda: target(source, spec=parts.spec, inputs=inputs, seed=parts.options.seed, parameters=values),
-        parts.options,
-        None if to is None else Path(to),
-    )
+
+    def make() -> Target:
+        fitting = spec_for(parts, source, values)
+        return target(source, spec=fitting, inputs=inputs, seed=parts.options.seed, parameters=values)
+
+    return export_target(make, parts.options, None if to is None else Path(to))
 
 
 def validate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unicodedata import category
@@ -65,6 +66,34 @@ class ToolFailed(PosencError):
     """The tool itself failed: a full disk, no memory left, a bug: exit status 5."""
 
     exit_code = 5
+
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EROFS, errno.ENOMEM}
+"""What the system answers where the machine is at its end, whatever was given."""
+NO_MEMORY = ("can't allocate memory", "not enough memory", "Failed to allocate memory", "bad_alloc", "bad allocation")
+"""What libraries say of memory in errors of kinds that they raise for much else."""
+
+
+def check_machine(error: BaseException) -> None:
+    """Raise ToolFailed where an error, or what it came of, is the machine's or the tool's: it is no verdict on a file.
+
+    So are a full disk, no memory left, no more files to open, and a recursion that is too deep for Python.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        is_full = isinstance(cause, OSError) and cause.errno in FULL
+        if is_full or isinstance(cause, MemoryError | RecursionError) or any(text in str(cause) for text in NO_MEMORY):
+            raise ToolFailed(f"{type(cause).__name__}: {first_line(cause)}") from error
+        cause = cause.__cause__ or cause.__context__
+
+
+@contextmanager
+def own_files() -> Iterator[None]:
+    """Turn what is wrong with files that this tool has just written into ToolFailed."""
+    try:
+        yield
+    except BadInput as error:
+        raise ToolFailed(f"what was written cannot be read back: {error.message}") from error
 
 
 @contextmanager

@@ -6,7 +6,6 @@ or in the part that describes the language model. It needs neither transformers 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Self
 from posenc.hf.defaults import DEFAULTS, NO_DEFAULTS, Defaults
 from posenc.hf.scaling import scaling_names
 from posenc.hf.settings import Json, Setting, Settings, short
+from posenc.strict_json import parse
 
 ROPE_KEYS = ("rope_parameters", "rope_scaling")
 THETA_KEYS = ("rope_theta", "rotary_emb_base", "rotary_base")
@@ -115,8 +115,8 @@ def load_config(path: str | Path) -> dict[str, object]:
     if not file.is_file():
         raise ValueError(f"{file} does not exist: give a config.json, or a model's folder that has one")
     try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (ValueError, OSError, RecursionError) as error:
+        content = parse(file.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError) as error:
         raise ValueError(f"{file} is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{file} holds a {type(content).__name__}: expected the object that a model's config.json is")

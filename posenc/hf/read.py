@@ -5,12 +5,13 @@ Where a key is absent, what transformers does then is done; what was taken from 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from posenc.hf.config import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, THETA_KEYS, WIDTH_KEYS, ModelConfig
-from posenc.hf.scaling import parameters_of, rope_type_names, scaling_value
+from posenc.hf.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
 from posenc.hf.settings import Json, Setting, short
 
 Parameters = dict[str, Any]
@@ -19,6 +20,11 @@ ALIASES = {"su": "longrope", "mrope": "default"}
 """Rope types by other names."""
 READ = frozenset(("rope_type", "type", "mrope_section", "mrope_interleaved", *THETA_KEYS, *PARTIAL_KEYS))
 """Keys of rope settings that are read for every rope type."""
+OF_NO_ACCOUNT = {
+    "finetuned": "says how weights were made",
+    "llama_4_scaling_beta": "scales queries, after they are rotated",
+}
+"""Keys of rope settings that change no angle, with what they do."""
 OPTIONAL_ZEROS = ("mscale", "mscale_all_dim")
 """Parameters whose 0 means that there is none."""
 
@@ -186,8 +192,14 @@ class _Reader:
         return Setting(longest, name) if name == "max_position_embeddings" else setting
 
     def note_unused(self) -> None:
+        """Note what is of another rope type, or of no account; raise ValueError for what nobody knows."""
         rope = self.config.rope
         keys = [key for key, value in rope.content.items() if value is not None and key not in READ]
+        known = sorted(READ | scaling_names() | set(OF_NO_ACCOUNT))
+        for key in (key for key in keys if key not in known):
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"{rope.path_of(key)} is not known, and may change the angles: {hint}leave it out if not")
         unused = [rope.path_of(key) for key in keys if rope.path_of(key) not in self.origin.values()]
         if unused:
             self.origin["not used"] = ", ".join(unused)

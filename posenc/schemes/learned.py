@@ -1,5 +1,6 @@
 """A learned table of positions, as in GPT-2 and BERT: one trained row a position, and none beyond the last."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
@@ -52,8 +53,17 @@ class LearnedTable(nn.Module):
         return Tables("rows", {"table": rows}, (0,) * rows.shape[1], rows.shape[1], None, self.end)
 
 
+def rows_of_file(parameters: Mapping[str, object]) -> int | None:
+    """Return how many rows a file of weights has; None where no file is given."""
+    weights, key = parameters.get("weights"), parameters.get("key")
+    if not isinstance(weights, str):
+        return None
+    return load_matrix(weights, key if isinstance(key, str) else None).shape[0]
+
+
 @scheme(
     "learned",
+    rows=rows_of_file,
     paper="arXiv:1705.03122; GPT-2 and BERT (arXiv:1810.04805) made it common",
     samples=({"d_model": 16}, {"d_model": 7}),
     unsupported=Unsupported(
@@ -73,7 +83,7 @@ def learned(
 
     d_model: features [default: those of the weights, or 512].
     output: "add" x + row, "rows" the rows at the positions, "table" the whole table with no input.
-    weights: a .npy, .safetensors, .pt, .pth or .bin file; its rows are max_len.
+    weights: a .npy, .safetensors, .pt, .pth or .bin file; max_len is at most its rows, and by default all of them.
     key: the name of the table in a file that holds several tensors.
     std: standard deviation of the random rows, where no weights are given.
     """

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from posenc.strict_json import parse
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
 from posenc_export.bundle.inside import check_artifact, check_external_data, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
-from posenc_export.errors import BadInput, decoded
+from posenc_export.errors import BadInput, check_machine, decoded
 
 MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md")
 MOST_BYTES = 2**26
@@ -65,23 +66,8 @@ def _read_json(path: Path) -> object:
     try:
         return parse(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
+        check_machine(error)
         raise BadInput(f"{path} is not JSON: {error}") from error
-
-
-def parse(text: str) -> object:
-    """Return the values of a JSON text; raise ValueError, in one line, where it is none, or says something twice."""
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"it says {next(name for name in names if names.count(name) > 1)!r} twice in one object")
-    return made
 
 
 def write_json(path: Path, data: object) -> None:

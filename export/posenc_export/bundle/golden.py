@@ -16,7 +16,7 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.headers import Stored
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis, spread
-from posenc_export.errors import BadInput
+from posenc_export.errors import BadInput, check_machine
 
 GOLDEN = "golden.npz"
 REFERENCE, ROWS = ".reference", ".rows"
@@ -45,6 +45,7 @@ def read_golden(folder: Path, manifest: Manifest) -> Iterator[GoldenCase]:
             for case in manifest.cases:
                 yield _golden_case(Stored(archive), manifest, case)
     except DAMAGE as error:
+        check_machine(error)
         raise BadInput(f"{folder / GOLDEN} is damaged: {error}") from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from posenc_export.bundle.manifest import Artifact
-from posenc_export.errors import BadInput, first_line
+from posenc_export.errors import BadInput, check_machine, first_line
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names of files that a manifest may give: no folders, so that no link of a folder can lead outside."""
@@ -49,6 +49,7 @@ def _locations(path: Path) -> Iterator[str]:
     try:
         messages = [onnx.load(path, load_external_data=False)]
     except Exception as error:  # a laxer parser might read it: it is given to none
+        check_machine(error)
         raise BadInput(f"cannot load {path.name}: it is not an ONNX file: {first_line(error)}") from error
     while messages:  # graphs lie in attributes of nodes and in functions too
         message = messages.pop()

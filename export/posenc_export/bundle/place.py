@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from posenc.strict_json import parse
 from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import SCHEMA_VERSION
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
-from posenc_export.errors import BadInput
+from posenc_export.errors import BadInput, check_machine
 
 FIELDS: Mapping[str, type] = {
     **{"scheme": str, "params": dict, "mode": str, "max_len": int, "dtype": str, "opset": int, "ir_version": int},
@@ -75,8 +77,8 @@ def first_foreign(folder: Path) -> str:
 def digests_of(path: Path) -> Digests:
     """Return the files of the bundle that a manifest describes; none where it is not a manifest of this tool."""
     try:
-        data: object = None if path.is_symlink() else json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        data: object = None if path.is_symlink() else parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
     if not isinstance(data, dict) or not _is_ours(data):
         return {}
@@ -142,5 +144,17 @@ def _check_parent(target: Path) -> None:
     parent = target.resolve().parent
     above = next(p for p in (parent, *parent.parents) if p.exists())
     writable = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
-    if not writable or attributes(above) & (IMMUTABLE | APPEND_ONLY):
+    if not writable or attributes(above) & (IMMUTABLE | APPEND_ONLY) or not _takes_folders(above, target):
         raise BadInput(f"cannot write into {above}: give a folder that can be written with -o")
+
+
+def _takes_folders(above: Path, target: Path) -> bool:
+    """Tell whether a folder can be made there: that of a file system of its own kind, as /proc, cannot be asked."""
+    try:  # called as a workshop is: what a kill leaves of it, the next run removes
+        probe = Path(tempfile.mkdtemp(prefix=f".{target.resolve().name}.partial-", dir=above))
+    except OSError as error:
+        check_machine(error)
+        return False
+    with suppress(OSError):
+        probe.rmdir()
+    return True

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from posenc_export.bundle.place import check_place, failed_place
 from posenc_export.bundle.system import exchange
-from posenc_export.errors import BadInput, ToolFailed
+from posenc_export.errors import BadInput, ToolFailed, check_machine
 
 LOCK, NEW, OLD, GONE = "lock", "new", "old", "gone"
 TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}
@@ -42,6 +42,7 @@ def staged(target: Path) -> Iterator[Path]:
         settle_leftovers(target)
         workshop, lock = _open_workshop(target)
     except OSError as error:
+        check_machine(error)
         raise BadInput(f"cannot write beside {target}: {error.strerror}; give another folder with -o") from error
     try:
         (workshop / NEW).mkdir()

@@ -18,6 +18,7 @@ from posenc_export.cli.options import (
     VALIDATING,
     VERSION,
     WRITTEN,
+    Choice,
     complete_source,
     console,
     guarded,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
         "--format",
         "formats",
         multiple=True,
-        type=click.Choice(list(FORMATS)),
+        type=Choice(list(FORMATS)),
         default=("onnx", "torchscript"),
         help="What to write; give it once for each. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
     ),
@@ -106,13 +107,14 @@ def export(**values: Any) -> None:
         wanted = _wanted(source, values, say)
         expect(say, steps(wanted.options))
         say("loading torch")
+        spec: dict[str, Any] = dict(source.settings)
         result = posenc_export.export(
             source.source,
             to=values["output"],
             inputs=source.inputs,
-            spec=wanted.spec,
             options=wanted.options,
             parameters=source.parameters(),
+            **spec,
         )
     _print_result(result, values)
     print_annotations(values, result.manifest, result.verdicts)

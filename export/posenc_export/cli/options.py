@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import io
-import pkgutil
 import shlex
 import signal
 import sys
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
+
+
+class Choice(click.Choice[str]):
+    """One of several words; of a word that is none, the nearest is named."""
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        """Return what is wrong with a word."""
+        near = difflib.get_close_matches(str(value), [str(choice) for choice in self.choices], n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return super().get_invalid_choice_message(value, ctx) + hint
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -56,10 +66,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def complete_source(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
-    """Complete the name of a scheme: files are named after them, so nothing is imported."""
-    import posenc.schemes
+    """Complete the name of a scheme, without importing any."""
+    from posenc.scheme import SCHEMES
 
-    return [m.name for m in pkgutil.iter_modules(posenc.schemes.__path__) if m.name.startswith(text)]
+    return [name for name in SCHEMES.names() if name.startswith(text)]
 
 
 def complete_parameter(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
@@ -103,7 +113,7 @@ SPEC = options(
         default=None,
         metavar="N",
         help="Rows of a baked table; the length up to which a dynamic graph is validated.  "
-        "[default: 2048; of a table from --from-hf, the model's context]",
+        "[default: 2048; of a table from a file, its rows; of one from --from-hf, the model's context]",
     ),
     click.option(
         "--method",
@@ -160,14 +170,14 @@ CHECKED = options(
         "--runtime",
         "runtimes",
         multiple=True,
-        type=click.Choice(list(RUNTIMES)),
+        type=Choice(list(RUNTIMES)),
         metavar="RUNTIME",
         help=f"Run only on this: {', '.join(RUNTIMES)}.  [default: all]",
     ),
     click.option(
         "--require",
         multiple=True,
-        type=click.Choice(list(RUNTIMES)),
+        type=Choice(list(RUNTIMES)),
         metavar="RUNTIME",
         help="Fail (status 3) if this cannot run here.",
     ),

@@ -61,7 +61,9 @@ def read_source(values: Values) -> TextSource:
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     if config is None and ":" in name:
         _check_module(name, values)
-    elif values["method"] and not values["dynamic"]:
+    elif config is None:
+        _check_scheme(name)
+    if (config or ":" not in name) and values["method"] and not values["dynamic"]:
         raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
     with bad_input():
         inputs = parse_ports(values["inputs"])
@@ -85,6 +87,14 @@ def _config(values: Values) -> ModelConfig | None:
     if values["scheme"] not in (None, scheme):
         raise click.UsageError(f"{path} describes {scheme}, not {values['scheme']}: leave SCHEME out")
     return config
+
+
+def _check_scheme(name: str) -> None:
+    """Raise BadInput for a scheme that there is not, before torch is imported for those that there are."""
+    from posenc.scheme import SCHEMES
+
+    with bad_input():
+        SCHEMES.check(name)
 
 
 def _check_module(name: str, values: Values) -> None:

@@ -12,6 +12,7 @@ from posenc_export.bundle.native import native_path
 from posenc_export.bundle.place import check_target, failed_place
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.cpp.embed import write_cpp
+from posenc_export.errors import own_files
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.exporter.write import write_bundle
 from posenc_export.runtimes import prepare
@@ -53,10 +54,11 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         manifest, captures = write_bundle(target, options, folder)
         del target  # from here on the bundle speaks for itself
         free(sum(artifact.bytes for artifact in manifest.artifacts))
-        bundle = Bundle.open(folder, trusted=True)
-        if options.cpp:
-            bundle = write_cpp(bundle)
-        verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
+        with own_files():
+            bundle = Bundle.open(folder, trusted=True)
+            if options.cpp:
+                bundle = write_cpp(bundle)
+            verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:

@@ -8,6 +8,7 @@ from typing import TypeVar, get_origin, get_type_hints
 
 from posenc.hf import ModelConfig
 from posenc.parameters import Parameter, fit
+from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter.options import ExportOptions
@@ -20,11 +21,15 @@ LONGEST_TABLE = 2**22
 
 @dataclass(frozen=True)
 class Settings:
-    """A spec, options, and the parameters of what is exported."""
+    """A spec, options, and the parameters of what is exported.
+
+    sized: whether somebody says what max_len is.
+    """
 
     spec: Spec
     options: ExportOptions
     parameters: Mapping[str, object]
+    sized: bool = True
 
 
 def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOptions, source: object = None) -> Settings:
@@ -43,7 +48,17 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
         with_fields(spec or Spec(), of_spec),
         replace(with_fields(options, of_options), validation=validation),
         {name: value for name, value in settings.items() if name not in taken},
+        spec is not None or "max_len" in of_spec,
     )
+
+
+def spec_for(settings: Settings, source: object, parameters: Mapping[str, object]) -> Spec:
+    """Return the spec; where nobody says what max_len is, a table from a file has as many rows as the file."""
+    if settings.sized or not isinstance(source, str) or source not in SCHEMES.names():
+        return settings.spec
+    with bad_input():
+        rows = SCHEMES[source].rows(parameters)
+    return settings.spec if rows is None else replace(settings.spec, max_len=rows)
 
 
 def _context(config: ModelConfig) -> int:

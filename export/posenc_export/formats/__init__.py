@@ -127,6 +127,13 @@ def runs_code(format_: str) -> bool:
     return format_ not in FORMATS or FORMATS[format_].runs_code
 
 
+def write_saved(save: Callable[[io.BytesIO], None], path: Path) -> None:
+    """Write what torch saves by way of memory: where a disk is full, its own writer of files ends the process."""
+    buffer = io.BytesIO()
+    save(buffer)
+    path.write_bytes(buffer.getbuffer())
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep the exporters' own chatter, warnings, logs and prints, from the user."""

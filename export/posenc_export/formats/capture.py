@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.encoding import Encoding
 from posenc.ports import Axis
-from posenc_export.errors import ExportFailed, first_line
+from posenc_export.errors import ExportFailed, check_machine, first_line
 from posenc_export.formats import Digests, Request, quiet
 from posenc_export.formats.guards import Broken, broken_guards, in_words, outside
 from posenc_export.formats.hints import hint
@@ -74,6 +74,7 @@ def _captured(
         try:
             program = way.capture(module, way.inputs(request), _shapes(module, encoding))
         except Exception as error:
+            check_machine(error)
             reason = f"{_in_axes(explain_capture(error), module, encoding)}{hint(error)}"
             raise ExportFailed(f"torch.export refused the module: {reason}") from error
     _check_guards_are_said(program, encoding)

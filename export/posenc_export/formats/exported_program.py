@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_export.errors import ExportFailed, ToolFailed, first_line
-from posenc_export.formats import Request, format_, quiet
+from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
+from posenc_export.formats import Request, format_, quiet, write_saved
 from posenc_export.formats.capture import capture, program_digests
 from posenc_export.formats.rewriting import rewritten, shallow_copy
 
@@ -45,7 +46,7 @@ def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # paths of this machine
     with quiet():
-        torch.export.save(program, path)
+        write_saved(partial(torch.export.save, program), path)
 
 
 @format_(
@@ -68,6 +69,7 @@ def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, reques
             locale = "set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
             raise ToolFailed(f"AOTInductor cannot work in this locale ({first_line(error)}): {locale}") from error
         except Exception as error:
+            check_machine(error)
             raise ExportFailed(f"AOTInductor could not compile the module: {first_line(error)}") from error
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
-import tempfile
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_export.errors import ExportFailed
-from posenc_export.formats import Digests, Request, format_, quiet
+from posenc_export.errors import ExportFailed, check_machine
+from posenc_export.formats import Digests, Request, format_, quiet, write_saved
 
 if TYPE_CHECKING:
     import torch
@@ -24,13 +25,12 @@ def _digests(scripted: torch.jit.ScriptModule) -> Digests:
     """Return what must be the same of two scripts: what is in their archives."""
     import torch
 
-    with quiet(), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "script.pt"
-        torch.jit.save(scripted, str(path))
-        return archive_digests(path)
+    with quiet(), io.BytesIO() as buffer:
+        torch.jit.save(scripted, buffer)
+        return archive_digests(buffer)
 
 
-def archive_digests(path: Path) -> Digests:
+def archive_digests(path: Path | io.BytesIO) -> Digests:
     """Digest the archive's entries, without the numbers TorchScript gives to types it meets again in one process."""
     import hashlib
 
@@ -57,6 +57,7 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
         try:
             return torch.jit.script(encoding.module.eval())
         except Exception as error:
+            check_machine(error)
             raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
 
 
@@ -66,7 +67,7 @@ def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, requ
     import torch
 
     with quiet(), torch.no_grad():
-        torch.jit.save(_frozen(scripted, request.trace), str(path))
+        write_saved(partial(torch.jit.save, _frozen(scripted, request.trace)), path)
 
 
 def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:

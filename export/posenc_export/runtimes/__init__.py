@@ -14,7 +14,7 @@ from pathlib import Path
 from posenc.ports import Array, Feeds, Port
 from posenc.registry import Registry
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput, Unavailable, bad_input, first_line
+from posenc_export.errors import BadInput, Unavailable, bad_input, check_machine, first_line
 from posenc_export.formats import runs_code
 from posenc_export.runtimes.limit import NoAnswer, Stop, within
 
@@ -32,7 +32,7 @@ class RunFailed(Exception):
     """A graph could not be loaded, or refused its inputs."""
 
 
-class TimedOut(RunFailed):
+class TimedOut(Exception):
     """A graph gave no answer in the time that a call may take."""
 
 
@@ -74,6 +74,7 @@ class Runner:
         except NoAnswer as late:
             raise TimedOut(str(late)) from late
         except Exception as error:
+            check_machine(error)
             raise RunFailed(_last_line(error)) from error
 
 
@@ -142,6 +143,7 @@ class Runtime:
         except (Missing, RunFailed):
             raise
         except Exception as error:
+            check_machine(error)
             raise RunFailed(f"cannot load {path.name}: {_last_line(error)}") from error
 
 

@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class Process:
             env={**env, "TMPDIR": self.scratch.name},  # libtorch unpacks packages there
             start_new_session=True,  # Ctrl-C interrupts this process alone; the runner ends where its input does
         )
-        self._stop = weakref.finalize(self, _stop, self.process)
+        self._stop = weakref.finalize(self, _stop, self.process, self.stderr, self.scratch)
         if self._answer() != "ready":
             raise RunFailed(f"{what} did not start")
 
@@ -69,9 +70,11 @@ class Process:
         raise RunFailed(errors[-1].removeprefix("error: ") if errors else f"{self.what} ended: status {status}")
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
-    """End a runner: closing its input does that, and a signal where it does not."""
+def _stop(process: subprocess.Popen[str], stderr: IO[str], scratch: tempfile.TemporaryDirectory[str]) -> None:
+    """End a runner: closing its input does that, and a signal where it does not; then remove what it had."""
     with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.communicate(timeout=5)
     process.kill()
     process.wait()
+    stderr.close()
+    scratch.cleanup()

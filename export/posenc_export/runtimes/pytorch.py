@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posenc.ports import Array, Feeds
 from posenc_export.arrays import call_on_arrays, flatten, to_torch
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
 from posenc_export.runtimes.limit import Stop, stop_python
+
+if TYPE_CHECKING:
+    import torch
 
 
 def torch_cuda_missing() -> None:
@@ -39,18 +43,24 @@ def load_torchscript_cuda(path: Path, manifest: Manifest) -> Runner:
 @runtime("pt2-cpu", format_="pt2", device="cpu")
 def load_pt2_cpu(path: Path, manifest: Manifest) -> Runner:
     """A program of torch.export in PyTorch, on the CPU."""
-    import torch
-
-    return _runner(torch.export.load(path).module(), manifest, "cpu", stop_python)
+    return _runner(_program(path).module(), manifest, "cpu", stop_python)
 
 
 @runtime("pt2-cuda", format_="pt2", device="cuda", check=torch_cuda_missing)
 def load_pt2_cuda(path: Path, manifest: Manifest) -> Runner:
     """A program of torch.export in PyTorch, on CUDA."""
-    import torch
     from torch.export.passes import move_to_device_pass
 
-    return _runner(move_to_device_pass(torch.export.load(path), "cuda").module(), manifest, "cuda", stop_python)
+    return _runner(move_to_device_pass(_program(path), "cuda").module(), manifest, "cuda", stop_python)
+
+
+def _program(path: Path) -> torch.export.ExportedProgram:
+    import torch
+
+    from posenc_export.formats import quiet
+
+    with quiet():  # of a damaged file it logs a traceback, and then raises
+        return torch.export.load(path)
 
 
 @runtime("aoti-cpu", format_="aoti", device="cpu")

@@ -11,7 +11,7 @@ from posenc.encoding import eps
 from posenc.ports import Array, Feeds
 from posenc_export.arrays import FLOATS, numpy_dtype
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.errors import first_line
+from posenc_export.errors import check_machine, first_line
 from posenc_export.validation.compare import MASK, scale_of
 
 ROUNDINGS = 2
@@ -58,6 +58,7 @@ def measured(half: Half, single: Call, golden: GoldenCase) -> Off:
         try:
             actual = half.call(rounded if half.narrow else wide)
         except Exception as refusal:
+            check_machine(refusal)
             return Off(half.name, np.inf, np.inf, golden.case.name, first_line(refusal))
         errors = [(*_off(actual[name], array, half.dtype), name) for name, array in expected.items()]
     roundings, error, _ = max(errors)

@@ -12,7 +12,7 @@ from posenc.ports import Array, Port, axes_of
 from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
-from posenc_export.errors import BadInput, first_line
+from posenc_export.errors import BadInput, check_machine, first_line
 from posenc_export.validation.compare import measure
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.sizes import advice
@@ -88,6 +88,7 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> list[
     try:
         return call_on_arrays(encoding.module, [feeds[p.name] for p in encoding.inputs])
     except Exception as error:
+        check_machine(error)
         reason = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
         raise RefusedByModule(f"{reason}{advice(encoding.inputs, case.sizes)}") from error
 

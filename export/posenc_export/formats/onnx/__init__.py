@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_export.errors import OpsetFailed, first_line
+from posenc_export.errors import OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Request, format_, quiet
 from posenc_export.formats.capture import capture, program_digests
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
@@ -61,6 +61,7 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
                 verbose=False,
             )
         except Exception as error:
+            check_machine(error)
             raise OpsetFailed(f"torch.onnx.export failed: {first_line(error)}") from error
         assert exported is not None
         if encoding.family != "module":
@@ -83,6 +84,7 @@ def _check_opset(path: Path, request: Request) -> None:
     try:
         onnx.checker.check_model(str(path), full_check=True)
     except Exception as error:
+        check_machine(error)
         raise OpsetFailed(f"onnx.checker refuses it at opset {request.opset}: {first_line(error)}") from error
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from posenc.registry import Registry
-from posenc_export.errors import first_line
+from posenc_export.errors import check_machine, first_line
 from posenc_export.runtimes import Missing
 from posenc_export.validation.verdict import Status, Verdict
 
@@ -128,6 +128,7 @@ class Check:
         except Missing as missing:
             return Verdict(subject, self.name, "skip", str(missing))
         except Exception as error:
+            check_machine(error)
             finding = Finding([f"could not be read: {first_line(error)}"])
         status: Status = "fail" if finding.problems else "pass"
         return Verdict(subject, self.name, status, "; ".join(finding.problems) or finding.measured, note=finding.note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from posenc_export.errors import check_machine
 from posenc_export.formats import quiet
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.validation.checks import Context, check
@@ -59,6 +60,7 @@ def structure(context: Context) -> list[str]:
         try:
             onnx.checker.check_model(str(context.path), full_check=True)
         except Exception as error:
+            check_machine(error)
             problems.append(f"onnx.checker: {str(error).strip().splitlines()[0]}")
     return problems
 

@@ -1,0 +1,19 @@
+"""JSON of strangers: what it says twice is refused, as one reader takes the first value and another the last."""
+
+import json
+
+
+def parse(text: str) -> object:
+    """Return the values of a JSON text; raise ValueError, in one line, where it is none, or says something twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it says {next(name for name in names if names.count(name) > 1)!r} twice in one object")
+    return made
