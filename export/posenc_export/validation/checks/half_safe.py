@@ -122,5 +122,5 @@ def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Find
         return Finding((), figures, f"converted to half precision it is off by {words}: {reason}")
     if context.manifest.family == "module":
         return Finding((), figures, f"converted to half precision it is off by {words}" if over else "")
-    asked = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
-    return Finding([f"converted to {off}: {asked}" for off in over], figures)
+    rule = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
+    return Finding([f"converted to {off}: {rule}" for off in over], figures)
