@@ -186,6 +186,16 @@ class PadsToEight(nn.Module):
         return x.flip(1).cumsum(1).flip(1)[:, :length]
 
 
+class PadsInVain(nn.Module):
+    """The same by a remainder that is 0 where nothing is missing: the branch changes no number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        missing = -x.shape[1] % 8
+        if missing:
+            x = nn.functional.pad(x, (0, 0, 0, missing), value=1.0)
+        return x.sum(1, keepdim=True)
+
+
 class Cache(nn.Module):
     """Right: what a KV cache implies of its sizes is implied by the names of axes."""
 
@@ -222,6 +232,15 @@ class Static(nn.Module):
 
 
 class LostInput(nn.Module):
+    """Reads the start in eager alone."""
+
+    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+        return x + 1.0 if torch.compiler.is_exporting() else x + 1.0 + start
+
+
+class UnreadInput(nn.Module):
+    """Never reads the start."""
+
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
         return x + 1.0
 

@@ -114,6 +114,7 @@ def test_what_is_right_passes_and_what_it_keeps_is_a_note(cli: Cli, factory: str
     [
         ("BakedLength", "captured by torch.export(strict=True); in the usual way, torch.export"),
         ("warm_cache", "captured by torch.export(strict=False) of long inputs; in the usual way, torch.export keeps"),
+        ("PadsInVain", "torch.export assumed (((-1)*seq) % 8) != 0; at "),
         ("Ids", "x is read for its shape, dtype or device alone: no output depends on its values"),
     ],
 )
@@ -141,6 +142,15 @@ def test_a_lost_input_is_caught(cli: Cli) -> None:
     assert "input 'start' is not used" in result.output
     assert Path("LostInput-dynamic-failed/report.json").is_file()
     assert not Path("LostInput-dynamic").exists()
+
+
+def test_an_input_that_nobody_reads_is_a_note(cli: Cli) -> None:
+    flags = ("-i", X, "-i", "start: int64[1]", "--max-len", "20", "-f", "onnx", "--runtime", "ort-cpu")
+    result = cli("export", "broken:UnreadInput", *flags)
+    assert result.exit_code == 0, result.output
+    assert "start is read for its shape, dtype or device alone" in result.output
+    assert Bundle.open(Path("UnreadInput-dynamic")).manifest.unread == ("start",)
+    assert cli("validate", "UnreadInput-dynamic").exit_code == 0
 
 
 def test_an_unknown_module_is_one_line(cli: Cli) -> None:

@@ -43,6 +43,7 @@ GOOD: dict[str, Port] = {
     "keep: int64[batch, seq] mask": Port("keep", BOTH, "int64", Mask()),
     "keep: bool[batch, seq] mask": Port("keep", BOTH, "bool", Mask()),
     "keep: bfloat16[batch, seq] mask": Port("keep", BOTH, "bfloat16", Mask(additive=True)),
+    "m: float32[seq, seq] additive mask": Port("m", (SEQ, SEQ), "float32", Mask(additive=True, causal=True)),
     "mask: int32[batch, seq]": Port("mask", BOTH, "int32", Mask()),
     "mask: bool[batch, seq]": Port("mask", BOTH, "bool", Mask()),
     "attention_mask: float32[batch, seq]": Port("attention_mask", BOTH, "float32", Mask(additive=True)),

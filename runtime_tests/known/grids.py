@@ -189,7 +189,7 @@ ROWS = (
         refused="say which in -i, as 'height % 14'",
     ),
     Known("grids:Mae", ("x: float32[batch, 9, 16]",), "one grid"),
-    Known("grids:Interpolated", IMAGE, "interpolated rows", max_len=140, quick=True),
+    Known("grids:Interpolated", IMAGE, "interpolated rows", max_len=140),
     Known("grids:siglip", IMAGE, "without a first token", max_len=140),
     Known("grids:BranchingDino", IMAGE, "a branch that changes no number", note="torch.export assumed", max_len=140),
     Known("grids:SamRandom", ("image: float32[batch, 3, height, width]",), "a random matrix"),

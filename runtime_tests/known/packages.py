@@ -154,11 +154,11 @@ NUMBER = "makes a plain number of axis 'seq'"
 UNREAD = "x is read for its shape, dtype or device alone"
 QK = ("q: float32[batch, 4, seq, 16]", "k: float32[batch, 4, seq, 16]")
 ROWS = (
-    Known("packages:encoding_1d", X, "keeps its last table", note=UNREAD, quick=True),
+    Known("packages:encoding_1d", X, "keeps its last table", note=UNREAD, max_len=33, quick=True),
     Known("packages:sums", X, "keeps its last table", params={"axes": 1}),
     Known("packages:sums", ("x: float32[batch, h, w, 16]",), "two axes", params={"axes": 2}),
     Known("packages:encoding_3d", ("x: float32[batch, h, w, z, 12]",), "three axes", note=UNREAD, max_len=24),
-    Known("packages:Rotated", QK, "caches its frequencies", quick=True),
+    Known("packages:Rotated", QK, "caches its frequencies"),
     Known("packages:Rotated", QK, "centred by the longest so far", "depends on earlier calls", params={"xpos": True}),
     Known("packages:x_absolute", X, "learned", note=UNREAD),
     Known("packages:x_sinusoidal", X, "an Einsum of two dtypes", refused="Einsum"),

@@ -202,6 +202,7 @@ ROWS = (
         "relative:TwelveHeads",
         ("q: float32[batch, q_len, 16]", "k: float32[batch, k_len, 16]"),
         "a constant of twelve heads beside twelve keys",
+        max_len=24,
         quick=True,
     ),
     Known("relative:BloomAlibi", ("attention_mask: int64[batch, seq]",), "an axis that is a product of two"),

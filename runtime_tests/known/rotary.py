@@ -225,12 +225,12 @@ TOKENS = "float32[batch, seq, 4, 16]"
 IDS = "position_ids: int64[batch, seq]"
 UNREAD = "x is read for its shape, dtype or device alone"
 ROWS = (
-    Known("rotary:LlamaCached", (f"x: {HEADS}",), "x is not read", note=UNREAD, quick=True),
+    Known("rotary:LlamaCached", (f"x: {HEADS}",), "x is not read", note=UNREAD, max_len=33, quick=True),
     Known("rotary:Llama", ("x: float32[batch, seq, 16]", IDS), "x gives the dtype alone", note=UNREAD),
     Known("rotary:Meta", (f"q: {TOKENS}",), "complex numbers"),
     Known("rotary:GptJ", (f"q: {TOKENS}", IDS), "gather, pairs"),
     Known("rotary:NeoX", (f"q: {HEADS}", f"k: {HEADS}"), "two outputs"),
-    Known("rotary:Esm", (f"q: {HEADS}",), "keeps the last length", quick=True),
+    Known("rotary:Esm", (f"q: {HEADS}",), "keeps the last length"),
     Known("rotary:ChatGlm", (f"q: {TOKENS}", IDS, "block_positions: int64[batch, seq] positions"), "two positions"),
     Known("rotary:Eva", ("q: float32[batch, 4, 37, 16]",), "a grid of fixed size"),
     Known("rotary:MRope", (f"q: {HEADS}", "position_ids: int64[3, batch, seq]"), "three positions a token"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, Size
+from posenc.ports import Array, Port, Size, Start
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.validation.feeds import feeds_for
@@ -48,7 +48,11 @@ def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> b
 
 
 def _others(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
-    """Yield other values of an input, all within what it carries: drawn again, backward, and all alike."""
+    """Yield other values of an input, all within what it carries: drawn again, backward, all alike; another start."""
+    if isinstance(port.carries, Start):
+        yield np.zeros_like(feed)
+        yield feed + 1  # beyond its end the module refuses it, and so depends on it
+        return
     yield feeds_for(encoding.inputs, golden.case, seed + 1)[port.name]
     yield np.ascontiguousarray(np.flip(feed))
     yield np.full_like(feed, feed.flat[0] if feed.size else 0)
