@@ -73,7 +73,7 @@ explained(
 explained(
     "PE103",
     "static-axis",
-    asks="Is every axis that was asked to be dynamic still free in the ONNX graph, with nothing of the traced length?",
+    asks="Is every axis that was asked to be dynamic free in the ONNX graph, with no constant made of the traced sizes?",
     failure="The export has taken the length of its example for a constant: other lengths are refused, or are wrong",
     remedy="In the module, take sizes from x.shape in `forward`, not from a list, a cache or an int that was stored.",
     example="a cached table of 11 rows, in a graph that was traced at length 11",
@@ -97,7 +97,7 @@ explained(
 explained(
     "PE106",
     "lost-input",
-    asks="Does the graph use each of its inputs?",
+    asks="Does the graph use each input on whose values the outputs of the module depend?",
     failure="The export has dropped an input: whatever is fed there, the answer is the same",
     remedy="See why `forward` does not depend on it: it may have been read into Python, by .item(), int() or a shape.",
     example="an attention mask that was all ones while tracing",
