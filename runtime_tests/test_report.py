@@ -1,6 +1,7 @@
 """What a report looks like: whole at every width, with how much was proved, and what is to be done of a failure."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_in_a_pipe_a_line_below_the_tables_is_one_line(manifest: Manifest) -> No
     assert f"PE104 libtorch-cpp-cuda agrees: {WRONG}" in lines
     assert "PE106 torchscript lost-input: input 'mask' is not used" in lines
     assert "what that means, and what to do: posenc explain PE106, posenc explain PE104" in lines
+
+
+def test_no_color_takes_the_colours_away_and_leaves_the_words(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = []
+    for value in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", value)
+        out = io.StringIO()
+        print_report(
+            Console(file=out, width=80, color_system="standard", force_terminal=True), manifest, report(), BASIS
+        )
+        texts.append(out.getvalue())
+    colour = re.compile(r"\x1b\[[\d;]*m")
+    assert "\x1b[32mpass" in texts[0]
+    assert not re.search(r"\x1b\[(\d+;)*[34]\d", texts[1])
+    assert colour.sub("", texts[0]) == colour.sub("", texts[1])
 
 
 def test_what_does_not_run_is_one_line_for_each_reason(manifest: Manifest) -> None:
