@@ -144,7 +144,7 @@ def _in_pixels(figure: Figure, rows: int, columns: int) -> tuple[Axes, Axes]:
 
 
 def thinned(rows: Floats, most: int) -> Floats:
-    """Return at most so many rows, and one: each a weighted mean of four blocks of them, (positions, dim) -> (n, dim).
+    """Return at most so many rows: each a weighted mean of four blocks of them, (positions, dim) -> (n, dim).
 
     What moves faster than the rows that are left could show is even then, and not a pattern of its own: to take each
     n-th row, or plain means, would show waves that are not there.
@@ -153,8 +153,7 @@ def thinned(rows: Floats, most: int) -> Floats:
     if step == 1:
         return rows
     window = np.hanning(4 * step + 2)[1:-1].reshape(4, step)
-    ends = (2 * step, 2 * step + -len(rows) % step)
-    blocks = np.pad(rows, (ends, (0, 0)), mode="reflect").reshape(-1, step, rows.shape[1])
+    blocks = rows[: len(rows) // step * step].reshape(-1, step, rows.shape[1])
     parts = np.einsum("bsd,js->jbd", blocks, window / window.sum())
     count = len(blocks) - 3
     return np.asarray(sum(part[j : j + count] for j, part in enumerate(parts)))
