@@ -73,7 +73,7 @@ explained(
 explained(
     "PE103",
     "static-axis",
-    asks="Is every axis that was asked to be dynamic free in the ONNX graph, with no constant made of the traced sizes?",
+    asks="Is every axis that was asked to be dynamic free in the ONNX graph, with no constant of traced sizes?",
     failure="The export has taken the length of its example for a constant: other lengths are refused, or are wrong",
     remedy="In the module, take sizes from x.shape in `forward`, not from a list, a cache or an int that was stored.",
     example="a cached table of 11 rows, in a graph that was traced at length 11",
