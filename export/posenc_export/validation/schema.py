@@ -38,6 +38,7 @@ class VerdictJson(TypedDict):
     status: Annotated[Literal["pass", "fail", "skip"], Field(description="skip: it did not run here")]
     detail: Annotated[str, Field(description="why it failed or did not run; or what was tried")]
     comparisons: list[ComparisonJson]
+    note: Annotated[str, Field(description="what is no failure and yet to be known; mostly nothing")]
 
 
 class ReportJson(TypedDict):
