@@ -151,13 +151,6 @@ class Uncopyable(GrowingTable):
 uncopyable = Uncopyable()
 
 
-class FrozenLength(nn.Module):
-    """Makes its positions one by one, by a number of Python."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + torch.tensor([float(i) for i in range(x.shape[1])])[:, None]
-
-
 class BakedLength(nn.Module):
     """Sums its positions in NumPy: run on symbols, that is the sum of the traced length; read, it is that of any."""
 
@@ -184,16 +177,6 @@ class PadsToEight(nn.Module):
         if length % 8 != 0:
             x = nn.functional.pad(x, (0, 0, 0, 8 - length % 8), value=1.0)
         return x.flip(1).cumsum(1).flip(1)[:, :length]
-
-
-class PadsInVain(nn.Module):
-    """The same by a remainder that is 0 where nothing is missing: the branch changes no number."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        missing = -x.shape[1] % 8
-        if missing:
-            x = nn.functional.pad(x, (0, 0, 0, missing), value=1.0)
-        return x.sum(1, keepdim=True)
 
 
 class Cache(nn.Module):
@@ -236,13 +219,6 @@ class LostInput(nn.Module):
 
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
         return x + 1.0 if torch.compiler.is_exporting() else x + 1.0 + start
-
-
-class UnreadInput(nn.Module):
-    """Never reads the start."""
-
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
-        return x + 1.0
 
 
 class GivesNan(nn.Module):

@@ -78,3 +78,27 @@ class ScaledWithIds(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x * 1e6, torch.arange(x.shape[1]).unsqueeze(0)
+
+
+class FrozenLength(nn.Module):
+    """Makes its positions one by one, by a number of Python."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.tensor([float(i) for i in range(x.shape[1])])[:, None]
+
+
+class UnreadInput(nn.Module):
+    """Never reads the start."""
+
+    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+        return x + 1.0
+
+
+class PadsInVain(nn.Module):
+    """Pads to a multiple of 8, by a remainder that is 0 where nothing is missing: the branch changes no number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        missing = -x.shape[1] % 8
+        if missing:
+            x = nn.functional.pad(x, (0, 0, 0, missing), value=1.0)
+        return x.sum(1, keepdim=True)

@@ -86,13 +86,14 @@ def tensors_of(outputs: object) -> list[torch.Tensor]:
     import torch
 
     leaves = _leaves(outputs)
-    wrong = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), None)
-    if wrong is not None or not leaves:
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len(tensors) < len(leaves) or not leaves:
+        wrong = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), None)
         raise TypeError(f"outputs must be tensors, got {type(wrong).__name__}")
-    return leaves
+    return tensors
 
 
-def _leaves(outputs: object) -> list[Any]:
+def _leaves(outputs: object) -> list[object]:
     from torch.utils import _pytree as pytree
 
     leaves: list[object] = []

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from posenc.encoding import Encoding
 from posenc.ports import Axis
@@ -23,14 +23,19 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-Range = Any
-"""What torch.export knows of a size: numbers of sympy, or their infinities, as `lower` and `upper`."""
 CASES = 4
 """Sizes that break an assumption, of each, at which every runtime is run."""
 
 
 FINDINGS, GRAPH = "posenc", "graph"
 """The key under which a program's meta data hold what was found of it; among digests, that of all but its constants."""
+
+
+class Range(Protocol):
+    """What torch.export knows of a size: numbers of sympy, or their infinities."""
+
+    lower: int
+    upper: int
 
 
 @dataclass(frozen=True)
