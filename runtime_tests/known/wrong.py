@@ -36,6 +36,15 @@ class PadsInVain(nn.Module):
         return x.sum(1, keepdim=True)
 
 
+class BranchesRarely(nn.Module):
+    """Branches on a remainder in vain, but for few lengths, at which it branches again."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] % 8 == 0 and x.shape[1] % 40 == 0:
+            return x * 2
+        return x + torch.arange(x.shape[1])[:, None]
+
+
 class Random(nn.Module):
     """Shifts its positions at random in eval, too."""
 
@@ -144,6 +153,7 @@ ROWS = (
     Known("wrong:SwitchesAtLength", X, "a branch on the length", refused=KEPT, quick=True),
     Known("wrong:PadsToEight", X, "a branch on a remainder", refused=KEPT),
     Known("wrong:PadsInVain", X, "a branch that changes no number", note="torch.export assumed"),
+    Known("wrong:BranchesRarely", X, "a branch within one that changes no number", refused=KEPT, quick=True),
     Known("wrong:Random", X, "random", refused="two copies of the module give other outputs"),
     Known("wrong:Noisy", X, "noise", refused="is noise"),
     Known("wrong:MaskedAtSome", X, "wrong once it is exported", refused="off by", max_len=33, quick=True),

@@ -34,7 +34,9 @@ nothing depends on them: that is seen where a length that breaks one is tried. A
 and none of them."""
 SIZES = (*range(2, 34), 48, 64, 96, 100, 127, 128, 200, 1000)
 """Sizes at which guards are tried, times what an axis is a multiple of."""
-DRAWS, ATTEMPTS = 300, 24
+ALIKE = (*range(2, 130), 200, 256, 512, 1000)
+"""Those of lengths, all alike, of two sequences: a branch within the one that a guard is of is met at few of them."""
+DRAWS, ATTEMPTS = 300, 48
 """Sizes that are drawn at random; of those that break a guard, at how many a module is run: small and large ones."""
 FEW, LARGE = 5, 2**24
 """So many are tried whatever their sizes; of others, those of so many elements of inputs, times the longest axis."""
@@ -99,10 +101,11 @@ def taken(encoding: Encoding, breaking: Sequence[Mapping[str, int]]) -> list[Map
     def cost(sizes: Mapping[str, int]) -> int:
         return sum(math.prod(port.shape(sizes)) for port in encoding.inputs) * max(sizes.values(), default=1)
 
-    ordered = sorted(breaking, key=cost)
-    unique = [
-        sizes for i, sizes in enumerate(ordered) if sizes not in ordered[:i] and (i < FEW or cost(sizes) <= LARGE)
-    ]
+    lengths = [axis.name for axis in axes_of(encoding.inputs) if axis.is_length]
+    costly_first = sorted(breaking, key=cost, reverse=True)
+    cheapest = {tuple(sizes[name] for name in lengths): sizes for sizes in costly_first}  # of the calls of each lengths
+    ordered = sorted(cheapest.values(), key=cost)
+    unique = [sizes for i, sizes in enumerate(ordered) if i < FEW or cost(sizes) <= LARGE]
     half = ATTEMPTS // 2
     some = [*unique[:half], *unique[half :: max(1, len(unique) // half)]]
     return [sizes for sizes in some if _takes(encoding, sizes)]
@@ -174,14 +177,17 @@ def _sizes(ports: tuple[Port, ...], max_len: int) -> Iterator[dict[str, int]]:
     longest = max(map(len, choices.values()), default=0)
     for i in range(longest):
         yield {name: sizes[i % len(sizes)] for name, sizes in choices.items()}
+    alike = {axis.name: _choices(axis, max_len, ALIKE if axis.is_length else (2,)) for axis in axes}
+    for i in range(len(ALIKE)):
+        yield {name: sizes[i % len(sizes)] for name, sizes in alike.items()}
     rng = random.Random(0)
     for _ in range(DRAWS):
         yield {name: rng.choice(sizes) for name, sizes in choices.items()}
 
 
-def _choices(axis: Axis, max_len: int) -> list[int]:
+def _choices(axis: Axis, max_len: int, sizes: Sequence[int] = SIZES) -> list[int]:
     most = min(max_len, axis.most or max_len) if axis.is_length else max(SIZES)
-    return sorted({axis.allowed(n * axis.multiple, most) for n in SIZES})
+    return sorted({axis.allowed(n * axis.multiple, most) for n in sizes})
 
 
 def in_words(guard: str, module: nn.Module, ports: tuple[Port, ...]) -> str:
