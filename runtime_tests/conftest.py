@@ -195,7 +195,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for owner, name in ((torch.jit, "load"), (torch.export, "load"), (torch._inductor, "aoti_load_package")):
         monkeypatch.setattr(owner, name, failing(name))
-    monkeypatch.setattr("posenc_export.runtimes.header._compiled", failing("compile"))
+    monkeypatch.setattr("posenc_export.runtimes.header.compile_", failing("compile"))
     in_cpp = posenc_export.runtimes.cpp._runner
 
     def runner(*args: Any, **how: Any) -> Any:

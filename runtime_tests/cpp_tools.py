@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,19 @@ from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
 
 HERE = Path(__file__).parent / "cpp"
-STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion")
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow")
+STRICT = ("-std=c++17", *WARNINGS, "-Wold-style-cast")
+C99 = ("-std=c99", *WARNINGS, "-Wmissing-prototypes")
 LAST = 2**24 - 1
+FORMAT = {"c++": "header", "c": "header-c99"}
 CLANGS = ("clang++", *(f"clang++-{version}" for version in range(20, 13, -1)))
 
 
-def compiler(kind: str) -> str:
-    """Return the path of g++ or clang++; skip without it, or fail where POSENC_TEST_REQUIRE has its name."""
+def compiler(kind: str, language: str = "c++") -> str:
+    """Return the path of g++ or clang++, or of those of C; skip without, or fail where POSENC_TEST_REQUIRE has it."""
     names = ("g++",) if kind == "gcc" else CLANGS
+    if language == "c":
+        names = tuple(name.replace("clang++", "clang").replace("g++", "gcc") for name in names)
     path = next((path for path in map(shutil.which, names) if path), None)
     if path is None:
         reason = f"no {kind}: {', '.join(names)} not found"
@@ -56,10 +62,46 @@ def call(function: Any, *arguments: Array | int) -> bool:
     return bool(function(*values))
 
 
-def written(folder: Path, scheme: str, spec: Spec, params: Mapping[str, Value]) -> Target:
-    """Write the header of a scheme into a folder, unvalidated, and return what was written."""
+@dataclass(frozen=True)
+class Built:
+    """A library of a header, its functions by their names: in C its own, in C++ those of a source in cpp."""
+
+    library: Any
+    prefix: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.library, self.prefix + name)
+
+
+def built(language: str, kind: str, source: str, folder: Path, *flags: str) -> Built:
+    """Return the functions of the header that `written` wrote into a folder, by a compiler of C or C++."""
+    if language == "c":
+        return Built(c_library(kind, folder, *flags), "posenc_")
+    return Built(library(kind, source, folder, *flags), "use_")
+
+
+def c_library(kind: str, folder: Path, *flags: str) -> Any:
+    """Return a library of model.h alone, written with `written`: it names all posenc_."""
+    shared = folder / f"{kind}-c{''.join(flags)}.so".replace("=", "-")
+    options = [*C99, *flags, "-fPIC", "-shared", "-Dposenc_IMPLEMENTATION", "-x", "c"]
+    process = compiled([compiler(kind, "c"), *options, folder / "model.h", "-o", shared])
+    assert (process.returncode, process.stderr) == (0, "")
+    return ctypes.CDLL(str(shared))
+
+
+def written(
+    folder: Path,
+    scheme: str,
+    spec: Spec,
+    params: Mapping[str, Value],
+    language: str = "c++",
+    *,
+    namespace: str | None = "posenc",
+) -> Target:
+    """Write the header of a scheme in a language into a folder, unvalidated, and return what was written."""
     target = scheme_target(scheme, spec, params, 0)
-    write_bundle(target, ExportOptions(("header",), validate=False), folder)
+    options = ExportOptions((FORMAT[language],), validate=False, namespace=namespace)
+    write_bundle(target, options, folder)
     return target
 
 

@@ -1,16 +1,16 @@
-"""How the C++ header is built: no contraction, no fast math, twice or beside another in one program."""
+"""How the headers are built: no contraction, no fast math, no warning, each file by itself."""
 
 import platform
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from cpp_tools import HERE, STRICT, compiled, compiler, written
+from cpp_tools import C99, HERE, STRICT, compiled, compiler, written
 from posenc.spec import Spec
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for the name that x86 has for it")
+C_TOO = ["c++", pytest.param("c", marks=pytest.mark.exhaustive)]
 
 
 SMALLEST = [
@@ -23,31 +23,40 @@ SMALLEST = [
 
 
 @X86
+@pytest.mark.parametrize("language", C_TOO)
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
 @pytest.mark.parametrize("case", SMALLEST)
-def test_nothing_is_contracted(tmp_path: Path, kind: str, dtype: Any, case: tuple[str, Any, dict[str, Any]]) -> None:
+def test_nothing_is_contracted(
+    tmp_path: Path, language: str, kind: str, dtype: Any, case: tuple[str, Any, dict[str, Any]]
+) -> None:
     scheme, mode, params = case
     # Of few pairs, loops are unrolled: GCC 12 then makes vfmaddsub of neighbours, with contraction off.
-    written(tmp_path, scheme, Spec(mode, "exact", None, 200, dtype), params)
-    source = HERE / ("use_rotary.cpp" if scheme == "rope" else "use_additive.cpp")
+    written(tmp_path, scheme, Spec(mode, "exact", None, 200, dtype), params, language)
     for level in ("-O2", "-O3"):
-        assert fused(kind, level, source, tmp_path) == 0
+        assert fused(language, kind, level, scheme, tmp_path) == 0
 
 
 @X86
+@pytest.mark.parametrize("language", C_TOO)
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
-def test_without_its_pragmas_it_would_be_contracted(tmp_path: Path, kind: str) -> None:
-    written(tmp_path, "rope", Spec("dynamic", "exact", None, 200), {"head_dim": 64})
-    path = tmp_path / "model.hpp"
+def test_without_its_pragmas_it_would_be_contracted(tmp_path: Path, language: str, kind: str) -> None:
+    written(tmp_path, "rope", Spec("dynamic", "exact", None, 200), {"head_dim": 64}, language)
+    path = tmp_path / ("model.hpp" if language == "c++" else "model.h")
     text = path.read_text().replace('#pragma GCC optimize("fp-contract=off")', "")
     path.write_text(text.replace('_Pragma("clang fp contract(off)")', ""))
-    assert fused(kind, "-O3", HERE / "use_rotary.cpp", tmp_path) > 0
+    assert fused(language, kind, "-O3", "rope", tmp_path) > 0
 
 
-def fused(kind: str, level: str, source: Path, folder: Path) -> int:
-    """Return how many fused multiply-adds a compiler makes of a source."""
-    process = compiled([compiler(kind), "-std=c++17", level, "-march=haswell", "-S", "-o", "-", "-I", folder, source])
+def fused(language: str, kind: str, level: str, scheme: str, folder: Path) -> int:
+    """Return how many fused multiply-adds a compiler makes of a header; -std=gnu99 is the C that contracts."""
+    source: list[str | Path] = [HERE / ("use_rotary.cpp" if scheme == "rope" else "use_additive.cpp")]
+    if language == "c":
+        source = ["-Dposenc_IMPLEMENTATION", "-x", "c", folder / "model.h"]
+    standard = "-std=c++17" if language == "c++" else "-std=gnu99"
+    process = compiled(
+        [compiler(kind, language), standard, level, "-march=haswell", "-S", "-o", "-", "-I", folder, *source]
+    )
     assert process.returncode == 0, process.stderr
     return process.stdout.count("vfm") + process.stdout.count("vfnm")
 
@@ -55,46 +64,40 @@ def fused(kind: str, level: str, source: Path, folder: Path) -> int:
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 @pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast"])
 def test_fast_math_is_refused(tmp_path: Path, kind: str, flag: str) -> None:
-    written(tmp_path, "sinusoidal", Spec("baked", "exact", None, 40), {"d_model": 4})
-    process = compiled([compiler(kind), "-std=c++17", flag, "-fsyntax-only", "-I", tmp_path, HERE / "use_additive.cpp"])
-    assert process.returncode != 0
-    assert "posenc: -ffast-math changes the bits" in process.stderr
+    for language, source in (("c++", HERE / "use_additive.cpp"), ("c", tmp_path / "model.h")):
+        written(tmp_path, "sinusoidal", Spec("baked", "exact", None, 40), {"d_model": 4}, language)
+        more = ["-std=c++17"] if language == "c++" else ["-std=c99", "-x", "c", "-Dposenc_IMPLEMENTATION"]
+        process = compiled([compiler(kind, language), flag, "-fsyntax-only", "-I", tmp_path, *more, source])
+        assert process.returncode != 0
+        assert "posenc: -ffast-math changes the bits" in process.stderr
 
 
-MAIN = """
-#include <cstdio>
-#include "one/model.hpp"
-bool other(float* out);
-int main() {
-  float a[64], b[64];
-  if (!posenc::row(3, a) || !other(b)) return 1;
-  for (float v : {a[0], a[1], b[0], b[1]}) std::printf("%a\\n", static_cast<double>(v));
-}
-"""
-OTHER = '#include "{}/model.hpp"\nbool other(float* out);\nbool other(float* out) {{ return posenc::row(3, out); }}\n'
+EACH = [
+    ("sinusoidal", Spec("dynamic", "exact", None, 40), {"d_model": 4}),
+    ("sinusoidal", Spec("baked", "exact", None, 40, "fp64"), {"d_model": 5}),
+    ("rope", Spec("dynamic", "exact", None, 40), {"head_dim": 8, "layout": "interleaved"}),
+    ("rope", Spec("baked", "exact", "explicit", 40), {"head_dim": 8, "output": "cos_sin", "width": "full"}),
+    ("mrope", Spec("dynamic", "exact", None, 40), {"head_dim": 16, "sections": (4, 2, 2)}),
+]
 
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
-@pytest.mark.parametrize("second", ["one", "two"])
-def test_a_program_may_include_it_twice_or_two_of_them(tmp_path: Path, kind: str, second: str) -> None:
-    for name, base in (("one", 10000.0), ("two", 100.0)):
-        (tmp_path / name).mkdir()
-        written(tmp_path / name, "sinusoidal", Spec("dynamic", "exact", None, 40), {"d_model": 4, "base": base})
-    (tmp_path / "main.cpp").write_text(MAIN)
-    (tmp_path / "other.cpp").write_text(OTHER.format(second))
-    files = [tmp_path / "main.cpp", tmp_path / "other.cpp"]
-    process = compiled([compiler(kind), *STRICT, "-I", tmp_path, *files, "-o", tmp_path / "main"])
-    assert (process.returncode, process.stderr) == (0, "")
-    values = [float.fromhex(line) for line in compiled([tmp_path / "main"]).stdout.split()]
-    assert values[0] == values[2] == np.float32(np.sin(3.0))
-    names = [
-        line.split()[2].lower()
-        for name in ("one", "two")
-        for line in (tmp_path / name / "model.hpp").read_text().splitlines()
-        if line.startswith("inline namespace")
-    ]
-    both = '#include "one/model.hpp"\n#include "two/model.hpp"\nbool f(float* y);\nbool f(float* y) { return '
-    both += f"posenc::{names[0]}::row(0, y) && posenc::{names[1]}::row(0, y); }}\n"
-    (tmp_path / "both.cpp").write_text(both)
-    process = compiled([compiler(kind), *STRICT, "-I", tmp_path, "-fsyntax-only", tmp_path / "both.cpp"])
-    assert (process.returncode, process.stderr) == (0, "")
+@pytest.mark.parametrize(
+    "case", [EACH[2], *(pytest.param(case, marks=pytest.mark.exhaustive) for case in EACH if case is not EACH[2])]
+)
+def test_no_header_has_a_warning(tmp_path: Path, kind: str, case: tuple[str, Spec, dict[str, Any]]) -> None:
+    """Of strict compilers, in C99 and C11, in C++17 and C++20, and of the C header inside a C++ program."""
+    scheme, spec, params = case
+    for language in ("c", "c++"):
+        written(tmp_path, scheme, spec, params, language)
+    (tmp_path / "both.cpp").write_text('#define posenc_IMPLEMENTATION\n#include "model.h"\n#include "model.hpp"\n')
+    (tmp_path / "user.c").write_text('#include "model.h"\n#define posenc_IMPLEMENTATION\n#include "model.h"\n')
+    c, cpp = [compiler(kind, "c"), *C99], [compiler(kind), *STRICT]
+    for command in (
+        [*c, tmp_path / "user.c"],
+        [*c, "-std=c11", "-Dposenc_API=static inline", tmp_path / "user.c"],
+        [*cpp, tmp_path / "both.cpp"],
+        [*cpp, "-std=c++20", tmp_path / "both.cpp"],
+    ):
+        process = compiled([*command, "-O2", "-c", "-o", tmp_path / "made.o"])
+        assert (process.returncode, process.stderr) == (0, "")

@@ -21,14 +21,14 @@ from posenc_export.validation.checks import Context
 from posenc_export.validation.run import run_checks
 
 REASON = "runs code from the bundle; give --trust"
-RUN_CODE = {"torchscript", "pt2", "aoti", "header"}
+RUN_CODE = {"torchscript", "pt2", "aoti", "header", "header-c99"}
 Hostile = Callable[[Path, Path], None]
 
 
 @pytest.fixture(scope="module")
 def every(once: Once) -> Path:
     """A bundle with a file of each format that is quickly written."""
-    formats = [word for name in ("onnx", "torchscript", "pt2", "header") for word in ("-f", name)]
+    formats = [word for name in ("onnx", "torchscript", "pt2", "header", "header-c99") for word in ("-f", name)]
     small = ["--dynamic", "--positions", "offset", "-p", "d_model=8", "--max-len", "40", "--runtime", "ort-cpu", "-q"]
 
     def make(folder: Path) -> None:

@@ -1,100 +1,96 @@
-"""The header beside ONNX Runtime on one core, in one process: `python runtime_tests/cpp/bench_header.py`.
+"""The header beside raw calls of ONNX Runtime's C++ API, one thread: `bench_header.py [WORD...]`.
 
-They are timed alternately. Both write into memory of their own that was written to before: ONNX Runtime through an
-IoBinding.
+Both are in one program, timed by turns, and write into memory of their own that was written to before; a row says where
+their bits differ. Prints a Markdown table of medians. A WORD picks the rows that have it.
 """
 
-import ctypes
 import os
 import subprocess
-import time
-from collections.abc import Callable
-from functools import partial
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-import onnxruntime
-
-from posenc.spec import Spec
-from posenc_export.cpp import filled
+from posenc.parameters import Value
+from posenc.spec import Mode, Spec
 from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.runtimes.header import compiler
+from posenc_export.formats import RotaryOp
+from posenc_export.runtimes.runner_build import SESSION
 from posenc_export.targets.scheme import scheme_target
 
-D_MODEL, LENGTHS, ROUNDS, SECONDS = 512, (512, 2048, 8192), 9, 0.2
-FLAGS = (("-O2",), ("-O3", "-march=native"))
+PROJECT = Path(__file__).parent / "bench_header"
+FLAGS = ("-O2", "-O3 -march=native")
+D_MODEL, HEADS, HEAD_DIM = 512, 32, 128
 
 
-def exported(folder: Path, output: str) -> Path:
-    folder /= output
-    folder.mkdir()
-    target = scheme_target("sinusoidal", Spec("dynamic"), {"d_model": D_MODEL, "output": output}, 0)
-    write_bundle(target, ExportOptions(("header", "onnx"), validate=False), folder)
-    return folder
+@dataclass(frozen=True)
+class Graph:
+    """What is timed: a scheme, its parameters, the operator that ONNX rotates by."""
 
+    scheme: str
+    family: str
+    params: Mapping[str, Value]
+    mode: Mode = "dynamic"
+    rotary_op: RotaryOp = "decomposed"
 
-def header(folder: Path, flags: tuple[str, ...], x: np.ndarray, y: np.ndarray, add: bool) -> Callable[[], object]:
-    library = folder / f"call{''.join(flags)}.so"
-    if not library.exists():
-        source = folder / "call.cpp"
-        source.write_text(filled("call_additive.cpp", header="model.hpp", real="float", width=D_MODEL))
-        subprocess.run(
-            [*compiler(), "-std=c++17", *flags, "-fPIC", "-shared", "-fvisibility=hidden", source, "-o", library],
-            check=True,
+    def __str__(self) -> str:
+        words = [str(value) for key, value in self.params.items() if key not in ("head_dim", "d_model")]
+        return " ".join(
+            [self.scheme, *words, self.mode, *(["(one operator)"] if self.rotary_op != "decomposed" else [])]
         )
-    call = ctypes.CDLL(str(library)).call
-    first = np.zeros(1, np.int64)
-    pointers = [ctypes.c_void_p(first.ctypes.data), ctypes.c_size_t(1), ctypes.c_size_t(x.shape[1])]
-    pointers += [ctypes.c_void_p(x.ctypes.data if add else None), ctypes.c_void_p(y.ctypes.data)]
-    return lambda: (call(*pointers), first)
+
+    def calls(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield the shape of each call, in words, and what the program is told of it."""
+        for seq in (1, 512, 2048):
+            if self.family != "ROTARY":
+                yield f"(1, {seq}, {D_MODEL})", (seq,)
+            elif self.params["tensor_layout"] == "bhsd":
+                yield f"(1, {HEADS}, {seq}, {HEAD_DIM})", (HEADS, seq, HEAD_DIM, seq * HEAD_DIM, 1)
+            else:
+                yield f"(1, {seq}, {HEADS}, {HEAD_DIM})", (HEADS, seq, HEADS * HEAD_DIM, HEAD_DIM, 0)
 
 
-def ort(folder: Path, x: np.ndarray, y: np.ndarray) -> Callable[[], object]:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    binding.bind_cpu_input("x", x)
-    binding.bind_output("y", "cpu", 0, np.float32, list(y.shape), y.ctypes.data)
-    return lambda: session.run_with_iobinding(binding)
+def graphs() -> Iterator[Graph]:
+    modes: tuple[Mode, ...] = ("baked", "dynamic")
+    for mode, output in product(modes, ("rows", "add")):
+        yield Graph("sinusoidal", output.upper(), {"d_model": D_MODEL, "output": output}, mode)
+    for layout, tensor_layout in product(("halves", "interleaved"), ("bhsd", "bshd")):
+        params: dict[str, Value] = {"head_dim": HEAD_DIM, "layout": layout, "tensor_layout": tensor_layout}
+        yield Graph("rope", "ROTARY", params)
+        yield Graph("rope", "ROTARY", params, rotary_op="microsoft")
 
 
-def median(call: Callable[[], object]) -> float:
-    times: list[float] = []
-    end = time.perf_counter() + SECONDS
-    while len(times) < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
+def program(graph: Graph, flags: str, folder: Path) -> tuple[str, str]:
+    """Export a graph, build the program around its header; return the words that start it."""
+    target = scheme_target(graph.scheme, Spec(graph.mode, "exact", "implicit", 2048), graph.params, 0)
+    options = ExportOptions(("header", "onnx"), rotary_op=graph.rotary_op, validate=False, namespace="posenc")
+    write_bundle(target, options, folder)
+    settings = {"HEADER": folder, "SESSION": SESSION, "FAMILY": graph.family, "CMAKE_CXX_FLAGS": flags}
+    settings |= {"POSENC_PYTHON": sys.executable, "CMAKE_BUILD_TYPE": "None"}
+    build = folder / "build"
+    words = ["cmake", "-S", str(PROJECT), "-B", str(build), *(f"-D{key}={value}" for key, value in settings.items())]
+    for command in (words, ["cmake", "--build", str(build)]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return str(build / "bench"), str(folder / "model.onnx")
 
 
 def main() -> None:
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    with TemporaryDirectory() as scratch:
-        for output in ("rows", "add"):
-            folder = exported(Path(scratch), output)
-            for length in LENGTHS:
-                x = np.random.default_rng(0).standard_normal((1, length, D_MODEL), np.float32)
-                outs = [np.ones_like(x) for _ in range(2 + len(FLAGS))]
-                contenders = {"ONNX Runtime": ort(folder, x, outs[0])}
-                for flags, y in zip(FLAGS, outs[1:], strict=False):
-                    contenders[" ".join(flags)] = header(folder, flags, x, y, output == "add")
-                contenders["copy"] = partial(np.copyto, outs[-1], x)
-                times: dict[str, list[float]] = {name: [] for name in contenders}
-                for _ in range(ROUNDS):
-                    for name, call in contenders.items():
-                        times[name].append(median(call))
-                assert all(y.tobytes() == outs[0].tobytes() for y in outs[1:-1]), "not the same bits"
-                report(output, length, {name: float(np.median(medians)) for name, medians in times.items()})
-
-
-def report(output: str, length: int, seconds: dict[str, float]) -> None:
-    for name, one in seconds.items():
-        faster = seconds["ONNX Runtime"] / one
-        print(f"{output:5}{length:6}  {name:18}{1e3 * one:8.3f} ms {length / one / 1e6:7.2f} Mrows/s {faster:6.2f}x")
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    print("| graph | shape | flags | ONNX Runtime, us | header, us | faster | a copy, us |")
+    print("|---|---|---|---|---|---|---|")
+    for graph, flags in product(graphs(), FLAGS):
+        calls = [(shape, sizes) for shape, sizes in graph.calls() if all(w in f"{graph} {shape}" for w in sys.argv[1:])]
+        with TemporaryDirectory() as folder:
+            words = program(graph, flags, Path(folder)) if calls else ("", "")
+            for shape, sizes in calls:
+                done = subprocess.run([*words, *map(str, sizes)], stdout=subprocess.PIPE, text=True, check=False)
+                ort, header, copy = map(float, done.stdout.split())
+                note = "" if done.returncode == 0 else " other bits"
+                figures = f"{ort:.4g} | {header:.4g} | {ort / header:.1f}x{note} | {copy:.4g}"
+                print(f"| {graph} | {shape} | {flags} | {figures} |", flush=True)
 
 
 if __name__ == "__main__":

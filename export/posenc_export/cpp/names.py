@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from posenc.ports import Axis, Port
 
 TYPES = {
@@ -26,6 +28,18 @@ _KEYWORDS = """
 _OURS = "Axes Memory Model View axes i inputs_ linux memory outputs_ posenc session_ std unix view"
 RESERVED = frozenset((*_KEYWORDS.split(), *_OURS.split()))
 """Names that C++, compilers or the class itself use."""
+
+
+def namespace_for(name: str) -> str:
+    """Return the namespace of headers of what has a name: of a module's its letters and digits."""
+    return re.sub(r"_+", "_", re.sub(r"\W", "_", f"posenc_{name}")).rstrip("_")
+
+
+def problem_of_namespace(name: str) -> str:
+    """Return what a namespace must be and this one is not, or nothing."""
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or "__" in name:
+        return "letters, digits and single _, a letter first"
+    return "a name that C++ does not use itself" if name in RESERVED - {"posenc"} else ""
 
 
 def identifier(name: str) -> str:

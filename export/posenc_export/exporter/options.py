@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from posenc_export.cpp.names import problem_of_namespace
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, RotaryOp
 from posenc_export.runtimes import check_readable
 from posenc_export.validation.scope import BUDGET
 from posenc_export.validation.verdict import ValidateOptions, ValidateResult
+
+HEADERS = {"header", "header-c99"}
+"""Formats that have a namespace."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class ExportOptions:
 
     opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
     seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
-    validate: run what was written. cpp: add a folder for C++.
+    validate: run what was written. cpp: add a folder for C++. namespace: of headers; None for posenc_SCHEME.
     force: replace the folder that is to hold the bundle, whatever is in it.
     notes: lines for the report, such as what was assumed of inputs.
     """
@@ -30,6 +34,7 @@ class ExportOptions:
     budget: int = BUDGET
     validate: bool = True
     cpp: bool = False
+    namespace: str | None = None
     force: bool = False
     notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
@@ -80,6 +85,8 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
     if options.rotary_op != "decomposed" and "onnx" not in formats:
         raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
+    if options.namespace is not None:
+        check_namespace(options.namespace, formats)
     if options.cpp and not {"onnx", "torchscript"} & set(formats):
         raise BadInput("--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it")
     if options.opset is not None and options.opset not in OPSETS:
@@ -87,3 +94,12 @@ def check_options(options: ExportOptions) -> None:
     if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:
         least = ROTARY_OPS[options.rotary_op]
         raise BadInput(f"--rotary-op {options.rotary_op} needs opset {least}, got --opset {options.opset}")
+
+
+def check_namespace(namespace: str, formats: tuple[str, ...]) -> None:
+    """Raise BadInput where nothing that is written has a namespace, or C++ takes no such name for one."""
+    if not HEADERS & set(formats):
+        raise BadInput(f"--namespace is for headers: give -f {' or -f '.join(sorted(HEADERS))} with it")
+    problem = problem_of_namespace(namespace)
+    if problem:
+        raise BadInput(f"--namespace must be {problem}, got {namespace!r}")

@@ -18,6 +18,7 @@ from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
+from posenc_export.cpp.names import namespace_for
 from posenc_export.errors import BadInput, OpsetFailed
 from posenc_export.exporter.capturing import Seen, captured_again, kept, unread_inputs
 from posenc_export.exporter.describe import Tried, describe
@@ -129,7 +130,7 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
 
     other = trace_sizes(encoding, dims_of(encoding) | set(trace.values()), end)
     long = long_sizes(encoding.inputs, trace, max_len)
-    how = (options.onnx_opset, options.opset_reason, options.rotary_op)
+    how = (options.onnx_opset, options.opset_reason, options.rotary_op, options.namespace or namespace_for(target.name))
     return Request(at(trace), max_len, *how, at, other, long), trace
 
 

@@ -50,6 +50,7 @@ ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17"}
 class Request:
     """What a format is given beside the encoding: tensors to trace with, and the length the graph must hold up to.
 
+    namespace: what everything in a header is named by.
     at: makes inputs of other sizes, at which a program can be tried. other: sizes to trace with a second time.
     long: sizes to trace with where a program of short ones does not hold for long ones.
     """
@@ -59,6 +60,7 @@ class Request:
     opset: int = DEFAULT_OPSET
     opset_reason: str = ""
     rotary_op: RotaryOp = "decomposed"
+    namespace: str = "posenc"
     at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None
     other: Mapping[str, int] = field(default_factory=dict)
     long: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A C++ header, compiled here and called from Python."""
+"""Headers of C++ and C, compiled here and called from Python."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,56 +19,122 @@ from posenc.ports import Array, Feeds, Integers, Mask, Port, Positions, Values, 
 from posenc.spec import Spec
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import REALS, filled
+from posenc_export.formats.header import namespace_of
 from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 
-COMPILERS = ("c++", "g++", "clang++")
-FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
-"""Hidden, what a library holds is its own: one that is loaded later would be given the tables of the first."""
 Call = Callable[[Feeds], dict[str, Array]]
 Function = Callable[..., None]
+FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+"""Hidden, what a library holds is its own: one that is loaded later would be given the tables of the first."""
 
 
-def compiler() -> list[str]:
-    """Return the command of a C++ compiler: $CXX, or the first there is; raise Missing where there is none."""
-    words = shlex.split(os.environ.get("CXX", ""))
-    names = words[:1] or COMPILERS
-    path = next((path for path in map(shutil.which, names) if path), None)
-    if path is None:
-        raise Missing(f"no C++ compiler: {', '.join(names)} not found; set CXX")
-    return [path, *words[1:]]
+@dataclass(frozen=True)
+class Language:
+    """How a header of a language is compiled and called.
+
+    variable: of the environment, the compiler that is asked for; compilers: else the first of these.
+    options: of a source in this language. joint: what stands between a namespace and a name.
+    several: several positions of a token, from the numbers at p on.
+    """
+
+    name: str
+    variable: str
+    compilers: tuple[str, ...]
+    options: tuple[str, ...]
+    joint: str
+    several: Callable[[int], str]
+
+    def compiler(self) -> list[str]:
+        """Return the command of a compiler; raise Missing where there is none."""
+        words = shlex.split(os.environ.get(self.variable, ""))
+        names = words[:1] or self.compilers
+        path = next((path for path in map(shutil.which, names) if path), None)
+        if path is None:
+            raise Missing(f"no {self.name} compiler: {', '.join(names)} not found; set {self.variable}")
+        return [path, *words[1:]]
+
+    def check(self) -> None:
+        """Raise Missing where there is no compiler."""
+        self.compiler()
 
 
-def _check_compiler() -> None:
-    compiler()
+CPP = Language(
+    name="C++",
+    variable="CXX",
+    compilers=("c++", "g++", "clang++"),
+    options=("-std=c++17", "-x", "c++"),
+    joint="::",
+    several=lambda axes: "{" + ", ".join(f"p[{axes} * t + {axis}]" for axis in range(axes)) + "}",
+)
+C = Language(
+    name="C",
+    variable="CC",
+    compilers=("cc", "gcc", "clang"),
+    options=("-std=c99", "-x", "c"),
+    joint="_",
+    several=lambda axes: f"p + {axes} * t",
+)
 
 
-@runtime("header-cpp", format_="header", device="cpu", check=_check_compiler)
+@runtime("header-cpp", format_="header", device="cpu", check=CPP.check)
 def load_header(path: Path, manifest: Manifest) -> Runner:
     """The C++ header, compiled by the C++ compiler of this machine."""
-    return Runner(BINDINGS[manifest.family](path, manifest), manifest.inputs, manifest.outputs)
+    return Runner(BINDINGS[manifest.family](Header(path, CPP), manifest), manifest.inputs, manifest.outputs)
 
 
-def _compiled(path: Path, template: str, output: Port, axes: int = 1) -> Function:
-    """Return a function of a library around the header, which raises RunFailed where that refuses a position."""
-    several = ", ".join(f"p[{axes} * t + {axis}]" for axis in range(axes))
-    place = "p[t]" if axes == 1 else f"{{{several}}}"
-    fields = {"real": REALS[output.dtype], "width": output.axes[-1].size, "axes": axes, "place": place}
-    with TemporaryDirectory(prefix="posenc-header-", ignore_cleanup_errors=True) as folder:
-        source, library = Path(folder, "call.cpp"), Path(folder, "call.so")
-        source.write_text(filled(template, header=path.name, **fields), "ascii")
-        command = [*compiler(), *FLAGS, "-I", str(path.parent.absolute()), str(source), "-o", str(library)]
-        made = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
-        if made.returncode:
-            errors = [line for line in made.stderr.splitlines() if "error" in line]
-            raise RunFailed(f"{path.name} does not compile: {(errors or [made.stderr.strip()])[0]}")
-        call = ctypes.CDLL(str(library)).call
-    call.restype = ctypes.c_bool
+@runtime("header-c", format_="header-c99", device="cpu", check=C.check)
+def load_c_header(path: Path, manifest: Manifest) -> Runner:
+    """The C99 header, compiled by the C compiler of this machine."""
+    return Runner(BINDINGS[manifest.family](Header(path, C), manifest), manifest.inputs, manifest.outputs)
 
-    def checked(*arguments: Array | int | None) -> None:
-        if not call(*map(_argument, arguments)):
-            raise RunFailed("a position is not among those that the header holds")
 
-    return checked
+@dataclass(frozen=True)
+class Header:
+    """A header's file and the language that it is in."""
+
+    path: Path
+    language: Language
+
+    def compiled(self, family: str, output: Port, **constants: int) -> Function:
+        """Return a function of a library around the header, which raises RunFailed where that refuses a position.
+
+        constants: what the header must have, beside the width and the type of the output.
+        """
+        with TemporaryDirectory(prefix="posenc-header-", ignore_cleanup_errors=True) as folder:
+            source, library = Path(folder, "call.txt"), Path(folder, "call.so")
+            source.write_text(self.source(family, output, **constants), "ascii")
+            compile_(self.language, source, library, self.path)
+            call = ctypes.CDLL(str(library)).call
+        call.restype = ctypes.c_bool
+
+        def checked(*arguments: Array | int | None) -> None:
+            if not call(*map(_argument, arguments)):
+                raise RunFailed("a position is not among those that the header holds")
+
+        return checked
+
+    def source(self, family: str, output: Port, **constants: int) -> str:
+        """Return the source of a library around the header; raise RunFailed where the file is none of ours."""
+        namespace, real = namespace_of(self.path.read_text("utf-8", "replace")), REALS[output.dtype]
+        if not namespace:
+            raise RunFailed(f"{self.path.name} is no header of posenc-export")
+        api = namespace + self.language.joint
+        has = [f"sizeof({api}real) == sizeof({real})", *(f"{api}{k} == {v}" for k, v in constants.items())]
+        axes = constants.get("axes", 1)
+        place = "p[t]" if axes == 1 else self.language.several(axes)
+        call = filled(f"call_{family}", api=api, real=real, place=place)
+        macro = f"{namespace}_IMPLEMENTATION"
+        return filled("call", header=self.path.name, macro=macro, conditions=" && ".join(has), call=call)
+
+
+def compile_(language: Language, source: Path, library: Path, header: Path, flags: tuple[str, ...] = FLAGS) -> None:
+    """Compile a library around a header; raise RunFailed, in one line, where that does not compile."""
+    include = ["-I", str(header.parent.absolute())]
+    command = [*language.compiler(), *language.options, *flags, *include, str(source), "-o", str(library)]
+    made = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if made.returncode:
+        errors = [line for line in made.stderr.splitlines() if "error" in line]
+        raise RunFailed(f"{header.name} does not compile: {(errors or [made.stderr.strip()])[0]}")
 
 
 def _argument(value: Array | int | None) -> ctypes.c_size_t | ctypes.c_void_p:
@@ -77,10 +144,10 @@ def _argument(value: Array | int | None) -> ctypes.c_size_t | ctypes.c_void_p:
     return ctypes.c_void_p(None if value is None else int(value.ctypes.data))
 
 
-def _adding(path: Path, manifest: Manifest) -> Call:
+def _adding(header: Header, manifest: Manifest) -> Call:
     """Return what writes rows, and adds them to x where the output has all of its sequences."""
     (y,) = manifest.outputs
-    write = _compiled(path, "call_additive.cpp", y)
+    write = header.compiled("additive", y, width=_width(y))
 
     def call(feeds: Feeds) -> dict[str, Array]:
         out = np.empty(y.shape(sizes_of(manifest.inputs, feeds)), y.dtype)
@@ -97,10 +164,10 @@ def _adding(path: Path, manifest: Manifest) -> Call:
     return call
 
 
-def _giving_cos_sin(path: Path, manifest: Manifest) -> Call:
+def _giving_cos_sin(header: Header, manifest: Manifest) -> Call:
     """Return what writes cosines and sines."""
     outputs = manifest.outputs
-    write = _compiled(path, "call_cos_sin.cpp", outputs[0], _position_axes(manifest))
+    write = header.compiled("cos_sin", outputs[0], axes=_position_axes(manifest), width=_width(outputs[0]))
 
     def call(feeds: Feeds) -> dict[str, Array]:
         shape = outputs[0].shape(sizes_of(manifest.inputs, feeds))
@@ -112,10 +179,10 @@ def _giving_cos_sin(path: Path, manifest: Manifest) -> Call:
     return call
 
 
-def _rotating(path: Path, manifest: Manifest) -> Call:
+def _rotating(header: Header, manifest: Manifest) -> Call:
     """Return what rotates queries and keys."""
     outputs = manifest.outputs
-    write = _compiled(path, "call_rotate.cpp", outputs[0], _position_axes(manifest))
+    write = header.compiled("rotary", outputs[0], axes=_position_axes(manifest), head_dim=_width(outputs[0]))
 
     def rotated(x: Array, port: Port, places: Array) -> Array:
         x, out = np.ascontiguousarray(x), np.empty_like(x, order="C")
@@ -135,12 +202,17 @@ def _rotating(path: Path, manifest: Manifest) -> Call:
     return call
 
 
-BINDINGS: Mapping[str, Callable[[Path, Manifest], Call]] = {
+BINDINGS: Mapping[str, Callable[[Header, Manifest], Call]] = {
     "additive": _adding,
     "cos_sin": _giving_cos_sin,
     "rotary": _rotating,
 }
 """By family of encoding."""
+
+
+def _width(port: Port) -> int:
+    """Return the size of a port's last axis, which is a fixed one."""
+    return int(port.axes[-1].size or 0)
 
 
 def _counted(manifest: Manifest) -> bool:

@@ -1,4 +1,7 @@
-"""What a program calls of a header: the functions of each family, filled in from templates."""
+"""What a program calls of a header: the functions of each family, filled in from templates.
+
+Templates are what C99 and C++17 have in common; every name that a header defines begins with pe_ in them.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +12,61 @@ from posenc.encoding import Tables
 from posenc_export.cpp import filled
 
 Shape = Mapping[str, int | bool]
+BLOCK_BYTES = 8192
+"""Of the stack, for the angles of as many tokens as are rotated at once."""
+SIZES: Mapping[str, int] = {"float32": 4, "float64": 8}
 
 
 @dataclass(frozen=True)
 class Functions:
-    """What a program calls: its text, the constants beside it, and how it is used, for the comment on top."""
+    """What a program calls: templates and their fields, the constants beside it, an example for the comment on top.
 
-    text: str
+    kernels: whether the functions multiply, as digits of a position do in any case.
+    """
+
+    templates: tuple[str, ...]
+    fields: Mapping[str, object]
     constants: Shape
     example: str
+    kernels: bool = False
+
+    def text(self, **storage: str) -> str:
+        """Return the definitions of the functions."""
+        return "".join(filled(name, **self.fields, **storage) for name in self.templates)
 
 
-def additive(tables: Tables, shape: Shape) -> Functions:
+def additive(tables: Tables, shape: Shape, dtype: str) -> Functions:
     """Return the functions that write rows, and add them to x."""
     example = (
-        "bool fine = posenc::rows(0, seq, y);  // the rows themselves, (seq, width)\n"
-        "fine = posenc::add(start, seq, x, y);  // x + rows"
+        "bool fine = pe_rows(0, seq, y);  // the rows themselves, (seq, width)\n"
+        "fine = pe_add(start, seq, x, y);  // x + rows"
     )
-    return Functions(filled("additive.hpp"), {"width": tables.width}, example)
+    return Functions(("additive",), {}, {"width": tables.width}, example)
 
 
-def rotary(tables: Tables, shape: Shape) -> Functions:
+def rotary(tables: Tables, shape: Shape, dtype: str) -> Functions:
     """Return the functions that rotate heads."""
+    axes = _axes(tables)
+    several = "rotate_from(0" if axes == 1 else "rotate_tokens(positions"
     example = (
-        "for (std::size_t t = 0; t < seq; ++t) {  // q: (heads, seq, head_dim), rotated in place\n"
-        "  posenc::real* head = q + t * posenc::head_dim;\n"
-        f"  bool fine = posenc::rotate({_position(tables)}, head, head, heads, seq * posenc::head_dim);\n"
-        "}"
+        "// q: (heads, seq, head_dim), rotated in place" + (f"; positions: (seq, {axes})\n" if axes > 1 else "\n") + ""
+        f"bool fine = pe_{several}, seq, q, q, heads, pe_head_dim, seq * pe_head_dim);\n"
+        "// (seq, heads, head_dim)\n"
+        f"fine = pe_{several}, seq, q, q, heads, heads * pe_head_dim, pe_head_dim);"
     )
-    return _by_cos_sin(tables, {"width": tables.width // 2, **shape}, example, rotate=True)
+    most = max(1, min(64, BLOCK_BYTES // (tables.width * SIZES[dtype])))
+    constants = {"width": tables.width // 2, **shape}
+    more = ("rotate", "rotate_from") if axes == 1 else ("rotate",)
+    return _by_cos_sin(tables, constants, example, *more, most_tokens=most)
 
 
-def cos_sin(tables: Tables, shape: Shape) -> Functions:
+def cos_sin(tables: Tables, shape: Shape, dtype: str) -> Functions:
     """Return the functions that write cosines and sines."""
-    example = f"bool fine = posenc::row({_position(tables)}, cos, sin);  // (width) each"
-    return _by_cos_sin(tables, shape, example, rotate=False)
+    example = f"bool fine = pe_row({'position' if _axes(tables) == 1 else 'positions'}, cos, sin);  // (width) each"
+    return _by_cos_sin(tables, shape, example)
 
 
-FUNCTIONS: Mapping[str, Callable[[Tables, Shape], Functions]] = {
+FUNCTIONS: Mapping[str, Callable[[Tables, Shape, str], Functions]] = {
     "additive": additive,
     "rotary": rotary,
     "cos_sin": cos_sin,
@@ -59,26 +79,18 @@ def _axes(tables: Tables) -> int:
     return max(tables.axes) + 1
 
 
-def _position(tables: Tables) -> str:
-    """Return what an example's position is called."""
-    axes = _axes(tables)
-    return "{" + ", ".join("abc"[:axes]) + "}" if axes > 1 else "t"
-
-
-def _by_cos_sin(tables: Tables, shape: Shape, example: str, *, rotate: bool) -> Functions:
+def _by_cos_sin(tables: Tables, shape: Shape, example: str, *more: str, **fields: int) -> Functions:
     """Return the functions of a rotary encoding, at one position a token or at an array of several."""
     axes = _axes(tables)
-    how = _several_positions(axes) if axes > 1 else _one_position()
-    more = [filled("cos_sin_rows.hpp")] if axes == 1 else []
-    more += [filled("apply_rotary.hpp"), filled("rotate.hpp", **how)] if rotate else []
+    templates = ("cos_sin", *(["cos_sin_rows"] if axes == 1 else []), *more)
     first = {"width": shape["width"], "pairs": tables.width // 2, "axes": axes}
-    return Functions(filled("cos_sin.hpp", more="".join(more), **how), {**first, **shape}, example)
+    return Functions(templates, {**_token(axes), **fields}, {**first, **shape}, example, kernels=bool(more))
 
 
-def _one_position() -> dict[str, str]:
-    return {"place": "std::int64_t", "pointer": "&position", "refused": "!detail::holds(position, 1)"}
-
-
-def _several_positions(axes: int) -> dict[str, str]:
-    refused = " || ".join(f"!detail::holds(position[{axis}], 1)" for axis in range(axes))
-    return {"place": f"const std::array<std::int64_t, {axes}>&", "pointer": "position.data()", "refused": refused}
+def _token(axes: int) -> dict[str, str]:
+    """Return how a token's positions are given, and what they are called."""
+    if axes == 1:
+        words = {"a_token": "a position", "positions": "one each"}
+        return {"place": "int64_t position", "pointer": "&position", **words}
+    words = {"a_token": f"a token's {axes} positions", "positions": f"(tokens, {axes})"}
+    return {"place": f"const int64_t position[{axes}]", "pointer": "position", **words}
