@@ -72,6 +72,28 @@ def test_fast_math_is_refused(tmp_path: Path, kind: str, flag: str) -> None:
         assert "posenc: -ffast-math changes the bits" in process.stderr
 
 
+USES = """
+#include "model.hpp"
+int main() {
+  static float q[32 * 128];
+  return posenc::rotate_from(1000, 1, q, q, 32, 128, 128) && q[0] == 0 ? 0 : 1;
+}
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["gcc", "clang"])
+def test_a_program_with_rope_is_little_more_than_its_tables(tmp_path: Path, kind: str) -> None:
+    written(tmp_path, "rope", Spec("dynamic", "exact", "offset"), {"head_dim": 128})
+    (tmp_path / "main.cpp").write_text(USES)
+    program = tmp_path / "main"
+    process = compiled([compiler(kind), *STRICT, "-O2", tmp_path / "main.cpp", "-o", program])
+    assert (process.returncode, process.stderr) == (0, "")
+    assert compiled([program]).returncode == 0
+    tables = 4352 * 128
+    assert tables < program.stat().st_size < 600_000
+
+
 EACH = [
     ("sinusoidal", Spec("dynamic", "exact", None, 40), {"d_model": 4}),
     ("sinusoidal", Spec("baked", "exact", None, 40, "fp64"), {"d_model": 5}),

@@ -18,7 +18,7 @@ from posenc_export.formats.torchscript import archive_digests, unmangled
 from posenc_export.targets.scheme import scheme_target
 
 pytestmark = pytest.mark.exhaustive
-WRITTEN = ("onnx", "torchscript", "pt2", "header")
+WRITTEN = ("onnx", "torchscript", "pt2", "header", "header-c99")
 """An AOTInductor package is not among them: it holds the sources that were compiled, with names of scratch folders."""
 PARTS = [
     pytest.param(scheme.name, mode, id=f"{scheme.name}-{mode}")
