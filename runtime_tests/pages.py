@@ -55,15 +55,17 @@ def run(words: list[str], folder: Path) -> str:
 
 
 def play(page: str, folder: Path) -> Iterator[Scene]:
-    """Do in a folder what a page shows, in its order: write its files, run its programs and its commands."""
+    """Do in a folder what a page shows, in its order: write its titled files, run its programs and commands."""
     shutil.copy(ROOT / "runtime_tests" / "data" / "configs" / "llama-3.1-8b.json", folder / "config.json")
     shown = blocks(page)
     for block, after in zip(shown, [*shown[1:], Block("", "", "")], strict=True):
-        if block.language == "python":
-            (folder / (block.title or "program.py")).write_text(block.text)
-            if not block.title:
-                printed = run([sys.executable, "program.py"], folder)
-                yield Scene(block.text, after.text if after.language == "text" else "", printed)
+        if block.title:
+            (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.title).write_text(block.text)
+        elif block.language == "python":
+            (folder / "program.py").write_text(block.text)
+            printed = run([sys.executable, "program.py"], folder)
+            yield Scene(block.text, after.text if after.language == "text" else "", printed)
         elif block.language == "console":
             for command, output in commands(block.text):
                 yield Scene(command, output, run(["bash", "-c", command], folder))

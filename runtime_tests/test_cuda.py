@@ -89,7 +89,7 @@ def test_a_failure_is_the_first_thing_that_a_row_says() -> None:
     ],
 )
 def test_what_a_replay_prints_is_a_verdict(status: int, printed: str, errors: str, expected: tuple[str, str]) -> None:
-    verdict = judged("posenc::Model", status, printed, errors)
+    verdict = judged("posenc::learned::Model", status, printed, errors)
     assert verdict.status == expected[0]
     assert expected[1] in verdict.detail
 

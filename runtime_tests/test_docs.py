@@ -54,14 +54,13 @@ def test_what_the_page_on_cpp_shows_is_what_happens(tmp_path: Path) -> None:
     for runtime in ("ort-cpp", "libtorch-cpp", "aoti-cpp", "header-cpp"):
         need(runtime)
     check("docs/cpp.md", tmp_path)
-    model, header = (block for block in blocks("docs/cpp.md") if block.language == "cpp")
-    compile_ = "${CXX:-c++} -fsyntax-only -Wall -Wextra -Werror -x c++"
-    for block, options in (
-        (model, "-std=c++20 -I embedded/cpp -I embedded/cpp/session"),
-        (header, "-std=c++17 -I table"),
-    ):
+    folders = [f"-I {folder}" for folder in ("text-rope/cpp/include", "text-rope/cpp/session/include", "table")]
+    shown = [block for block in blocks("docs/cpp.md") if block.language == "cpp" and not block.title]
+    assert len(shown) >= 3
+    for block in shown:
         (tmp_path / "shown.cpp").write_text(block.text)
-        run(["bash", "-c", f"{compile_} {options} shown.cpp"], tmp_path)
+        flags = " ".join(["-std=c++17 -fsyntax-only -Wall -Wextra -Wconversion -Wshadow -Werror -x c++", *folders])
+        run(["bash", "-c", f"${{CXX:-c++}} {flags} shown.cpp"], tmp_path)
 
 
 def check(page: str, folder: Path) -> None:

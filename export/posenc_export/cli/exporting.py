@@ -66,12 +66,6 @@ if TYPE_CHECKING:
 @WRITTEN
 @CHECKED
 @options(
-    click.option(
-        "--namespace",
-        default=None,
-        metavar="NAME",
-        help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
-    ),
     click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
     click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of random weights and inputs."),
     click.option(
@@ -85,6 +79,13 @@ if TYPE_CHECKING:
 )
 @options(
     click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
+    click.option(
+        "--namespace",
+        default=None,
+        metavar="NAME",
+        help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
+    ),
+    click.option("--cpp-name", default="", metavar="NAME", help="Of its class, file and target.  [default: DIR's]"),
     click.option(
         "-o",
         "--output",
@@ -135,7 +136,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
 
-    names = ("opset", "rotary_op", "namespace", "seed", "budget", "cpp", "force", *VALIDATING)
+    names = ("opset", "rotary_op", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
         "formats": tuple(dict.fromkeys(values["formats"])),

@@ -1,4 +1,7 @@
-"""`--cpp`: the folder that a C++ program takes from a bundle: a class made for its graph, an example, a replay."""
+"""`--cpp`: the folder that a C++ program takes from a bundle: a class made for its graph, an example, a replay.
+
+The class is posenc::NAME::Model of include/NAME.hpp, and posenc::NAME the target that CMake links.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
+from posenc import __version__
 from posenc.ports import Array, Port, axes_of
 from posenc_export.bundle.folder import MANIFEST, Bundle, file_of, write_json
 from posenc_export.bundle.golden import GOLDEN, REFERENCE
-from posenc_export.cpp import FOLDER
+from posenc_export.cpp import BUNDLE_TEMPLATES, FOLDER, filled
 from posenc_export.cpp.example import example
 from posenc_export.cpp.golden_cases import golden_source
-from posenc_export.cpp.model_class import model_header
-from posenc_export.cpp.names import identifier
+from posenc_export.cpp.model_class import model_header, title
+from posenc_export.cpp.names import default_name, identifier
 from posenc_export.errors import BadInput
 
 NAME = "cpp"
+SESSION_VERSION = 2
+"""Of session/include/posenc/version.hpp: bundles share one session."""
 
 
 def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
@@ -29,28 +35,36 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
         lost = [name for axis in port.dynamic.values() for name in axis.terms if name not in known]
         if lost:
             raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {lost[0]!r}, which no input has")
-    for names in ([p.name for p in (*inputs, *outputs)], known):
+    for names in ([p.name for p in (*inputs, *outputs)], [*known, *(f"with_{name}" for name in known)]):
         identifiers = [identifier(name) for name in names]
         twice = next((name for name in identifiers if identifiers.count(name) > 1), None)
         if twice is not None:
             raise BadInput(f"--cpp cannot tell two inputs, outputs or axes apart that it calls {twice!r}: rename one")
 
 
-def write_cpp(bundle: Bundle) -> Bundle:
-    """Write the folder `cpp` into a bundle, from its manifest and its golden data; return it with them listed."""
+def write_cpp(bundle: Bundle, name: str = "") -> Bundle:
+    """Write the folder `cpp` into a bundle, from its manifest and its golden data; return it with them listed.
+
+    name: of the class's namespace, its file and its target; by default that of the bundle's folder.
+    """
     folder, manifest = bundle.folder / NAME, bundle.manifest
+    name = name or default_name(bundle.folder)
     check_embeddable(manifest.inputs, manifest.outputs)
     shutil.copytree(FOLDER / "bundle", folder)
     shutil.copytree(FOLDER / "session", folder / "session")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
         arrays = {key: golden[key] for key in golden.files if not key.endswith(REFERENCE)}
+    (folder / "include").mkdir()
+    facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
     texts = {
-        "posenc_model.hpp": model_header(manifest),
-        "example.cpp": example(manifest),
-        "golden.cpp": golden_source(manifest, arrays),
+        "CMakeLists.txt": filled("CMakeLists.txt", BUNDLE_TEMPLATES, **facts),
+        f"include/{name}.hpp": model_header(manifest, name),
+        "example.cpp": example(manifest, name),
+        "test/cases.hpp": filled("cases.hpp", BUNDLE_TEMPLATES, name=name),
+        "test/golden.cpp": golden_source(manifest, arrays),
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
     _write_arrays(folder / "golden", arrays)
     files = tuple(file_of(bundle.folder, path) for path in sorted(folder.rglob("*")) if path.is_file())
     manifest = replace(manifest, files=(*manifest.files, *files))

@@ -13,13 +13,14 @@ SIZES = {"batch": 1, "heads": 2, "length": 3, "grid": 3, "features": 2}
 """How long an axis of each kind is."""
 
 
-def example(manifest: Manifest) -> str:
-    """Return the text of example.cpp."""
+def example(manifest: Manifest, name: str) -> str:
+    """Return the text of example.cpp, for a class of a name."""
     ports = (*manifest.inputs, *manifest.outputs)
     return filled(
         "example.cpp",
         BUNDLE_TEMPLATES,
-        axes=", ".join(f".{identifier(axis.name)} = {_size(axis)}" for axis in axes_of(manifest.inputs)),
+        name=name,
+        axes="".join(f".with_{axis.name}({_size(axis)})" for axis in axes_of(manifest.inputs)),
         vectors="\n".join(_vector(port) for port in ports),
         arguments=", ".join(_variable(port) for port in ports),
         printed="\n".join(f'    print<{qualified_type(p)}>("{p.name}", {_variable(p)});' for p in manifest.outputs),
@@ -39,7 +40,7 @@ def _size(axis: Axis) -> int:
 
 def _vector(port: Port) -> str:
     """Return what declares and fills the elements of a port."""
-    name, size = _variable(port), f"posenc::Model::{port.name}_size(axes)"
+    name, size = _variable(port), f"Model::{port.name}_size(axes)"
     if port.dtype == "bool":  # a vector of bool is none of bools
         return filled("bool_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size).rstrip()
     if isinstance(port.carries, Positions) and port.dtype == "int64":

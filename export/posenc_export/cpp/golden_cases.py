@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from posenc.encoding import Tolerance
 from posenc.ports import Array, Mask, Port, Positions, Start, axes_of, carrying
@@ -11,7 +12,8 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
-from posenc_export.cpp.names import TYPES, braced, dtype_constant, quoted
+from posenc_export.cpp.in_place import in_place
+from posenc_export.cpp.names import braced, dtype_constant, qualified_type, quoted
 
 BACKENDS = ("onnx", "torchscript")
 """Formats that the class can run, in the order of `Case::tolerances`."""
@@ -19,8 +21,8 @@ BACKENDS = ("onnx", "torchscript")
 
 def golden_source(manifest: Manifest, arrays: Mapping[str, Array]) -> str:
     """Return the text of golden.cpp; what the tensors hold lies in files of their own."""
-    arguments = [f"elements_of<const {TYPES[p.dtype]}>(inputs[{i}])" for i, p in enumerate(manifest.inputs)]
-    arguments += [f"elements_of<{TYPES[p.dtype]}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
+    arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(manifest.inputs)]
+    arguments += [f"elements_of<{qualified_type(p)}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
     return filled(
         "golden.cpp",
         BUNDLE_TEMPLATES,
@@ -39,16 +41,18 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
         refused=str(case.refused).lower(),
         on_cuda=str(case.refused and not carrying(manifest.inputs, Positions, Start, Mask)).lower(),
         inputs=", ".join(_tensors(case, manifest.inputs, arrays)),
-        outputs=", ".join(_tensors(case, manifest.outputs, arrays)),
+        outputs=", ".join(_tensors(case, manifest.outputs, arrays, in_place(manifest))),
         tolerances=braced(*_tolerances(manifest, case)),
     )
 
 
-def _tensors(case: Case, ports: tuple[Port, ...], arrays: Mapping[str, Array]) -> Iterator[str]:
+def _tensors(
+    case: Case, ports: tuple[Port, ...], arrays: Mapping[str, Array], replaced: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[str]:
     for port in ports:
         shape = port.shape(case.sizes)
         axis = long_axis(port, shape) if f"{case.name}/{port.name}.rows" in arrays else -1
-        yield braced(quoted(port.name), dtype_constant(port), braced(*shape), axis)
+        yield braced(quoted(port.name), dtype_constant(port), braced(*shape), axis, replaced.get(port.name, -1))
 
 
 def _tolerances(manifest: Manifest, case: Case) -> Iterator[str]:

@@ -1,10 +1,12 @@
-"""What a bundle's ports and axes are called in C++, and the types of their elements."""
+"""What a bundle, its ports and its axes are called in C++, and the types of their elements."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from posenc.ports import Axis, Port
+from posenc_export.errors import BadInput
 
 TYPES = {
     "float32": "float",
@@ -25,9 +27,20 @@ _KEYWORDS = """
     struct switch synchronized template this thread_local throw true try typedef typeid typename union unsigned
     using virtual void volatile wchar_t while xor xor_eq
 """
-_OURS = "Axes Memory Model View axes i inputs_ linux memory outputs_ posenc session_ std unix view"
+_OURS = """
+    Array Axes Axis BFloat16 Bytes Call DType Device Error ErrorKind Half Limit Memory Model Options Padding Port
+    Session Span Status View axes changed_ count detail expect i inputs_ linux memory outputs_ posenc session_ size_
+    sizes_ std unix view
+"""
 RESERVED = frozenset((*_KEYWORDS.split(), *_OURS.split()))
 """Names that C++, compilers or the class itself use."""
+_OF_PROGRAMS = """
+    all clean describe dtype_v edit_cache elements example find_dtype help install main name_of one_line package
+    positions_from_lengths positions_from_past positions_of_batch posenc_session rebuild_cache replay session size_of
+    start_from_past test threads value_of visit
+"""
+TAKEN = RESERVED | frozenset(_OF_PROGRAMS.split())
+"""Names that no class of a bundle may have: those, and what else lies in its namespace or is a target of CMake's."""
 
 
 def namespace_for(name: str) -> str:
@@ -47,6 +60,21 @@ def identifier(name: str) -> str:
     return f"{name}_" if name in RESERVED else name
 
 
+def check_name(name: str) -> None:
+    """Raise BadInput for what cannot be the name of a namespace, a file and a target at once."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", name):
+        raise BadInput(f"--cpp-name is {name!r}: expected letters, digits and single underscores between them")
+    if name in TAKEN or re.fullmatch(r"v\d+", name):
+        raise BadInput(f"--cpp-name is {name!r}, which C++, CMake or the session uses: choose another")
+
+
+def default_name(folder: Path) -> str:
+    """Return what a bundle is called in C++ by the folder it goes to: `vision-rope` is vision_rope."""
+    name = "_".join(re.findall(r"[A-Za-z0-9]+", folder.name))
+    name = name if name[:1].isalpha() else "_".join(filter(None, ("model", name)))
+    return f"{name}_model" if name in TAKEN or re.fullmatch(r"v\d+", name) else name
+
+
 def dtype_constant(port: Port) -> str:
     """Return the constant of posenc::DType that a port has."""
     return "DType::boolean" if port.dtype == "bool" else f"DType::{port.dtype}"
@@ -54,7 +82,11 @@ def dtype_constant(port: Port) -> str:
 
 def qualified_type(port: Port) -> str:
     """Return the type of a port's elements, as one writes it outside the namespace posenc."""
-    type_ = TYPES[port.dtype]
+    return qualified(TYPES[port.dtype])
+
+
+def qualified(type_: str) -> str:
+    """Return a type of `TYPES` as one writes it outside the namespace posenc."""
     return type_ if type_[0].islower() else f"posenc::{type_}"
 
 

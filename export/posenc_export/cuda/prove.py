@@ -75,9 +75,9 @@ def prove_class(subject: Subject, device: str, progress: Progress) -> Iterator[P
     """Build the C++ class of a subject by each library, and replay its cases from host and from device memory."""
     with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
         bundle = exported(subject, Path(scratch))
-        write_cpp(bundle)
+        write_cpp(bundle, subject.scheme)
         for format_, backend in BACKENDS.items():
-            by = f"posenc::Model ({backend}), Device::{device}"
+            by = f"posenc::{subject.scheme}::Model ({backend}), Device::{device}"
             progress(f"{subject}: building {by}")
             reason = _why_not(format_, device)
             verdict = Verdict(by, "replay", "skip", reason) if reason else _replayed(bundle, by, format_, device)

@@ -12,6 +12,7 @@ from posenc_export.bundle.native import native_path
 from posenc_export.bundle.place import check_target, failed_place
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.cpp.embed import write_cpp
+from posenc_export.cpp.names import default_name
 from posenc_export.errors import own_files
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.exporter.write import write_bundle
@@ -57,7 +58,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         with own_files():
             bundle = Bundle.open(folder, trusted=True)
             if options.cpp:
-                bundle = write_cpp(bundle)
+                bundle = write_cpp(bundle, options.cpp_name or default_name(to))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from posenc_export.cpp.names import problem_of_namespace
+from posenc_export.cpp.names import check_name, problem_of_namespace
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, RotaryOp
 from posenc_export.runtimes import check_readable
@@ -22,7 +22,8 @@ class ExportOptions:
 
     opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
     seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
-    validate: run what was written. cpp: add a folder for C++. namespace: of headers; None for posenc_SCHEME.
+    validate: run what was written. namespace: of headers; None for posenc_SCHEME. cpp: add a folder for C++.
+    cpp_name: of its class, file and target; by default that of the folder that the bundle goes to.
     force: replace the folder that is to hold the bundle, whatever is in it.
     notes: lines for the report, such as what was assumed of inputs.
     """
@@ -35,6 +36,7 @@ class ExportOptions:
     validate: bool = True
     cpp: bool = False
     namespace: str | None = None
+    cpp_name: str = ""
     force: bool = False
     notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
@@ -89,6 +91,10 @@ def check_options(options: ExportOptions) -> None:
         check_namespace(options.namespace, formats)
     if options.cpp and not {"onnx", "torchscript"} & set(formats):
         raise BadInput("--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it")
+    if options.cpp_name:
+        check_name(options.cpp_name)
+        if not options.cpp:
+            raise BadInput("--cpp-name is the name of what --cpp writes: give --cpp with it")
     if options.opset is not None and options.opset not in OPSETS:
         raise BadInput(f"opset must be in {min(OPSETS)}..{max(OPSETS)}, got {options.opset}")
     if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:

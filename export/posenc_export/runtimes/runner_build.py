@@ -55,7 +55,7 @@ class Program:
 
     def _key(self) -> str:
         digest = hashlib.sha256()
-        for file in sorted(f for folder in (SESSION, RUNNER) for f in folder.iterdir() if f.suffix in SOURCES):
+        for file in sorted(f for folder in (SESSION, RUNNER) for f in folder.rglob("*") if f.suffix in SOURCES):
             digest.update(file.read_bytes())
         spec = importlib.util.find_spec(self.package)
         facts = [sys.prefix, str(spec and spec.origin), _version(self.package)]

@@ -24,8 +24,12 @@ char xt::detail::map_type<posenc::BFloat16>() {
   return 'u';
 }
 
-namespace posenc {
+namespace runner {
 namespace {
+
+using posenc::Array;
+using posenc::DType;
+using posenc::Error;
 
 template <class T>
 Array read(std::istream& stream, DType dtype) {
@@ -38,27 +42,27 @@ Array read(std::istream& stream, DType dtype) {
 
 }  // namespace
 
-Array read_npy(const std::filesystem::path& folder, const Port& port) {
+posenc::Array read_npy(const std::filesystem::path& folder, const posenc::Port& port) {
   const auto file = folder / (port.name + ".npy");
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error("input '" + port.name + "' is missing: expected " + describe(port) + " in " + file.string());
+  if (!stream) throw Error("input '" + port.name + "' is missing: expected " + posenc::describe(port) + " in " + file.string());
   try {
-    return visit(port.dtype, [&]<class T>(T) { return read<T>(stream, port.dtype); });
+    return posenc::visit(port.dtype, [&](auto element) { return read<decltype(element)>(stream, port.dtype); });
   } catch (const std::exception& error) {
-    throw Error(file.string() + " cannot be read: " + one_line(error.what()) + ": expected " + describe(port));
+    throw Error(file.string() + " cannot be read: " + posenc::one_line(error.what()) + ": expected " + posenc::describe(port));
   }
 }
 
-void write_npy(const std::filesystem::path& folder, const std::string& name, const Array& array) {
+void write_npy(const std::filesystem::path& folder, const std::string& name, const posenc::Array& array) {
   const auto file = folder / (name + ".npy");
   std::ofstream stream(file, std::ios::binary);
-  visit(array.dtype, [&]<class T>(T) {
-    const auto* first = reinterpret_cast<const T*>(array.data.data());
+  posenc::visit(array.dtype, [&](auto element) {
+    const auto* first = reinterpret_cast<const decltype(element)*>(array.data.data());
     const std::vector<std::size_t> shape(array.shape.begin(), array.shape.end());
-    const auto adapted = xt::adapt(first, count(array.shape), xt::no_ownership(), shape);
+    const auto adapted = xt::adapt(first, posenc::count(array.shape), xt::no_ownership(), shape);
     stream << xt::dump_npy(adapted);
   });
   if (!stream.flush()) throw Error("cannot write " + file.string());
 }
 
-}  // namespace posenc
+}  // namespace runner

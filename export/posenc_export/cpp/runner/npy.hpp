@@ -3,14 +3,14 @@
 
 #include <filesystem>
 
-#include "session.hpp"
+#include "posenc/session.hpp"
 
-namespace posenc {
+namespace runner {
 
 /// Read NAME.npy of a folder as a port has it; Error where the file is missing, damaged, or of another dtype. bfloat16,
 /// which NumPy has not, lies there as its bits in uint16.
-Array read_npy(const std::filesystem::path& folder, const Port& port);
+posenc::Array read_npy(const std::filesystem::path& folder, const posenc::Port& port);
 /// Write an array as NAME.npy into a folder.
-void write_npy(const std::filesystem::path& folder, const std::string& name, const Array& array);
+void write_npy(const std::filesystem::path& folder, const std::string& name, const posenc::Array& array);
 
-}  // namespace posenc
+}  // namespace runner

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "npy.hpp"
-#include "session.hpp"
 
 namespace {
 
@@ -45,7 +44,7 @@ Arguments parsed(const std::vector<std::string>& words) {
       const auto device = value();
       if (device != "cpu" && device != "cuda") throw Error("--device is '" + device + "': expected cpu or cuda");
       arguments.device = device == "cuda" ? posenc::Device::cuda : posenc::Device::cpu;
-    } else if (words[i].starts_with("--")) {
+    } else if (words[i].compare(0, 2, "--") == 0) {
       throw Error("unknown option " + words[i]);
     } else {
       places.push_back(words[i]);
@@ -57,12 +56,18 @@ Arguments parsed(const std::vector<std::string>& words) {
   return arguments;
 }
 
+posenc::DType dtype_of(const std::string& name) {
+  auto dtype = posenc::DType::float32;
+  if (!posenc::find_dtype(name, dtype)) throw Error("unknown dtype '" + name + "'");
+  return dtype;
+}
+
 std::vector<posenc::Port> ports_of(const nlohmann::json& entries) {
   std::vector<posenc::Port> ports;
   for (const auto& entry : entries) {
-    posenc::Port port{entry.at("name"), posenc::dtype_of(entry.at("dtype").get<std::string>()), {}};
+    posenc::Port port{entry.at("name"), dtype_of(entry.at("dtype").get<std::string>()), {}};
     for (const auto& axis : entry.at("axes")) {
-      port.axes.push_back(axis.at("size").is_null() ? posenc::Axis{axis.at("name"), 0} : posenc::Axis{"", axis.at("size")});
+      port.axes.push_back(axis.at("size").is_null() ? posenc::Axis{axis.at("name")} : posenc::Axis{"", axis.at("size")});
     }
     ports.push_back(std::move(port));
   }
@@ -104,11 +109,11 @@ posenc::Session opened(const Arguments& arguments) {
 
 void run(const posenc::Session& session, const fs::path& in, const fs::path& out) {
   std::vector<posenc::Array> fed;
-  for (const auto& port : session.inputs()) fed.push_back(posenc::read_npy(in, port));
+  for (const auto& port : session.inputs()) fed.push_back(runner::read_npy(in, port));
   std::vector<posenc::View> views;
-  for (auto& array : fed) views.push_back({array.dtype, array.shape, array.data.data()});
+  for (auto& array : fed) views.push_back(posenc::view(array));
   const auto produced = session.run(views);
-  for (std::size_t i = 0; i < produced.size(); ++i) posenc::write_npy(out, session.outputs()[i].name, produced[i]);
+  for (std::size_t i = 0; i < produced.size(); ++i) runner::write_npy(out, session.outputs()[i].name, produced[i]);
 }
 
 /// Answer lines of standard input until it ends; what goes wrong in one of them is its answer.

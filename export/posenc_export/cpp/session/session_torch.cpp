@@ -4,40 +4,44 @@
 #include <torch/script.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <sstream>
 #include <utility>
 
-#include "session.hpp"
+#include "contract.hpp"
 
 namespace posenc {
+inline namespace POSENC_VERSION {
 namespace {
 
-/// Call what libtorch may refuse; its errors become ours.
+/// Call what libtorch may refuse; its errors become a status of a kind.
 template <class Call>
-auto guarded(Call&& call) {
+Status guarded(ErrorKind kind, Call&& call) {
   try {
-    return call();
+    call();
+    return {};
   } catch (const c10::Error& error) {
-    throw Error(one_line(error.what_without_backtrace()));
-  } catch (const Error&) {
-    throw;
+    return {kind, one_line(error.what_without_backtrace())};
+  } catch (const Error& error) {
+    return {error.kind(), error.what()};
   } catch (const std::exception& error) {
-    throw Error(one_line(error.what()));
+    return {kind, one_line(error.what())};
   }
 }
 
 at::ScalarType scalar(DType dtype) {
   switch (dtype) {
-    case DType::float32: return at::kFloat;
     case DType::float16: return at::kHalf;
     case DType::bfloat16: return at::kBFloat16;
     case DType::float64: return at::kDouble;
     case DType::int64: return at::kLong;
     case DType::int32: return at::kInt;
     case DType::boolean: return at::kBool;
+    case DType::float32: break;
   }
-  throw Error("unknown dtype");
+  return at::kFloat;
 }
 
 DType dtype_of(at::ScalarType type) {
@@ -45,7 +49,8 @@ DType dtype_of(at::ScalarType type) {
                            DType::boolean}) {
     if (scalar(dtype) == type) return dtype;
   }
-  throw Error(std::string("the graph has an output of type ") + at::toString(type) + ", which is not supported");
+  throw Error(std::string("the graph has an output of type ") + at::toString(type) + ", which is not supported",
+              ErrorKind::bad_file);
 }
 
 /// Collect the tensors of an output, which may be one, or a tuple, list or dict of them, in order.
@@ -59,12 +64,12 @@ void flatten(const at::IValue& value, std::vector<at::Tensor>& tensors) {
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) flatten(entry.value(), tensors);
   } else {
-    throw Error("outputs must be tensors, got " + value.tagKind());
+    throw Error("outputs must be tensors, got " + value.tagKind(), ErrorKind::bad_file);
   }
 }
 
 at::Tensor over(const View& view, at::Device device) {
-  return at::for_blob(view.data, view.shape)
+  return at::for_blob(view.data, at::IntArrayRef(view.shape.data(), view.shape.size()))
       .options(at::TensorOptions().dtype(scalar(view.dtype)).device(device))
       .target_device(device)
       .make_tensor();
@@ -78,19 +83,27 @@ void synchronise(at::Device device) {
 }  // namespace
 
 struct Session::Impl {
-  Impl(const std::filesystem::path& file, Device where) : device(where == Device::cuda ? at::kCUDA : at::kCPU) {
-    if (where == Device::cuda && !no_cuda().empty()) throw Error(no_cuda());
+  Contract contract;
+  at::Device device = at::kCPU;
+  torch::jit::Module script;
+  std::optional<torch::inductor::AOTIModelPackageLoader> package;
+
+  void open(const std::filesystem::path& file) {
+    std::error_code unknown;
+    if (!std::filesystem::is_regular_file(file, unknown)) throw Error(file.string() + " is not a file", ErrorKind::bad_file);
     if (file.extension() == ".pt2") {
       package.emplace(file.string());
-      const auto metadata = package->get_metadata();
-      const auto made_for = metadata.find("AOTI_DEVICE_KEY");
-      if (where == Device::cuda && (made_for == metadata.end() || made_for->second != "cuda")) {
-        throw Error(file.filename().string() + " was compiled for the CPU: it cannot run on CUDA");
-      }
+      expect_made_for_device(file);
     } else {
       script = torch::jit::load(file.string(), device);
       script.eval();
     }
+  }
+
+  void open(const Bytes& graph) {
+    std::istringstream stream(std::string(static_cast<const char*>(static_cast<const void*>(graph.data())), graph.size()));
+    script = torch::jit::load(stream, device);
+    script.eval();
   }
 
   std::vector<at::Tensor> call(std::vector<at::Tensor> tensors) {
@@ -101,71 +114,122 @@ struct Session::Impl {
     return outputs;
   }
 
-  at::Device device;
-  torch::jit::Module script;
-  std::optional<torch::inductor::AOTIModelPackageLoader> package;
+  /// Run with inputs that lie in a kind of memory: as many tensors as there are outputs, on whatever device.
+  std::vector<at::Tensor> called(Span<const View> inputs, Memory memory) {
+    const c10::InferenceMode inference;
+    std::vector<at::Tensor> tensors;
+    for (const auto& view : inputs) tensors.push_back(over(view, place(memory)).to(device));
+    auto results = call(std::move(tensors));
+    const auto expected = contract.outputs().size();
+    if (results.size() == expected) return results;
+    throw Error("the graph gave " + std::to_string(results.size()) + " outputs, expected " + std::to_string(expected),
+                ErrorKind::bad_file);
+  }
+
+  /// Where tensors of a kind of memory lie.
+  at::Device place(Memory memory) const { return memory == Memory::device ? device : at::Device(at::kCPU); }
+
+ private:
+  void expect_made_for_device(const std::filesystem::path& file) {
+    const auto metadata = package->get_metadata();
+    const auto made_for = metadata.find("AOTI_DEVICE_KEY");
+    if (!device.is_cuda() || (made_for != metadata.end() && made_for->second == "cuda")) return;
+    throw Error(file.filename().string() + " was compiled for the CPU: it cannot run on CUDA", ErrorKind::device);
+  }
 };
-
-Session::Session(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs, Device device)
-    : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(file, unknown)) throw Error(file.string() + " is not a file");
-  guarded([&] { impl_ = std::make_unique<Impl>(file, device); });
-}
-
-Session::~Session() = default;
-Session::Session(Session&&) noexcept = default;
-Session& Session::operator=(Session&&) noexcept = default;
 
 namespace {
 
-/// Run with inputs that lie in a kind of memory: as many tensors as there are outputs, on whatever device.
-template <class Impl>
-std::vector<at::Tensor> called(Impl& impl, std::span<const View> inputs, std::size_t outputs, Memory memory) {
-  const c10::InferenceMode inference;
-  std::vector<at::Tensor> tensors;
-  for (const auto& view : inputs) {
-    tensors.push_back(over(view, memory == Memory::device ? impl.device : at::Device(at::kCPU)).to(impl.device));
+/// Throw Error for options that libtorch has not.
+void expect_options(const Options& options) {
+  if (options.threads != 0) {
+    throw Error("threads is ONNX Runtime's: libtorch has one number for all of a program, at::set_num_threads");
   }
-  auto results = impl.call(std::move(tensors));
-  if (results.size() != outputs) {
-    throw Error("the graph gave " + std::to_string(results.size()) + " outputs, expected " + std::to_string(outputs));
+  if (options.env != nullptr || options.session_options) {
+    throw Error("env and session_options are ONNX Runtime's: this session was built for libtorch");
   }
-  return results;
+  const bool cuda = options.device == Device::cuda;
+  if (cuda && !Session::no_cuda().empty()) throw Error(Session::no_cuda(), ErrorKind::device);
+}
+
+/// Copy a result into memory of the caller's.
+void copy_into(const Port& port, const at::Tensor& result, const View& view, at::Device place) {
+  const auto sizes = result.sizes();
+  const bool same = dtype_of(result.scalar_type()) == view.dtype &&
+                    std::equal(sizes.begin(), sizes.end(), view.shape.begin(), view.shape.end());
+  if (!same) throw Error("the graph gave another dtype or shape than " + describe(port) + " in this call", ErrorKind::bad_file);
+  over(view, place).copy_(result);
+}
+
+Array array_of(const at::Tensor& tensor) {
+  const auto here = tensor.to(at::kCPU).contiguous();
+  Array array{dtype_of(here.scalar_type()), here.sizes().vec(), std::vector<std::byte>(here.nbytes())};
+  if (here.nbytes() > 0) std::memcpy(array.data.data(), here.const_data_ptr(), here.nbytes());
+  return array;
 }
 
 }  // namespace
 
-void Session::run(std::span<const View> inputs, std::span<const View> outputs, Memory memory) const {
-  Checker checker;
-  checker.check(inputs_, inputs, "input");
-  checker.check(outputs_, outputs, "output");
-  guarded([&] {
-    const auto results = called(*impl_, inputs, outputs.size(), memory);
+Session::Session() noexcept = default;
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+template <class Source>
+Status Session::load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs,
+                          const Options& options) {
+  auto made = std::make_unique<Impl>();
+  auto status = made->contract.set(std::move(inputs), std::move(outputs));
+  if (!status.ok()) return status;
+  status = guarded(ErrorKind::bad_file, [&] {
+    expect_options(options);
+    made->device = options.device == Device::cuda ? at::kCUDA : at::kCPU;
+    made->open(source);
+  });
+  if (status.ok()) impl_ = std::move(made);
+  return status;
+}
+
+Status Session::load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
+                     const Options& options) {
+  return load_from(file, std::move(inputs), std::move(outputs), options);
+}
+
+Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options) {
+  return load_from(graph, std::move(inputs), std::move(outputs), options);
+}
+
+Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const {
+  if (impl_ == nullptr) return no_graph();
+  auto status = impl_->contract.check(inputs, outputs, impl_->place(memory).is_cpu());
+  if (!status.ok()) return status;
+  return guarded(ErrorKind::runtime, [&] {
+    const auto results = impl_->called(inputs, memory);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const View produced{dtype_of(results[i].scalar_type()), results[i].sizes().vec(), nullptr};
-      if (produced.dtype != outputs[i].dtype || produced.shape != outputs[i].shape) {
-        throw Error("the graph gave another dtype or shape than " + describe(outputs_[i]) + " in this call");
-      }
-      over(outputs[i], memory == Memory::device ? impl_->device : at::Device(at::kCPU)).copy_(results[i]);
+      copy_into(impl_->contract.outputs()[i], results[i], outputs[i], impl_->place(memory));
     }
     synchronise(impl_->device);
-    return 0;
   });
 }
 
-std::vector<Array> Session::run(std::span<const View> inputs) const {
-  Checker().check(inputs_, inputs, "input");
-  return guarded([&] {
-    std::vector<Array> arrays;
-    for (const auto& tensor : called(*impl_, inputs, outputs_.size(), Memory::host)) {
-      const auto here = tensor.to(at::kCPU).contiguous();
-      Array array{dtype_of(here.scalar_type()), here.sizes().vec(), std::vector<std::byte>(here.nbytes())};
-      if (here.nbytes() > 0) std::memcpy(array.data.data(), here.const_data_ptr(), here.nbytes());
-      arrays.push_back(std::move(array));
-    }
-    return arrays;
+Status Session::try_run(Span<const View> inputs, std::vector<Array>& outputs) const {
+  if (impl_ == nullptr) return no_graph();
+  auto status = impl_->contract.check(inputs);
+  if (!status.ok()) return status;
+  outputs.clear();
+  return guarded(ErrorKind::runtime, [&] {
+    for (const auto& tensor : impl_->called(inputs, Memory::host)) outputs.push_back(array_of(tensor));
   });
+}
+
+const std::vector<Port>& Session::inputs() const noexcept {
+  static const std::vector<Port> none;
+  return impl_ == nullptr ? none : impl_->contract.inputs();
+}
+
+const std::vector<Port>& Session::outputs() const noexcept {
+  static const std::vector<Port> none;
+  return impl_ == nullptr ? none : impl_->contract.outputs();
 }
 
 std::string Session::no_cuda() {
@@ -175,4 +239,5 @@ std::string Session::no_cuda() {
 
 std::string Session::versions() { return "libtorch " TORCH_VERSION; }
 
+}  // namespace POSENC_VERSION
 }  // namespace posenc

@@ -1,4 +1,4 @@
-// Replays the golden cases of the bundle through posenc::Model and compares what comes out with what PyTorch gave.
+// Replays the golden cases of the bundle through its class and compares what comes out with what PyTorch gave.
 //
 //   replay MODEL cpu|cuda GOLDEN               every case, once
 //   replay MODEL cpu|cuda GOLDEN THREADS RUNS  one case, so many times in all, in threads that share one model
@@ -13,6 +13,7 @@
 namespace {
 
 using posenc::Error;
+using replay::Model;
 namespace fs = std::filesystem;
 
 std::vector<std::byte> read(const fs::path& file) {
@@ -47,11 +48,11 @@ Rows rows_of(const fs::path& file, const posenc::Array& array, std::size_t axis)
   return rows;
 }
 
-posenc::Array zeros(const posenc::Tensor& tensor) {
+posenc::Array zeros(const replay::Tensor& tensor) {
   return {tensor.dtype, tensor.shape, std::vector<std::byte>(posenc::count(tensor.shape) * size_of(tensor.dtype))};
 }
 
-posenc::Array input(const fs::path& golden, const posenc::Case& one, const posenc::Tensor& tensor) {
+posenc::Array input(const fs::path& golden, const replay::Case& one, const replay::Tensor& tensor) {
   auto array = zeros(tensor);
   const auto name = one.name + "." + tensor.name;
   if (!fs::exists(golden / (name + ".bin"))) return array;  // nothing depends on its values
@@ -81,7 +82,7 @@ struct Call {
   std::vector<posenc::Array> outputs;
 };
 
-Call prepared(const fs::path& golden, const posenc::Case& one) {
+Call prepared(const fs::path& golden, const replay::Case& one) {
   Call call;
   for (const auto& tensor : one.inputs) call.inputs.push_back(input(golden, one, tensor));
   for (const auto& tensor : one.outputs) call.outputs.push_back(zeros(tensor));
@@ -90,7 +91,7 @@ Call prepared(const fs::path& golden, const posenc::Case& one) {
 
 std::vector<posenc::View> views(std::vector<posenc::Array>& arrays) {
   std::vector<posenc::View> views;
-  for (auto& array : arrays) views.push_back({array.dtype, array.shape, array.data.data()});
+  for (auto& array : arrays) views.push_back(posenc::view(array));
   return views;
 }
 
@@ -99,29 +100,46 @@ struct OnDevice {
   explicit OnDevice(const std::vector<posenc::Array>& arrays) {
     for (const auto& array : arrays) {
       memory.emplace_back(array.data);
-      views.push_back({array.dtype, array.shape, memory.back().data()});
+      views.push_back({array.dtype, array.shape, memory.back().data(), posenc::count(array.shape)});
     }
   }
 
-  std::vector<posenc::DeviceMemory> memory;
+  std::vector<replay::DeviceMemory> memory;
   std::vector<posenc::View> views;
 };
 
-/// Call the model with tensors of the host, or with copies of them on the device.
-void run(const posenc::Model& model, const posenc::Case& one, Call& call, bool cuda, posenc::Memory memory) {
-  // The memory of the CPU is that of the host: the path for tensors on the device can be tried there.
-  if (!cuda || memory == posenc::Memory::host) {
-    posenc::call(model, one.axes, views(call.inputs), views(call.outputs), memory);
-    return;
+/// How a call is tried: with tensors of the host, with tensors on the device, with outputs in the place of inputs.
+enum class Way { host, device, in_place };
+
+/// Call the model with outputs over the inputs that they may replace, and take them from there.
+void run_in_place(const Model& model, const replay::Case& one, Call& call) {
+  const auto inputs = views(call.inputs);
+  auto outputs = views(call.outputs);
+  const auto place = [&](std::size_t o) { return static_cast<std::size_t>(one.outputs[o].in_place_of); };
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (one.outputs[o].in_place_of >= 0) outputs[o].data = inputs[place(o)].data;
+  }
+  replay::call(model, one.axes, inputs, outputs, posenc::Memory::host);
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (one.outputs[o].in_place_of >= 0) call.outputs[o].data = call.inputs[place(o)].data;
+  }
+}
+
+/// Call the model in a way; the memory of the CPU is that of the host, so that the path for the device can be tried there.
+void run(const Model& model, const replay::Case& one, Call& call, bool cuda, Way way) {
+  if (way == Way::in_place) return run_in_place(model, one, call);
+  if (!cuda || way == Way::host) {
+    const auto memory = way == Way::host ? posenc::Memory::host : posenc::Memory::device;
+    return replay::call(model, one.axes, views(call.inputs), views(call.outputs), memory);
   }
   const OnDevice inputs(call.inputs);
   const OnDevice outputs(call.outputs);
-  posenc::call(model, one.axes, inputs.views, outputs.views, memory);
+  replay::call(model, one.axes, inputs.views, outputs.views, posenc::Memory::device);
   for (std::size_t i = 0; i < call.outputs.size(); ++i) outputs.memory[i].read(call.outputs[i].data);
 }
 
 /// Return what is wrong with the outputs of a case, or nothing.
-std::string judged(const fs::path& golden, const posenc::Case& one, const Call& call, bool cuda) {
+std::string judged(const fs::path& golden, const replay::Case& one, const Call& call, bool cuda) {
 #ifdef POSENC_BACKEND_ONNX
   const auto& tolerance = one.tolerances[0][cuda ? 1 : 0];
 #else
@@ -133,8 +151,9 @@ std::string judged(const fs::path& golden, const posenc::Case& one, const Call& 
     const auto expected = read(golden / (name + ".bin"));
     const auto actual = stored_of(golden, name, call.outputs[i], tensor.axis);
     const auto width = tensor.shape.empty() ? 1 : static_cast<std::size_t>(tensor.shape.back());
-    const auto wrong = posenc::visit(tensor.dtype, [&]<class T>(T) {
-      return posenc::difference<T>(posenc::elements<const T>(actual), posenc::elements<const T>(expected),
+    const auto wrong = posenc::visit(tensor.dtype, [&](auto element) {
+      using T = decltype(element);
+      return replay::difference<T>(posenc::elements<const T>(actual), posenc::elements<const T>(expected),
                                    std::max<std::size_t>(width, 1), tolerance);
     });
     if (!wrong.empty()) return tensor.name + " " + wrong;
@@ -143,11 +162,10 @@ std::string judged(const fs::path& golden, const posenc::Case& one, const Call& 
 }
 
 /// Return what is wrong with a case, or nothing; one that must be refused shall throw.
-std::string replayed(const posenc::Model& model, const fs::path& golden, const posenc::Case& one, bool cuda,
-                     posenc::Memory memory) {
+std::string replayed(const Model& model, const fs::path& golden, const replay::Case& one, bool cuda, Way way) {
   auto call = prepared(golden, one);
   try {
-    run(model, one, call, cuda, memory);
+    run(model, one, call, cuda, way);
   } catch (const Error& error) {
     return one.refused ? std::string() : error.what();
   }
@@ -157,26 +175,33 @@ std::string replayed(const posenc::Model& model, const fs::path& golden, const p
   return judged(golden, one, call, cuda);
 }
 
-int replay_all(const posenc::Model& model, const fs::path& golden, bool cuda) {
+/// Return what is wrong with a case in any of the ways that can be tried, or nothing.
+std::string replayed_in_all_ways(const Model& model, const fs::path& golden, const replay::Case& one, bool cuda,
+                                 bool device) {
+  auto wrong = replayed(model, golden, one, cuda, Way::host);
+  if (!wrong.empty()) return wrong;
+  if (device) wrong = replayed(model, golden, one, cuda, Way::device);
+  if (!wrong.empty()) return "with Memory::device: " + wrong;
+  wrong = replayed(model, golden, one, cuda, Way::in_place);
+  return wrong.empty() ? wrong : "in place: " + wrong;
+}
+
+int replay_all(const Model& model, const fs::path& golden, bool cuda) {
   int failed = 0;
-  const auto missing = cuda ? posenc::DeviceMemory::missing() : std::string();
+  const auto missing = cuda ? replay::DeviceMemory::missing() : std::string();
   if (!missing.empty()) std::cout << "not run  Memory::device: " << missing << '\n';
-  for (const auto& one : posenc::cases()) {
-    auto wrong = replayed(model, golden, one, cuda, posenc::Memory::host);
-    if (wrong.empty() && missing.empty()) {
-      wrong = replayed(model, golden, one, cuda, posenc::Memory::device);
-      if (!wrong.empty()) wrong = "with Memory::device: " + wrong;
-    }
+  for (const auto& one : replay::cases()) {
+    const auto wrong = replayed_in_all_ways(model, golden, one, cuda, missing.empty());
     std::cout << (wrong.empty() ? "pass  " : "FAIL  ") << one.name << "  " << wrong << '\n';
     failed += wrong.empty() ? 0 : 1;
   }
-  std::cout << posenc::cases().size() << " cases, " << failed << " failed\n";
+  std::cout << replay::cases().size() << " cases, " << failed << " failed\n";
   return failed == 0 ? 0 : 1;
 }
 
-int replay_in_threads(const posenc::Model& model, const fs::path& golden, bool cuda, int threads, int runs) {
-  const auto all = posenc::cases();
-  const auto usable = std::find_if(all.begin(), all.end(), [](const posenc::Case& one) { return !one.refused; });
+int replay_in_threads(const Model& model, const fs::path& golden, bool cuda, int threads, int runs) {
+  const auto all = replay::cases();
+  const auto usable = std::find_if(all.begin(), all.end(), [](const replay::Case& one) { return !one.refused; });
   if (usable == all.end()) throw Error("there is no case to run");
   std::atomic<int> left = runs;
   std::atomic<int> failed = 0;
@@ -185,7 +210,7 @@ int replay_in_threads(const posenc::Model& model, const fs::path& golden, bool c
       auto call = prepared(golden, *usable);
       while (left-- > 0) {
         for (auto& output : call.outputs) std::fill(output.data.begin(), output.data.end(), std::byte{255});
-        run(model, *usable, call, cuda, posenc::Memory::host);
+        run(model, *usable, call, cuda, Way::host);
         if (!judged(golden, *usable, call, cuda).empty()) ++failed;
       }
     } catch (const std::exception& error) {
@@ -206,7 +231,7 @@ int main(int count, char** words) {
   try {
     if (count != 4 && count != 6) throw Error("expected MODEL cpu|cuda GOLDEN [THREADS RUNS]");
     const bool cuda = std::string(words[2]) == "cuda";
-    const posenc::Model model(words[1], cuda ? posenc::Device::cuda : posenc::Device::cpu);
+    const Model model(words[1], cuda ? posenc::Device::cuda : posenc::Device::cpu);
     if (count == 4) return replay_all(model, words[3], cuda);
     return replay_in_threads(model, words[3], cuda, std::stoi(words[4]), std::stoi(words[5]));
   } catch (const std::exception& error) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -10,9 +9,9 @@
 #include <dlfcn.h>
 #endif
 
-#include "session.hpp"
+#include "posenc/session.hpp"
 
-namespace posenc {
+namespace replay {
 
 /// The functions of the CUDA runtime that are used here; all null where there is no such library.
 struct CudaRuntime {
@@ -50,7 +49,7 @@ class DeviceMemory {
     return CudaRuntime::get().allocate != nullptr ? "" : "libcudart.so, of CUDA 12 or 13, is not found";
   }
 
-  explicit DeviceMemory(std::span<const std::byte> bytes) : size_(bytes.size()) {
+  explicit DeviceMemory(posenc::Span<const std::byte> bytes) : size_(bytes.size()) {
     if (size_ == 0) return;
     expect(CudaRuntime::get().allocate(&data_, size_), "cudaMalloc");
     expect(CudaRuntime::get().copy(data_, bytes.data(), size_, to_device), "cudaMemcpy");
@@ -63,7 +62,7 @@ class DeviceMemory {
   DeviceMemory& operator=(DeviceMemory&&) = delete;
 
   void* data() const { return data_; }
-  void read(std::span<std::byte> bytes) const {
+  void read(posenc::Span<std::byte> bytes) const {
     if (size_ != 0) expect(CudaRuntime::get().copy(bytes.data(), data_, size_, to_host), "cudaMemcpy");
   }
 
@@ -72,11 +71,11 @@ class DeviceMemory {
   static constexpr int to_host = 2;
 
   static void expect(int status, const char* what) {
-    if (status != 0) throw Error(std::string(what) + " failed: CUDA error " + std::to_string(status));
+    if (status != 0) throw posenc::Error(std::string(what) + " failed: CUDA error " + std::to_string(status));
   }
 
   void* data_ = nullptr;
   std::size_t size_ = 0;
 };
 
-}  // namespace posenc
+}  // namespace replay

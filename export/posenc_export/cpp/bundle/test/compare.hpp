@@ -2,16 +2,19 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <sstream>
 #include <string>
 
-#include "session.hpp"
+#include "posenc/values.hpp"
 
-namespace posenc {
+namespace replay {
+
+using posenc::BFloat16;
+using posenc::Half;
+using posenc::Span;
+using posenc::value_of;
 
 /// An output may be off by atol + rtol * |expected| + ulps * (one ulp of expected) + vector * (the largest |expected|
 /// along the last axis); with `bits`, by no bit.
@@ -22,21 +25,6 @@ struct Tolerance {
   double vector = 0;
   bool bits = false;
 };
-
-inline double value_of(float number) { return number; }
-inline double value_of(double number) { return number; }
-inline double value_of(bool number) { return number; }
-inline double value_of(std::int32_t number) { return number; }
-inline double value_of(std::int64_t number) { return static_cast<double>(number); }
-inline double value_of(BFloat16 number) { return std::bit_cast<float>(static_cast<std::uint32_t>(number.bits) << 16); }
-inline double value_of(Half number) {
-  const int exponent = (number.bits >> 10) & 31;
-  const int fraction = number.bits & 1023;
-  const double sign = (number.bits >> 15) != 0 ? -1.0 : 1.0;
-  if (exponent == 31) return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(1024 + fraction, exponent - 25);
-}
 
 /// Bits of the fraction, and the smallest exponent, of a floating-point dtype.
 struct Grain {
@@ -63,7 +51,7 @@ double ulp(double magnitude) {
 
 /// Return what is wrong with an output, or nothing; `width` is the size of the last axis. NaN is always wrong.
 template <class T>
-std::string difference(std::span<const T> actual, std::span<const T> expected, std::size_t width, Tolerance allowed) {
+std::string difference(Span<const T> actual, Span<const T> expected, std::size_t width, Tolerance allowed) {
   if (actual.size() != expected.size()) return "has another size";
   for (std::size_t row = 0; row < actual.size(); row += width) {
     double peak = 0;
@@ -89,4 +77,4 @@ std::string difference(std::span<const T> actual, std::span<const T> expected, s
   return {};
 }
 
-}  // namespace posenc
+}  // namespace replay

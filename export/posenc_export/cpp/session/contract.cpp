@@ -1,0 +1,154 @@
+#include "contract.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "limits.hpp"
+
+namespace posenc {
+inline namespace POSENC_VERSION {
+namespace {
+
+using What = Fault::What;
+
+Fault fault(What what, std::size_t at = 0) noexcept { return {what, false, 0, at}; }
+
+/// Whether there is a tensor of a shape, of which `elements` were counted.
+bool possible(Span<const std::int64_t> shape, std::size_t elements) noexcept {
+  if (elements != 0) return true;
+  const bool negative = std::any_of(shape.begin(), shape.end(), [](std::int64_t size) { return size < 0; });
+  return !negative && std::find(shape.begin(), shape.end(), 0) != shape.end();
+}
+
+std::uintptr_t address(const View& view) noexcept { return reinterpret_cast<std::uintptr_t>(view.data); }
+std::size_t bytes(const View& view) noexcept { return view.size * size_of(view.dtype); }
+
+bool overlap(const View& one, const View& other) noexcept {
+  return bytes(one) != 0 && bytes(other) != 0 && address(one) < address(other) + bytes(other) &&
+         address(other) < address(one) + bytes(one);
+}
+
+bool same_place(const View& one, const View& other) noexcept {
+  return one.data == other.data && bytes(one) == bytes(other);
+}
+
+}  // namespace
+
+/// The size of each dynamic axis in a call, -1 where it has not been seen yet.
+struct Contract::Sizes {
+  explicit Sizes(std::size_t axes) noexcept { std::fill_n(size.begin(), axes, -1); }
+  std::array<std::int64_t, most_axes> size;
+};
+
+Status Contract::set(std::vector<Port> inputs, std::vector<Port> outputs) {
+  inputs_ = std::move(inputs);
+  outputs_ = std::move(outputs);
+  for (const auto& port : inputs_) input_plans_.push_back(plan_of(port));
+  for (const auto& port : outputs_) output_plans_.push_back(plan_of(port));
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].limit.end != 0) limits_.push_back(limited(i));
+  }
+  if (axes_.size() <= most_axes) return {};
+  return {ErrorKind::bad_argument, "a graph may have " + std::to_string(most_axes) + " dynamic axes, got " +
+                                       std::to_string(axes_.size())};
+}
+
+std::size_t Contract::axis_of(const std::string& name) {
+  const auto found = std::find(axes_.begin(), axes_.end(), name);
+  const auto index = static_cast<std::size_t>(found - axes_.begin());
+  if (found == axes_.end()) axes_.push_back(name);
+  return index;
+}
+
+Contract::Plan Contract::plan_of(const Port& port) {
+  Plan plan;
+  plan.dtype = port.dtype;
+  for (const auto& axis : port.axes) {
+    const auto most = axis.most == 0 ? std::numeric_limits<std::int64_t>::max() : axis.most;
+    plan.axes.push_back({axis.name.empty() ? none : axis_of(axis.name), axis.size, most});
+  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!port.may_replace.empty() && inputs_[i].name == port.may_replace) plan.may_replace = i;
+  }
+  return plan;
+}
+
+Fault Contract::find(Span<const View> inputs, Span<const View> outputs, bool with_outputs,
+                     bool readable) const noexcept {
+  Sizes sizes(axes_.size());
+  auto found = find_in_ports(input_plans_, inputs, sizes);
+  if (found.what == What::none && with_outputs) {
+    found = find_in_ports(output_plans_, outputs, sizes);
+    found.of_output = true;
+    if (found.what == What::none) found = find_overlap(inputs, outputs);
+  }
+  return found.what == What::none && readable ? find_limit(inputs) : found;
+}
+
+Fault Contract::find_in_ports(const std::vector<Plan>& plans, Span<const View> views, Sizes& sizes) noexcept {
+  if (plans.size() != views.size()) return fault(What::ports);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    auto found = find_in_port(plans[i], views[i], sizes);
+    found.port = i;
+    if (found.what != What::none) return found;
+  }
+  return {};
+}
+
+Fault Contract::find_in_port(const Plan& plan, const View& view, Sizes& sizes) noexcept {
+  if (view.dtype != plan.dtype) return fault(What::dtype);
+  if (view.shape.size() != plan.axes.size()) return fault(What::rank);
+  for (std::size_t i = 0; i < plan.axes.size(); ++i) {
+    const auto& axis = plan.axes[i];
+    const auto size = view.shape[i];
+    if (axis.id == none && size != axis.fixed) return fault(What::size, i);
+    if (axis.id == none) continue;
+    auto& seen = sizes.size[axis.id];
+    if (size > axis.most) return fault(What::most, i);
+    if (seen < 0) seen = size;
+    if (seen != size) return fault(What::clash, i);
+  }
+  const auto elements = count(view.shape);
+  if (!possible(view.shape, elements)) return fault(What::impossible);
+  if (elements != view.size) return fault(What::elements);
+  return fault(elements != 0 && view.data == nullptr ? What::null : What::none);
+}
+
+Contract::Limited Contract::limited(std::size_t input) const {
+  const auto& follows = inputs_[input].limit.follows;
+  for (std::size_t i = 0; !follows.empty() && i < inputs_.size(); ++i) {
+    for (std::size_t axis = 0; axis < inputs_[i].axes.size(); ++axis) {
+      if (inputs_[i].axes[axis].name == follows) return {input, i, axis};
+    }
+  }
+  return {input, none, 0};
+}
+
+std::int64_t Contract::counted(const Limited& limited, Span<const View> inputs) noexcept {
+  return limited.counted_in == none ? 1 : inputs[limited.counted_in].shape[limited.counted_axis];
+}
+
+Fault Contract::find_limit(Span<const View> inputs) const noexcept {
+  for (std::size_t i = 0; i < limits_.size(); ++i) {
+    const auto input = limits_[i].input;
+    if (!keeps_limit(inputs_[input], inputs[input], counted(limits_[i], inputs))) return {What::limit, false, input, i};
+  }
+  return {};
+}
+
+Fault Contract::find_overlap(Span<const View> inputs, Span<const View> outputs) const noexcept {
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool in_place = output_plans_[o].may_replace == i && same_place(outputs[o], inputs[i]);
+      if (!in_place && overlap(outputs[o], inputs[i])) return {What::input, true, o, i};
+    }
+    for (std::size_t p = 0; p < o; ++p) {
+      if (overlap(outputs[o], outputs[p])) return {What::output, true, o, p};
+    }
+  }
+  return {};
+}
+
+}  // namespace POSENC_VERSION
+}  // namespace posenc

@@ -1,0 +1,67 @@
+// ONNX Runtime's C API: its functions, its objects with owners, its errors as ours. Private to the session.
+#pragma once
+
+#include <onnxruntime_c_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "posenc/session.hpp"
+
+namespace posenc {
+inline namespace POSENC_VERSION {
+
+/// The functions of the library that is linked, once `start` was ok.
+const OrtApi& api() noexcept;
+/// Look them up; a library older than the headers of this has none for it.
+Status start();
+/// What ONNX Runtime answered, as a status of a kind; releases it.
+Status taken(OrtStatus* status, ErrorKind kind);
+/// The environment that all sessions share that are given none.
+Status environment(OrtEnv*& env);
+
+struct Release {
+  void operator()(OrtSessionOptions* one) const { api().ReleaseSessionOptions(one); }
+  void operator()(OrtSession* one) const { api().ReleaseSession(one); }
+  void operator()(OrtMemoryInfo* one) const { api().ReleaseMemoryInfo(one); }
+  void operator()(OrtValue* one) const { api().ReleaseValue(one); }
+  void operator()(OrtTypeInfo* one) const { api().ReleaseTypeInfo(one); }
+  void operator()(OrtIoBinding* one) const { api().ReleaseIoBinding(one); }
+  void operator()(OrtTensorTypeAndShapeInfo* one) const { api().ReleaseTensorTypeAndShapeInfo(one); }
+  void operator()(OrtCUDAProviderOptionsV2* one) const { api().ReleaseCUDAProviderOptions(one); }
+};
+/// An object of ONNX Runtime's that is released with its owner.
+template <class T>
+using Owned = std::unique_ptr<T, Release>;
+
+/// Where a function of the API writes an object that will be owned: into(owner), or into(owner).address().
+template <class T>
+class Into {
+ public:
+  explicit Into(Owned<T>& owner) : owner_(owner) {}
+  ~Into() { owner_.reset(made_); }
+  Into(const Into&) = delete;
+  Into& operator=(const Into&) = delete;
+  operator T**() { return &made_; }
+
+ private:
+  Owned<T>& owner_;
+  T* made_ = nullptr;
+};
+template <class T>
+Into<T> into(Owned<T>& owner) {
+  return Into<T>(owner);
+}
+
+ONNXTensorElementDataType element(DType dtype) noexcept;
+/// The dtype of an element type; false where it is none of ours.
+bool find_dtype(ONNXTensorElementDataType type, DType& dtype) noexcept;
+
+/// Options of ONNX Runtime, from ours.
+Status make_options(const Options& options, Owned<OrtSessionOptions>& made);
+/// Refuse a graph whose names, dtypes or fixed sizes are not those of the ports.
+Status check_graph(const OrtSession& session, const std::vector<Port>& inputs, const std::vector<Port>& outputs);
+
+}  // namespace POSENC_VERSION
+}  // namespace posenc

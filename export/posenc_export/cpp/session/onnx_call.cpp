@@ -1,0 +1,81 @@
+#include "onnx_call.hpp"
+
+#include <algorithm>
+
+namespace posenc {
+inline namespace POSENC_VERSION {
+
+bool Call::same(const Tensor& tensor, const View& view, const std::int64_t*& sizes) const noexcept {
+  if (tensor.data != view.data || tensor.size != view.size || tensor.dtype != view.dtype ||
+      tensor.rank != view.shape.size()) {
+    return false;
+  }
+  const bool equal = std::equal(view.shape.begin(), view.shape.end(), sizes);
+  sizes += tensor.rank;
+  return equal;
+}
+
+bool Call::has(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory) const noexcept {
+  if (memory_ != &memory || inputs.size() + outputs.size() != tensors_.size()) return false;
+  const auto* sizes = sizes_.data();
+  const auto* tensor = tensors_.data();
+  for (const auto& view : inputs) {
+    if (!same(*tensor++, view, sizes)) return false;
+  }
+  for (const auto& view : outputs) {
+    if (!same(*tensor++, view, sizes)) return false;
+  }
+  return true;
+}
+
+Status Call::wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory) {
+  memory_ = nullptr;
+  sizes_.clear();  // its memory stays: ranks are the same in every call
+  Status status;
+  std::size_t index = 0;
+  for (const auto views : {inputs, outputs}) {
+    for (std::size_t i = 0; status.ok() && i < views.size(); ++i) status = wrap(index++, views[i], memory);
+  }
+  if (status.ok()) memory_ = &memory;
+  return status;
+}
+
+Status Call::wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory) {
+  auto& tensor = tensors_[index];
+  tensor.data = view.data;
+  tensor.size = view.size;
+  tensor.dtype = view.dtype;
+  tensor.rank = view.shape.size();
+  sizes_.insert(sizes_.end(), view.shape.begin(), view.shape.end());
+  auto status = taken(api().CreateTensorWithDataAsOrtValue(&memory, view.data, view.size * size_of(view.dtype),
+                                                           view.shape.data(), view.shape.size(), element(view.dtype),
+                                                           into(tensor.value)),
+                      ErrorKind::runtime);
+  values_[index] = tensor.value.get();
+  return status;
+}
+
+Calls::~Calls() {
+  for (auto& one : free_) delete one.load(std::memory_order_acquire);
+}
+
+std::unique_ptr<Call> Calls::take(std::size_t ports) {
+  for (auto& one : free_) {
+    std::unique_ptr<Call> call(one.exchange(nullptr, std::memory_order_acquire));
+    if (call != nullptr) return call;
+  }
+  return std::make_unique<Call>(ports);
+}
+
+void Calls::give(std::unique_ptr<Call> call) noexcept {
+  for (auto& one : free_) {
+    Call* nobody = nullptr;
+    if (one.compare_exchange_strong(nobody, call.get(), std::memory_order_release, std::memory_order_relaxed)) {
+      call.release();
+      return;
+    }
+  }
+}
+
+}  // namespace POSENC_VERSION
+}  // namespace posenc

@@ -1,0 +1,41 @@
+"""Bundles with their C++ folder, and programs that use them."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from posenc_export.cli import main
+
+VARIETY = {
+    "offset": "sinusoidal --dynamic --positions offset -p d_model=8",
+    "half": "rope --dynamic --dtype fp16 -p head_dim=16",
+    "bfloat": "learned --positions explicit --dtype bf16 -p d_model=8",
+    "double": "rope_2d --dtype fp64 -p head_dim=16",
+    "whole": "sinusoidal -p output=table -p d_model=8",
+    "text": "posenc_models.embedding:learned -p d_model=8 -p context_length=70 -i 'ids: int64[batch, seq] < 16'",
+}
+"""Bundles of each dtype and each way to give positions, one of no input, one of integers alone; each is named by its
+folder."""
+CPP = Path(__file__).parent / "cpp"
+
+
+def write_bundles(folder: Path) -> None:
+    """Write a bundle of each kind, with its C++ folder."""
+    for name, words in VARIETY.items():
+        write_bundle(folder / name, words)
+
+
+def write_bundle(folder: Path, words: str) -> None:
+    """Write the bundle that words of a command line ask for, unproved."""
+    common = ["--max-len", "70", "--cpp", "--no-validate", "-q", "-o", str(folder)]
+    result = CliRunner().invoke(main, ["export", *shlex.split(words), *common], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+
+
+def run(*words: object, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program, with variables of the environment besides those there are."""
+    env = {**os.environ, **variables}
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, env=env, cwd=cwd)
