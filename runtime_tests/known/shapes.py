@@ -168,7 +168,7 @@ ROWS = (
         "shapes:Attention",
         ("x: float32[batch, seq, 16]", "attn_mask: float32[seq, seq] additive mask"),
         "weights are None",
-        max_len=20,
+        max_len=12,
         quick=True,
     ),
     Known("shapes:Scores", MASKED, "a mask per sequence"),
