@@ -1,7 +1,4 @@
-"""Encodings that rotate queries and keys, or give the cosines and sines to rotate them by.
-
-Where the angles come from is apart from the ways to give positions: see `posenc.families.rotary_angles`.
-"""
+"""Encodings that rotate queries and keys, or give cosines and sines for that, at angles of `rotary_angles`."""
 
 from dataclasses import dataclass, replace
 from typing import Final
