@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc.ports import Array, Feeds
-from posenc_export.arrays import from_stored
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.dtypes import holds_float64
@@ -19,6 +18,7 @@ from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 if TYPE_CHECKING:
     from openvino import CompiledModel
 
+CUTS = "OpenVINO cuts numbers off to bfloat16, where others round: the last digit is another"
 TELEMETRY = "openvino_telemetry"
 """What reports to its maker that openvino was imported; openvino has a stub for where that is not installed."""
 
@@ -53,6 +53,8 @@ def _reporting_nothing() -> Iterator[None]:
 )
 def load_openvino(path: Path, manifest: Manifest) -> Runner:
     """OpenVINO, on the CPU, computing in float32."""
+    if any(port.dtype == "bfloat16" for port in (*manifest.inputs, *manifest.outputs)):
+        raise Missing(CUTS)
     if holds_float64(read_onnx(path)):
         raise Missing("OpenVINO computes on CPUs in float32 what is float64 in this graph")
     compiled = compiled_model(path, "f32")
@@ -82,9 +84,4 @@ def outputs_of(compiled: CompiledModel, feeds: Feeds) -> dict[str, Array]:
         produced = compiled(dict(feeds))
     except RuntimeError as error:  # the lines before the last one name its own sources
         raise RunFailed(str(error).strip().splitlines()[-1]) from error
-    return {port.any_name: _read(produced[port], port.element_type.get_type_name()) for port in compiled.outputs}
-
-
-def _read(array: Array, dtype: str) -> Array:
-    """Return an output as it is; numpy has no bfloat16, whose bits come as those of float16."""
-    return from_stored(array.view("uint16"), "bfloat16") if dtype == "bf16" else array
+    return {port.any_name: produced[port] for port in compiled.outputs}
