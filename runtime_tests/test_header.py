@@ -86,10 +86,22 @@ def test_a_header_of_other_ports_does_not_load(tmp_path: Path) -> None:
         RUNTIMES["header-cpp"].open(bundles[1] / "model.hpp", manifest, trusted=True)
 
 
+@pytest.mark.parametrize(("runtime", "file"), [("header-cpp", "model.hpp"), ("header-c", "model.h")])
+def test_a_file_of_somebody_else_is_one_line(tmp_path: Path, runtime: str, file: str) -> None:
+    formats = (RUNTIMES[runtime].format,)
+    folder = run("sinusoidal", Spec(max_len=MAX_LEN), {"d_model": 4}, tmp_path, formats=formats, validate=False).folder
+    (folder / file).write_text("int rows;\n")
+    with pytest.raises(RunFailed, match=f"^{file} is no header of posenc-export$"):
+        RUNTIMES[runtime].open(folder / file, Bundle.open(folder).manifest, trusted=True)
+
+
 def test_without_a_compiler_nothing_is_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler -O1")
     args = ["export", "-p", "d_model=8", "--max-len", "40", "-f", "header"]
-    assert "no C++ compiler: no-such-compiler not found; set CXX" in " ".join(cli(*args).output.split())
+    monkeypatch.setenv("CC", "no-such-cc")
+    shown = " ".join(cli(*args, "-f", "header-c99").output.split())
+    assert "no C++ compiler: no-such-compiler not found; set CXX" in shown
+    assert "no C compiler: no-such-cc not found; set CC" in shown
     result = cli(*args, "--require", "header-cpp", "-o", "other")
     assert (result.exit_code, result.output.count("\n")) == (3, 1), result.output
 
