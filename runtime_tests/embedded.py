@@ -13,7 +13,7 @@ VARIETY = {
     "offset": "sinusoidal --dynamic --positions offset -p d_model=8",
     "half": "rope --dynamic --dtype fp16 -p head_dim=16",
     "bfloat": "learned --positions explicit --dtype bf16 -p d_model=8",
-    "double": "rope_2d --dtype fp64 -p head_dim=16",
+    "wide": "rope_2d --dtype fp64 -p head_dim=16",
     "whole": "sinusoidal -p output=table -p d_model=8",
     "text": "posenc_models.embedding:learned -p d_model=8 -p context_length=70 -i 'ids: int64[batch, seq] < 16'",
 }
