@@ -79,21 +79,18 @@ def _limit(port: Port) -> str:
 
 
 def _ports(ports: list[str]) -> str:
-    return ",\n            ".join(ports)
+    return "".join(f"    {port};\n" for port in ports)
 
 
-def _port(port: Port, *more: str) -> str:
-    axes = (braced(quoted(axis.name), 0, axis.most or 0) if axis.is_dynamic else _fixed(axis) for axis in port.axes)
-    return f"Port{braced(quoted(port.name), dtype_constant(port), braced(*axes), *more)}"
-
-
-def _fixed(axis: Axis) -> str:
-    return braced(quoted(""), axis.size)
+def _port(port: Port, *more: object) -> str:
+    axes = (braced(quoted(a.name if a.is_dynamic else ""), a.size or 0, a.most or 0) for a in port.axes)
+    words = ("ports_", quoted(port.name), dtype_constant(port), braced(*axes), *more)
+    return f"add_port({', '.join(map(str, words))})"
 
 
 def _input(port: Port, manifest: Manifest) -> str:
     follows = _counted(manifest) if isinstance(port.carries, Start) else ""
-    return _port(port, *([braced(_end(port), quoted(follows))] if _end(port) else []))
+    return _port(port, *([_end(port), quoted(follows)] if _end(port) else []))
 
 
 def _counted(manifest: Manifest) -> str:
@@ -104,7 +101,7 @@ def _counted(manifest: Manifest) -> str:
 
 def _output(port: Port, manifest: Manifest) -> str:
     index = in_place(manifest).get(port.name)
-    return _port(port) if index is None else _port(port, "{}", quoted(manifest.inputs[index].name))
+    return _port(port) if index is None else _port(port, 0, quoted(""), quoted(manifest.inputs[index].name))
 
 
 def _views(ports: tuple[Port, ...], first: int) -> str:

@@ -29,15 +29,15 @@ _KEYWORDS = """
 """
 _OURS = """
     Array Axes Axis BFloat16 Bytes Call DType Device Error ErrorKind Half Limit Memory Model Options Padding Port
-    Session Span Status View axes changed_ count detail expect i inputs_ linux memory outputs_ posenc session_ size_
-    sizes_ std unix view
+    Session Span Status View axes changed_ count detail expect i inputs_ linux memory outputs_ ports_ posenc session_
+    size_ sizes_ std unix view
 """
 RESERVED = frozenset((*_KEYWORDS.split(), *_OURS.split()))
 """Names that C++, compilers or the class itself use."""
 _OF_PROGRAMS = """
-    all clean describe dtype_v edit_cache elements example find_dtype help install main name_of one_line package
-    positions_from_lengths positions_from_past positions_of_batch posenc_session rebuild_cache replay session size_of
-    start_from_past test threads value_of visit
+    AxisText add_port all clean describe dtype_v edit_cache elements example find_dtype help install main name_of
+    one_line package positions_from_lengths positions_from_past positions_of_batch posenc_session rebuild_cache replay
+    session size_of start_from_past test threads value_of visit
 """
 TAKEN = RESERVED | frozenset(_OF_PROGRAMS.split())
 """Names that no class of a bundle may have: those, and what else lies in its namespace or is a target of CMake's."""

@@ -34,6 +34,22 @@ bool find_dtype(std::string_view name, DType& dtype) noexcept {
   return true;
 }
 
+void add_port(std::vector<Port>& ports, const char* name, DType dtype, std::initializer_list<AxisText> axes,
+              std::int64_t end, const char* follows, const char* may_replace) {
+  auto& port = ports.emplace_back();
+  port.name = name;
+  port.dtype = dtype;
+  for (const auto& axis : axes) {
+    auto& added = port.axes.emplace_back();
+    added.name = axis.name;
+    added.size = axis.size;
+    added.most = axis.most;
+  }
+  port.limit.end = end;
+  port.limit.follows = follows;
+  port.may_replace = may_replace;
+}
+
 std::string describe(const Port& port) {
   std::string axes;
   for (const auto& axis : port.axes) {

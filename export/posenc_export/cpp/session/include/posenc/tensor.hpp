@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -50,6 +51,16 @@ struct Port {
   Limit limit = {};
   std::string may_replace = {};  ///< the input in whose memory, exactly, an output may be written
 };
+
+/// An axis as literals.
+struct AxisText {
+  const char* name;
+  std::int64_t size;
+  std::int64_t most;
+};
+/// Add a port that is written as literals: an end of 0 and empty texts are what a port has by itself.
+POSENC_API void add_port(std::vector<Port>& ports, const char* name, DType dtype, std::initializer_list<AxisText> axes,
+                         std::int64_t end = 0, const char* follows = "", const char* may_replace = "");
 
 /// Contiguous memory of somebody else, row by row.
 struct View {
