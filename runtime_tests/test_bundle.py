@@ -24,7 +24,8 @@ def edit(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def test_what_a_bundle_holds(small_bundle: Path) -> None:
-    names = {"model.onnx", "model.pt", "manifest.json", "golden.npz", "report.json", "report.md"}
+    graphs, beside = {"model.onnx", "model.pt"}, {"golden.npz", "required_operators.config"}
+    names = {*graphs, *beside, "manifest.json", "report.json", "report.md"}
     assert {p.name for p in small_bundle.iterdir()} == names
     manifest = json.loads((small_bundle / "manifest.json").read_text())
     assert manifest["schema_version"] == 2

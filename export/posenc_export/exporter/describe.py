@@ -14,8 +14,12 @@ from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
+from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.machine import versions
 from posenc_export.targets import Target
+
+BESIDE = (GOLDEN, REQUIRED_OPERATORS)
+"""Files of a bundle that are no graphs."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         rotary_op=options.rotary_op,
         half_safe=encoding.half_safe,
         origin=dict(target.origin),
-        files=(file_of(folder, folder / GOLDEN),),
+        files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
     )
 
 

@@ -25,6 +25,8 @@ from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Program, Request
 from posenc_export.formats.capture import Findings, findings
+from posenc_export.formats.onnx import read_onnx
+from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
 from posenc_export.targets import Target
 from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
@@ -58,6 +60,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
         name: captured_again(seen, encoding, request, name, one.digests) for name, one in written.items() if one.digests
     }
     _stamp(target, options, folder, seen.cases)
+    _write_required_operators(folder, options)
     write_golden(folder, seen.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
     found = (note for one in written.values() for note in one.findings.notes)
@@ -184,6 +187,13 @@ def _refuse_unsupported(target: Target, format_: str) -> None:
     reason = reasons.get(format_) or FORMATS[format_].refuses(target.encoding)
     if reason:
         raise BadInput(f"{target.name} cannot be exported to {format_}: {reason}")
+
+
+def _write_required_operators(folder: Path, options: ExportOptions) -> None:
+    """Write, beside an ONNX file, which operators a reduced build of ONNX Runtime has to keep for it."""
+    if "onnx" in options.formats:
+        text = required_operators(read_onnx(folder / FORMATS["onnx"].file))
+        (folder / REQUIRED_OPERATORS).write_text(text, encoding="utf-8")
 
 
 def _stamp(target: Target, options: ExportOptions, folder: Path, cases: list[GoldenCase]) -> None:
