@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conftest import ROOT
+from compat_table import cells
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
 from posenc_export.bundle.manifest import Manifest
@@ -125,23 +125,22 @@ def test_a_module_that_opset_18_cannot_say_is_written_at_20(tmp_path: Path) -> N
     check_says(result, FALLBACK_OPSETS[0])
 
 
-def measured() -> dict[str, dict[str, str]]:
-    """The table of docs/runtimes.md: {column: {release: what came of it}}."""
-    lines = (ROOT / "docs" / "runtimes.md").read_text(encoding="utf-8").splitlines()
-    names, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    return {name.partition(" (")[0]: {row[0]: row[i] for row in rows} for i, name in enumerate(names)}
+def results(opset: int) -> dict[tuple[int, ...], bool]:
+    """What docs/compatibility.md has of dynamic rope at an opset: whether it is good, by release of ONNX Runtime."""
+    name = "rope" if opset == DEFAULT_OPSET else f"rope, opset {opset}"
+    mine = (cell for cell in cells() if (cell.file, cell.runtime) == (name, "ONNX Runtime"))
+    return {tuple(map(int, cell.version.split(".")[:2])): cell.good for cell in mine}
 
 
 @pytest.mark.parametrize("opset", OPSETS)
 def test_the_first_runtime_of_an_opset_is_the_one_measured(opset: int) -> None:
-    results = measured()[f"opset {opset}, IR {OPSETS[opset].ir_version}"]
-    releases = sorted(results, key=lambda release: tuple(map(int, release.split("."))))
-    good = [release for release in releases if results[release] == "same bits"]
+    releases, found = sorted(results(opset)), results(opset)
+    good = [release for release in releases if found[release]]
     assert good == releases[-len(good) :], "what loads once loads in all that come after"
-    assert good[0].rpartition(".")[0] == OPSETS[opset].onnx_runtime
+    assert ".".join(map(str, good[0])) == OPSETS[opset].onnx_runtime
 
 
 def test_the_default_opset_gives_the_bits_in_every_release() -> None:
-    columns = measured()
-    assert set(columns[f"opset {DEFAULT_OPSET}, IR {OPSETS[DEFAULT_OPSET].ir_version}"].values()) == {"same bits"}
-    assert len(columns["ONNX Runtime"]) >= 10
+    found = results(DEFAULT_OPSET)
+    assert set(found.values()) == {True}
+    assert len(found) >= 10

@@ -27,8 +27,8 @@ from posenc_export.formats import FORMATS
 from posenc_export.runtimes import RUNTIMES, Progress, check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
+from posenc_export.validation.integrity import integrity
 from posenc_export.validation.progress import keep
-from posenc_export.validation.run import integrity
 from posenc_export.validation.verdict import ValidateOptions
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from posenc_export.cli.benching import bench
+from posenc_export.cli.compatible import compat
 from posenc_export.cli.explaining import explain
 from posenc_export.cli.exporting import export
 from posenc_export.cli.helping import Group, epilog
@@ -27,5 +28,5 @@ def main() -> None:
     """Export positional encodings to ONNX and TorchScript, and prove the result."""
 
 
-for command in (export, validate, explain, schemes, plot, bench, cuda):
+for command in (export, validate, compat, explain, schemes, plot, bench, cuda):
     main.add_command(command)

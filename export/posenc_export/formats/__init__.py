@@ -34,7 +34,7 @@ class Opset:
 
 OPSETS: Mapping[int, Opset] = {
     18: Opset(8, "1.15"),
-    19: Opset(9, "1.15"),
+    19: Opset(9, "1.16"),
     20: Opset(9, "1.17"),
     21: Opset(10, "1.18"),
     22: Opset(10, "1.21"),

@@ -9,11 +9,9 @@ from pathlib import Path
 from posenc.ports import Mask, Positions, Start, carrying
 from posenc_export.arrays import free
 from posenc_export.bundle.case import GoldenCase
-from posenc_export.bundle.folder import Bundle, sha256
-from posenc_export.bundle.manifest import Artifact, File
+from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.native import native_path
 from posenc_export.formats import runs_code
-from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.runtimes import (
     NEEDS_TRUST,
     RUNTIMES,
@@ -29,6 +27,7 @@ from posenc_export.runtimes import (
 from posenc_export.validation.basis import basis_of
 from posenc_export.validation.call import compare_case
 from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
+from posenc_export.validation.integrity import integrity
 from posenc_export.validation.progress import expect
 from posenc_export.validation.verdict import Comparison, ValidateOptions, ValidateResult, Verdict, unmet
 
@@ -90,24 +89,6 @@ def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:
     for runtime in RUNTIMES.values():
         if runtime.format == format_ and (not names or runtime.name in names):
             yield runtime
-
-
-def integrity(bundle: Bundle, artifact: Artifact) -> Verdict:
-    """Compare a file with the size and the SHA-256 that the manifest gives, and what is listed of an ONNX file too."""
-    beside = [f for f in bundle.manifest.files if artifact.format == "onnx" and f.file == REQUIRED_OPERATORS]
-    listed: list[Artifact | File] = [artifact, *beside]
-    wrong = next(filter(None, (_changed(bundle.folder, one) for one in listed)), "")
-    return Verdict(artifact.format, "integrity", "fail" if wrong else "pass", wrong)
-
-
-def _changed(folder: Path, file: Artifact | File) -> str:
-    """Return how a file is not the one that the manifest lists, in words, or nothing."""
-    path = folder / file.file
-    if path.is_symlink() or not path.is_file():
-        return f"{file.file}, which the manifest lists, is no file of the bundle"
-    if path.stat().st_size != file.bytes:
-        return f"{file.file} has {path.stat().st_size} bytes, the manifest says {file.bytes}"
-    return "" if sha256(path) == file.sha256 else f"{file.file} is not the file that was exported"
 
 
 def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:

@@ -37,10 +37,15 @@ def tensors_of(graph: GraphProto) -> Iterator[TensorProto]:
 
 def holds_float64(model: ModelProto) -> bool:
     """Return whether anything in a graph is float64: an input, an output, a constant, or what is cast."""
+    return holds(model, DOUBLE)
+
+
+def holds(model: ModelProto, dtype: int) -> bool:
+    """Return whether anything in a graph is of a dtype: an input, an output, a constant, or what is cast."""
     for graph in graphs_of(model.graph):
         ports = (value.type.tensor_type.elem_type for value in (*graph.input, *graph.output))
         named = (a.i for a in attributes_of(graph) if a.name in NAMES_A_DTYPE)
-        if DOUBLE in (*ports, *(tensor.data_type for tensor in tensors_of(graph)), *named):
+        if dtype in (*ports, *(tensor.data_type for tensor in tensors_of(graph)), *named):
             return True
     return False
 
