@@ -7,8 +7,8 @@ def parse(text: str) -> object:
     """Return the values of a JSON text; raise ValueError, in one line, where it is none, or says something twice."""
     try:
         return json.loads(text, object_pairs_hook=_once)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -185,7 +185,7 @@ def test_wrong_settings_are_one_line(source: Any, settings: dict[str, Any], text
     [
         (
             {"formats": ["onnx"]},
-            "no option 'formats': expected atol, progress, require, rtol, runtimes, timeout",
+            "no option 'formats': expected atol, progress, prove, require, rtol, runtimes, timeout",
         ),
         ({"runtimes": ["ort"]}, "unknown runtime 'ort'"),
         ({"require": ["ort"]}, "unknown runtime 'ort'"),

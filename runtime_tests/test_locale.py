@@ -29,7 +29,8 @@ def posenc(*words: str, cwd: Path, **environment: str) -> Done:
 
 
 def runtimes_here(*formats: str) -> list[str]:
-    return [r.name for r in RUNTIMES.values() if r.format in formats and not why_missing(r.name)]
+    unasked = [runtime for runtime in RUNTIMES.values() if runtime.format in formats and not runtime.slow]
+    return [runtime.name for runtime in unasked if not why_missing(runtime.name)]
 
 
 def test_a_good_bundle_is_good_in_any_folder(small_bundle: Path, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_positions_and_heads_of_the_wrong_shape() -> None:
         feeds = {"explicit": torch.zeros(1, 1, dtype=torch.int64), "offset": torch.zeros(1, dtype=torch.int64)}
         decode = posenc.build("rope", posenc.Spec("dynamic", positions=positions), head_dim=16).module
         for module in (decode, torch.jit.script(decode)):
-            with pytest.raises(Exception, match="q has 1 tokens, k or positions 3: expected as many"):
+            with pytest.raises(Exception, match="an input has 1 tokens, another 3: expected as many"):
                 module(x[:, :, :1], x, *([feeds[positions]] if positions in feeds else []))
     module = posenc.build("rope", posenc.Spec(max_len=3, positions="implicit"), head_dim=16).module
     with pytest.raises(ValueError, match="length 4 is beyond the 3 positions"):

@@ -84,7 +84,7 @@ def check_machine(error: BaseException) -> None:
         is_full = isinstance(cause, OSError) and cause.errno in FULL
         if is_full or isinstance(cause, MemoryError | RecursionError) or any(text in str(cause) for text in NO_MEMORY):
             raise ToolFailed(f"{type(cause).__name__}: {first_line(cause)}") from error
-        cause = cause.__cause__ or cause.__context__
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 
 @contextmanager

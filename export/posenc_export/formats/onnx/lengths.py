@@ -27,10 +27,9 @@ def demand_equal_lengths(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
     """Make inputs that share an axis along which positions run refuse unlike sizes of it, in place."""
     import onnx_ir as ir
 
-    start = graph[0]
     for first, other, axes in _pairs(ports):
         longer, shorter = graph.inputs[first], graph.inputs[other]
-        users = list(shorter.uses())
+        start, users = graph[0], list(shorter.uses())
         whole = ports[other].dtype in FLOATS and all(i == j for i, j in axes.items())
         nodes = _reshaped(graph, longer, shorter, list(axes)) if whole else _split(longer, shorter, axes)
         checked = nodes[-1].outputs[0]
