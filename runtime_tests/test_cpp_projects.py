@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from conftest import Cli, Once, need
-from cpp_tools import compiler
+from cpp_tools import compiler, written
 from embedded import CPP, run, write_bundles
 from posenc_export.cpp.names import check_name, default_name
 from posenc_export.errors import BadInput
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.runner_build import BuildFailed, build
+from test_header_names import BASES, SPEC, row
 
 TWO = """
 cmake_minimum_required(VERSION 3.18)
@@ -27,8 +28,13 @@ foreach(name offset half)
   add_library(use_${name} ${KIND} ${SOURCES}/use_${name}.cpp)
   target_link_libraries(use_${name} PRIVATE posenc::${name})
 endforeach()
-add_executable(two ${SOURCES}/use_both.cpp)
-target_link_libraries(two PRIVATE use_offset use_half)
+add_library(use_headers ${KIND} ${SOURCES}/use_headers.cpp)
+add_executable(two ${SOURCES}/use_all.cpp)
+foreach(target use_headers two)
+  target_include_directories(${target} PRIVATE ${HEADERS})
+  target_link_libraries(${target} PRIVATE posenc::offset posenc::half)
+endforeach()
+target_link_libraries(two PRIVATE use_offset use_half use_headers)
 """
 STRICTLY = "-Wall;-Wextra;-Wconversion;-Wshadow;-Werror"
 KINDS, LEVELS = ("STATIC", "SHARED"), range(4)
@@ -61,7 +67,7 @@ def expected(bundles: Path) -> bytes:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "library", "flags"), COMBINATIONS)
-def test_two_bundles_in_one_program(
+def test_two_bundles_and_two_headers_in_one_program(
     bundles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kind: str, library: str, flags: str
 ) -> None:
     need("ort-cpp")
@@ -69,13 +75,17 @@ def test_two_bundles_in_one_program(
     project = tmp_path / "project"
     project.mkdir()
     (project / "CMakeLists.txt").write_text(TWO)
+    for name, base in BASES.items():
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, "sinusoidal", SPEC, {"d_model": 4, "base": base}, namespace=name)
     settings = {"BUNDLES": str(bundles), "SOURCES": str(CPP), "KIND": library, "FLAGS": f"{STRICTLY};{flags}"}
-    settings |= {"BUILD_SHARED_LIBS": "ON" if library == "SHARED" else "OFF"}
+    settings |= {"HEADERS": str(tmp_path), "BUILD_SHARED_LIBS": "ON" if library == "SHARED" else "OFF"}
     build(project, tmp_path, settings)
     assert "warning" not in (tmp_path / "build.log").read_text()
     done = run(tmp_path / "two", *files_of(bundles), tmp_path / "out.bin")
     assert (done.returncode, done.stderr) == (0, ""), done
-    assert (tmp_path / "out.bin").read_bytes() == expected(bundles)
+    rows = b"".join(row(base).tobytes() for base in BASES.values())
+    assert (tmp_path / "out.bin").read_bytes() == expected(bundles) + rows + rows
 
 
 CONSUMERS = {
