@@ -206,6 +206,7 @@ def test_a_bug_in_the_tool_is_one_line_and_status_5(
             cli(*args, "-v", "-v")
 
 
+@pytest.mark.exhaustive
 def test_two_exports_give_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
     code = "from posenc_export.cli import export; export()"
     for name in "ab":

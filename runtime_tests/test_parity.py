@@ -155,7 +155,7 @@ ROTATIONS: list[Any] = [
 @pytest.mark.parametrize("op", ["onnx", "microsoft"])
 @pytest.mark.parametrize(
     ("scheme", "params", "spec"),
-    one_of_each(ROTATIONS, lambda one: one[0]),
+    one_of_each(ROTATIONS, lambda _: ""),
 )
 def test_a_rotary_operator_is_within_its_stated_tolerance(
     tmp_path: Path, scheme: str, params: Parameters, spec: Spec, op: Any
@@ -185,6 +185,7 @@ def test_every_opset(tmp_path: Path, opset: int, mode: Any) -> None:
     assert result.manifest.ir_version == OPSETS[opset].ir_version
 
 
+@pytest.mark.exhaustive
 def test_the_self_adjusting_width(tmp_path: Path) -> None:
     for positions in POSITIONS:
         spec = Spec("dynamic", "trig", positions, MAX_LEN)

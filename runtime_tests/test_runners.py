@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import Sanitized, need
+from conftest import Sanitized, need, one_of_each
 from posenc.rope_types import ROPE_TYPES
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
@@ -69,7 +69,7 @@ SAME_LIBRARY = [
 """What need not have the eager bits: from Python and from C++ a library gives the same ones all the same."""
 
 
-@pytest.mark.parametrize(("scheme", "params", "spec", "options"), SAME_LIBRARY)
+@pytest.mark.parametrize(("scheme", "params", "spec", "options"), one_of_each(SAME_LIBRARY, lambda one: bool(one[3])))
 def test_cpp_gives_the_bits_that_python_gives(
     tmp_path: Path, scheme: str, params: dict[str, Any], spec: Spec, options: dict[str, Any]
 ) -> None:

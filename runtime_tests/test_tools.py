@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Cli, one_of_each
+from conftest import Cli
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "clock", "error"])
@@ -178,7 +178,8 @@ def test_bench_beyond_a_table_is_one_line(cli: Cli) -> None:
     assert (result.exit_code, "length 41 is beyond the 40 rows" in result.output) == (2, True), result.output
 
 
-@pytest.mark.parametrize("op", one_of_each(["onnx", "microsoft"], lambda _: ""))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("op", ["onnx", "microsoft"])
 def test_bench_of_rope_is_beside_the_plain_module_and_one_operator(cli: Cli, op: str) -> None:
     args = ["rope", "--dynamic", "--rotary-op", op, "--length", "32", "--heads", "2", "--rounds", "1", "--json"]
     result = cli("bench", *args, "--runtime", "ort-cpu", "-p", "head_dim=16")

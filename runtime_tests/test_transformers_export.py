@@ -124,6 +124,7 @@ def test_a_step_with_a_cache_is_the_whole_sequence(name: str, heads: int, tmp_pa
             assert np.abs(graph - eager).max() <= parity(reference, eager), (batch, past, length)
 
 
+@pytest.mark.exhaustive
 def test_every_check_of_the_exporter_holds_for_a_whole_model(tmp_path: Path) -> None:
     ports = parse_ports(("ids: int64[batch, seq] < 50", "positions: int64[batch, seq]"))
     spec = Spec(mode="dynamic", max_len=LONGEST)
