@@ -26,7 +26,7 @@ def shown_files() -> dict[str, str]:
 def shown_ends() -> dict[str, str]:
     """The ends of files that it shows: a path, then what is to be put at its end."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^At the end of `([\w/.]+)`:\n\n```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^At the end of `([\w/.]+)`:\n\n```py\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     return dict(shown)
 
 

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,7 @@ int main_guarded(const std::vector<std::string>& words) {
     std::cout << usage << '\n';
     return words.empty() ? 2 : 0;
   }
+  if (const auto reason = posenc::Session::unusable(); !reason.empty()) throw std::runtime_error(reason);
   if (words[0] == "--version") {
     const auto no_cuda = posenc::Session::no_cuda();
     std::cout << posenc::Session::versions() << "\nCUDA: " << (no_cuda.empty() ? "yes" : no_cuda) << '\n';

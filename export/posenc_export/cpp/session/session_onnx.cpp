@@ -185,6 +185,8 @@ const std::vector<Port>& Session::outputs() const noexcept {
   return impl_ == nullptr ? none : impl_->contract.outputs();
 }
 
+std::string Session::unusable() { return start().message(); }
+
 std::string Session::no_cuda() {
   OrtEnv* env = nullptr;
   Owned<OrtSessionOptions> options;

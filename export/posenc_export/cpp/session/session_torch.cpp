@@ -232,6 +232,8 @@ const std::vector<Port>& Session::outputs() const noexcept {
   return impl_ == nullptr ? none : impl_->contract.outputs();
 }
 
+std::string Session::unusable() { return ""; }
+
 std::string Session::no_cuda() {
   if (!at::hasCUDA()) return "this libtorch (" TORCH_VERSION ") has no CUDA: use one with it";
   return torch::cuda::is_available() ? "" : "libtorch finds no CUDA device: no NVIDIA driver, or no GPU";

@@ -77,6 +77,8 @@ class POSENC_API Session {
   const std::vector<Port>& outputs() const noexcept;
   /// Versions of the library that runs the graph, and of the headers this was compiled with.
   static std::string versions();
+  /// Why this library can load no graph, or nothing: it is older than the headers this was compiled with.
+  static std::string unusable();
   /// Why this library cannot use CUDA here, or nothing.
   static std::string no_cuda();
 
