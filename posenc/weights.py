@@ -1,5 +1,6 @@
-"""Reading one trained table from a file, without ever unpickling code."""
+"""Reading trained tables from files of weights and models' folders, without ever unpickling code."""
 
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,47 +9,122 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.strict_json import parse
+
+IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin")
+"""Files of weights of a model's folder, or with .index.json behind their names what several of them hold."""
+NAMED = 20
+"""Names that a message lists."""
+
 
 def load_matrix(path: str, key: str | None = None) -> Tensor:
-    """Return the (rows, columns) float tensor in a .npy, .safetensors, .pt, .pth or .bin file, or the one named `key`.
+    """Return the (rows, columns) float tensor in a file of weights or a model's folder, or the one named `key`.
 
     Raises ValueError, in one line, for a file that is missing, unreadable, of another kind, or ambiguous.
     """
+    return load_tensor(path, key, ("rows", "columns"))
+
+
+def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
+    """Return the float tensor with these axes in a .npy, .safetensors, .pt, .pth or .bin file, or the one named `key`.
+
+    path: a file, or a model's folder, in which the file is found that holds `key`.
+    axes: their names, as messages show them; leading axes of size 1 beyond them are left out.
+    Raises ValueError, in one line, for a file that is missing, unreadable, of another kind, or ambiguous.
+    """
+    file = file_of(path, key)
+    return _with_axes(_pick(_read(file), key, file.as_posix(), len(axes)), file.as_posix(), axes)
+
+
+def names_in(path: str) -> tuple[str, ...]:
+    """Return the names of all tensors in a file of weights or a model's folder; none of a .npy file.
+
+    Raises ValueError, in one line, as load_tensor does.
+    """
+    folder = Path(path).expanduser()
+    index = _index_of(folder) if folder.is_dir() else None
+    if index is not None:
+        return tuple(index)
+    found = _read(file_of(path, None))
+    return tuple(found) if isinstance(found, Mapping) else ()
+
+
+def file_of(path: str, key: str | None) -> Path:
+    """Return the file itself, or of a model's folder the one that holds `key`; raise ValueError where there is none."""
     file = Path(path).expanduser()
-    if file.suffix not in READERS:
-        raise ValueError(f"weights must be one of {', '.join(READERS)}, got {path}")
-    if not file.is_file():
-        raise ValueError(f"weights: no such file: {path}")
+    if not file.is_dir():
+        return file
+    index = _index_of(file)
+    if index is not None:
+        if key not in index:
+            given = "no key was given" if key is None else f"none of them is {key!r}"
+            raise ValueError(f"weights: {path} holds {len(index)} tensors and {given}: give the name of one as key")
+        return file / index[key]
+    names = [name for name in IN_FOLDERS if (file / name).is_file()]
+    if not names:
+        raise ValueError(f"weights: {path} has none of {', '.join(IN_FOLDERS)}")
+    return file / names[0]
+
+
+def _index_of(folder: Path) -> dict[str, str] | None:
+    """Return which file of a folder holds which tensor, where its weights are in several; else None."""
+    index = next(
+        (folder / f"{name}.index.json" for name in IN_FOLDERS if (folder / f"{name}.index.json").is_file()), None
+    )
+    if index is None:
+        return None
     try:
-        found = READERS[file.suffix](file)
+        content = parse(index.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"weights: {index} is not JSON: {error}") from None
+    files = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(files, dict) or not all(_is_plain(name) for name in files.values()):
+        raise ValueError(f"weights: {index} must hold weight_map, an object of file names of its folder")
+    return files
+
+
+def _is_plain(name: object) -> bool:
+    """Whether a name is that of a file, and leads out of no folder."""
+    return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
+
+
+def _read(file: Path) -> Any:
+    """Return the tensor, or the tensors by name, that a file holds; raise ValueError, in one line, where it cannot."""
+    if file.suffix not in READERS:
+        raise ValueError(f"weights must be one of {', '.join(READERS)}, got {file}")
+    if not file.is_file():
+        raise ValueError(f"weights: no such file: {file}")
+    try:
+        return READERS[file.suffix](file)
     except ImportError:
         raise
     except Exception as error:
-        raise ValueError(f"weights: cannot read {path} as {file.suffix}: {WANTED[file.suffix]}") from error
-    return _as_matrix(_pick(found, key, path), path)
+        raise ValueError(f"weights: cannot read {file} as {file.suffix}: {WANTED[file.suffix]}") from error
 
 
-def _pick(found: Any, key: str | None, path: str) -> Any:
+def _pick(found: Any, key: str | None, path: str, dims: int) -> Any:
     if not isinstance(found, Mapping):
         if key is not None:
             raise ValueError(f"weights: {path} holds a single array: leave out key={key}")
         return found
-    tables = {k: v for k, v in found.items() if isinstance(v, Tensor) and v.dim() == 2}
+    tables = {k: v for k, v in found.items() if isinstance(v, Tensor) and v.dim() == dims}
     if key is None and len(tables) == 1:
         return next(iter(tables.values()))
     if key not in found:
         given = "no key was given" if key is None else f"it has no {key!r}"
-        raise ValueError(f"weights: {path} holds {len(found)} tensors and {given}; key is one of {', '.join(tables)}")
+        known = difflib.get_close_matches(key or "", tables, n=NAMED, cutoff=0) if len(tables) > NAMED else tables
+        raise ValueError(f"weights: {path} holds {len(found)} tensors and {given}; key is one of {', '.join(known)}")
     return found[key]
 
 
-def _as_matrix(table: Any, path: str) -> Tensor:
+def _with_axes(table: Any, path: str, axes: tuple[str, ...]) -> Tensor:
     if not isinstance(table, Tensor):
         raise ValueError(f"weights: {path} holds a {type(table).__name__}, not a tensor")
-    if table.dim() == 3 and table.shape[0] == 1:
+    shape = tuple(table.shape)
+    while table.dim() > len(axes) and table.shape[0] == 1:
         table = table[0]  # (1, rows, columns), as vision transformers keep it
-    if table.dim() != 2 or not table.is_floating_point() or table.numel() == 0:
-        raise ValueError(f"weights must be floats of shape (rows, columns), got {table.dtype} {tuple(table.shape)}")
+    if table.dim() != len(axes) or not table.is_floating_point() or table.numel() == 0:
+        raise ValueError(f"weights must be floats of shape ({', '.join(axes)}), got {table.dtype} {shape}")
     if not bool(torch.isfinite(table).all()):
         raise ValueError(f"weights: {path} holds numbers that are not finite")
     return Tensor.detach(table)

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from conftest import with_tests
 from posenc.scheme import SCHEMES
@@ -63,3 +64,16 @@ def test_every_file_is_the_same_again(tmp_path: Path, scheme: str, mode: Mode) -
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, cwd=tmp_path, env=with_tests(), capture_output=True, check=True)
     assert json.loads(done.stdout) == first
+
+
+def test_no_file_names_a_folder_of_this_machine(tmp_path: Path) -> None:
+    """What TorchScript adds for debugging is the paths of sources: a file would differ by where it was made."""
+    target = scheme_target("sinusoidal", Spec(max_len=70), {"d_model": 16}, 0)
+    write_bundle(target, ExportOptions(("onnx", "torchscript", "pt2", "header"), validate=False), tmp_path)
+    places = [str(Path(module.__file__ or "").parent).encode() for module in (sys.modules["posenc"], torch)]
+    for file in (file for file in tmp_path.rglob("*") if file.is_file()):
+        contents = [file.read_bytes()]
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                contents += [archive.read(name) for name in archive.namelist()]
+        assert not any(place in content for place in places for content in contents), file.name

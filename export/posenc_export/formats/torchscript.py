@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FREEZE_BELOW = 2**26
 """Bytes of constants above which a script is not frozen: PyTorch never frees those of a frozen one."""
 
+_WRITTEN_AT_THE_END = ("version", "byteorder", ".data/serialization_id")
+"""The records of an archive that its writer adds itself."""
+
 
 def _digests(scripted: torch.jit.ScriptModule) -> Digests:
     """Return what must be the same of two scripts: what is in their archives."""
@@ -67,7 +70,27 @@ def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, requ
     import torch
 
     with quiet(), torch.no_grad():
-        write_saved(partial(torch.jit.save, _frozen(scripted, request.trace)), path)
+        write_saved(partial(_save, _frozen(scripted, request.trace)), path)
+
+
+def _save(scripted: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:
+    """Save a script without its debug records, which hold the paths of this machine's folders.
+
+    With them a file's size and content would depend on where the package is installed.
+    """
+    import torch
+
+    with io.BytesIO() as whole:
+        torch.jit.save(scripted, whole)
+        whole.seek(0)
+        reader = torch._C.PyTorchFileReader(whole)
+        writer = torch._C.PyTorchFileWriter(buffer)
+        writer.set_min_version(int(reader.get_record("version")))
+        for name in reader.get_all_records():
+            if name not in _WRITTEN_AT_THE_END and not name.endswith(".debug_pkl"):
+                record = reader.get_record(name)
+                writer.write_record(name, record, len(record))
+        writer.write_end_of_file()
 
 
 def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
