@@ -41,6 +41,7 @@ class Scheme:
     positions: how they are given by default.
     samples: parameters that tests and documents go through, the smallest first.
     rows: of parameters that name a file, how many positions that has; None where none does.
+    formula: one line of mathematics, in plain text. models: that use it, by the names that people know.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Scheme:
     unsupported: Unsupported
     summary: str
     rows: Rows = _no_rows
+    formula: str = ""
+    models: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -69,12 +72,15 @@ def scheme(
     positions: Positions = "implicit",
     unsupported: Unsupported | None = None,
     rows: Rows = _no_rows,
+    formula: str = "",
+    models: tuple[str, ...] = (),
 ) -> Callable[[Builder], Builder]:
     """Register the decorated function `(spec, **parameters) -> Encoding` as the scheme `name`."""
 
     def register(build: Builder) -> Builder:
         summary = (build.__doc__ or "").strip().partition("\n")[0]
-        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, unsupported or Unsupported(), summary, rows))
+        no = unsupported or Unsupported()
+        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, no, summary, rows, formula, models))
         return build
 
     return register
