@@ -28,6 +28,8 @@ SMALL: dict[str, Value] = {"head_dim": 16, "sections": (4, 2, 2)}
 @scheme(
     "mrope",
     paper="arXiv:2409.12191",
+    formula="pair i: (x1, x2) -> (x1 cos a - x2 sin a, x2 cos a + x1 sin a), a = p[axis(i)] theta^(-2i/d)",
+    models=("Qwen2-VL", "Qwen2.5-VL", "Qwen3-VL", "GLM-4V", "PaddleOCR-VL"),
     positions="explicit",
     samples=(SMALL, {**SMALL, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
     unsupported=Unsupported(positions={"implicit": ONE_POSITION, "offset": ONE_POSITION, "mask": ONE_POSITION}),

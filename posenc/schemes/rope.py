@@ -24,6 +24,8 @@ SMALL: dict[str, Value] = {"head_dim": 16}
 @scheme(
     "rope",
     paper="arXiv:2104.09864",
+    formula="pair i: (x1, x2) -> (x1 cos a - x2 sin a, x2 cos a + x1 sin a), a = p theta^(-2i/d)",
+    models=("Llama", "Mistral", "Qwen", "Gemma", "Phi", "GPT-NeoX", "DeepSeek", "gpt-oss", "ModernBERT"),
     positions="explicit",
     samples=(
         SMALL,

@@ -24,6 +24,8 @@ from posenc.spec import Spec
 @scheme(
     "rope_2d",
     paper="arXiv:2403.13298",
+    formula="as rope, pair i < d/4 at a = row theta^(-4i/d), pair d/4 + i at a = column theta^(-4i/d)",
+    models=("Qwen2-VL vision", "Qwen2.5-VL vision", "Qwen3-VL vision", "GLM-4V vision", "MLCD"),
     samples=({"head_dim": 16}, {"head_dim": 16, "output": "cos_sin", "width": "full"}),
     unsupported=Unsupported(
         positions={

@@ -34,6 +34,8 @@ MOST = 2**19
 @scheme(
     "xpos",
     paper="arXiv:2212.10554",
+    formula="as rope, and pair i of q times z^(p/s), of k times z^(-p/s), z = (2i/d + gamma) / (1 + gamma)",
+    models=("LEX Transformer", "TorchScale"),
     positions="explicit",
     samples=(
         {"head_dim": 16},
