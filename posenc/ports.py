@@ -1,13 +1,15 @@
 """What goes in and out of an encoding: ports that say what they carry, axes that say their kind.
 
 Nothing looks a port or an axis up by its name: what is fed, planned and refused follows from kinds and from what is
-carried. An axis has one size wherever its name stands; a name may be a sum of others, as `past+seq`.
+carried. An axis has one size wherever its name stands; a name may be a sum of others, as `past+seq`, and in an output
+one of products, too, as `5+height*width`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -39,8 +41,19 @@ class Axis:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The names that its size is the sum of: its own, or those in it with a plus between them."""
+        """What its size is the sum of: its own name, or what has a plus between, which may be products."""
         return tuple(self.name.split("+"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The axes that its size follows from, each once: itself, or those in its terms."""
+        factors = (factor for term in self.terms for factor in term.split("*"))
+        return tuple(dict.fromkeys(factor for factor in factors if not factor.isdecimal()))
+
+    @property
+    def is_formula(self) -> bool:
+        """Whether its size follows from those of others."""
+        return self.names != (self.name,)
 
     @property
     def is_dynamic(self) -> bool:
@@ -61,7 +74,10 @@ class Axis:
 
     def size_in(self, sizes: Mapping[str, int]) -> int:
         """Return its size where the dynamic axes have these sizes."""
-        return self.size if self.size is not None else sum(sizes[name] for name in self.terms)
+        if self.size is not None:
+            return self.size
+        each = ((int(one) if one.isdecimal() else sizes[one] for one in term.split("*")) for term in self.terms)
+        return sum(map(prod, each))
 
     def __str__(self) -> str:
         return self.name if self.size is None else str(self.size)
@@ -154,22 +170,22 @@ def fixed(size: int, kind: Kind = "features") -> Axis:
 
 
 def axes_of(ports: Iterable[Port]) -> list[Axis]:
-    """Return the dynamic axes of ports, each once, in order; for a sum its terms."""
+    """Return the dynamic axes of ports, each once, in order; for a sum those it is of."""
     axes: dict[str, Axis] = {}
-    sums: dict[str, Axis] = {}
+    parts: dict[str, Axis] = {}
     for port in ports:
         for axis in port.dynamic.values():
-            if len(axis.terms) == 1:
-                axes.setdefault(axis.name, axis)
+            if axis.is_formula:
+                parts |= {name: Axis(name, axis.kind) for name in axis.names if name not in parts}
             else:
-                sums |= {name: Axis(name, axis.kind) for name in axis.terms if name not in sums}
-    return [*axes.values(), *(axis for name, axis in sums.items() if name not in axes)]
+                axes.setdefault(axis.name, axis)
+    return [*axes.values(), *(axis for name, axis in parts.items() if name not in axes)]
 
 
 def sizes_of(ports: Iterable[Port], feeds: Feeds) -> dict[str, int]:
-    """Return the sizes that the dynamic axes have in a call; those of sums follow from their terms."""
+    """Return the sizes that the dynamic axes have in a call; those of sums follow from them."""
     named = ((axis, feeds[port.name].shape[i]) for port in ports for i, axis in port.dynamic.items())
-    return {axis.name: size for axis, size in named if len(axis.terms) == 1}
+    return {axis.name: size for axis, size in named if not axis.is_formula}
 
 
 def carrying(ports: Iterable[Port], *kinds: type[object]) -> list[Port]:

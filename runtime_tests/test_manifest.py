@@ -58,6 +58,8 @@ DAMAGED: list[tuple[Change, str]] = [
     (put("x y", "inputs", 0, "name"), "inputs[0].name must be a name of letters, digits and _"),
     (put("float8", "inputs", 0, "dtype"), "inputs[0].dtype must be 'float32'"),
     (put("", "outputs", 0, "axes", 0, "name"), "must have a name or a size, got neither"),
+    (put("2*seq", "inputs", 0, "axes", 1, "name"), "name must be a name, or a sum of names, in an input, got '2*seq'"),
+    (put("seq*2", "outputs", 0, "axes", 1, "name"), "in outputs one of products as 5+height*width, or empty, got"),
     (put("time", "inputs", 0, "axes", 1, "kind"), "inputs[0].axes[1].kind must be 'batch', 'heads'"),
     (put(0, "inputs", 0, "axes", 1, "multiple"), "inputs[0].axes[1].multiple must be a whole number of at least 1"),
     (put("magic", "inputs", 0, "carries", "what"), "inputs[0].carries must be 'values'"),

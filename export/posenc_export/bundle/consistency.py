@@ -10,7 +10,12 @@ from posenc_export.bundle.case import Case
 
 def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:
     """Return what does not fit, a line each, with the place; nothing where all does."""
-    found = [*_twice("cases", [case.name for case in cases]), *_ports(inputs, outputs), *_sizes(inputs, cases)]
+    found = [
+        *_twice("cases", [case.name for case in cases]),
+        *_ports(inputs, outputs),
+        *_formulas(inputs),
+        *_sizes(inputs, cases),
+    ]
     if all(case.refused for case in cases):
         found.append("cases must hold at least one that is not refused: there is nothing to compare")
     return [f"manifest.json: {line}" for line in found]
@@ -34,6 +39,14 @@ def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
                     yield f"{place}[{i}].axes[{j}] must have a name or a size, got neither"
             if isinstance(port.carries, Size) and port.carries.of not in dynamic:
                 yield f"{place}[{i}].carries.of must name a dynamic axis of an input, got {port.carries.of!r}"
+
+
+def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
+    """Yield axes of inputs that are no sums of names: from a product nothing says how large its factors are."""
+    for i, port in enumerate(inputs):
+        for j, axis in enumerate(port.axes):
+            if any(term not in axis.names for term in axis.terms):
+                yield f"inputs[{i}].axes[{j}].name must be a name, or a sum of names, in an input, got {axis.name!r}"
 
 
 def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:

@@ -84,7 +84,7 @@ def _stored_dtype(port: Port) -> str:
 
 def _sizes(port: Port, case: Case) -> list[int | None]:
     """Return the shape of an output in a case, None for an axis that is none of the inputs'."""
-    known = [axis.size is not None or set(axis.terms) <= case.sizes.keys() for axis in port.axes]
+    known = [axis.size is not None or set(axis.names) <= case.sizes.keys() for axis in port.axes]
     return [axis.size_in(case.sizes) if is_known else None for axis, is_known in zip(port.axes, known, strict=True)]
 
 

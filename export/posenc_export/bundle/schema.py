@@ -52,8 +52,10 @@ Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
 ID = "[A-Za-z_][A-Za-z0-9_]*"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
-SUM = Must("a name, a sum of names as past+seq, or empty")
-AxisName = Annotated[str, Field(pattern=rf"^({ID}(\+{ID})*)?$"), SUM]
+NUMBER = "[1-9][0-9]{0,17}"
+TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
+SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
+AxisName = Annotated[str, Field(pattern=rf"^(({NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]
 CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a name of letters, digits and _.+-")]
 FileName = Annotated[
     str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")

@@ -32,7 +32,7 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
     """Raise BadInput where no input says how large an output will be, or where two names would be one in C++."""
     known = [axis.name for axis in axes_of(inputs)]
     for port in outputs:
-        lost = [name for axis in port.dynamic.values() for name in axis.terms if name not in known]
+        lost = [name for axis in port.dynamic.values() for name in axis.names if name not in known]
         if lost:
             raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {lost[0]!r}, which no input has")
     for names in ([p.name for p in (*inputs, *outputs)], [*known, *(f"with_{name}" for name in known)]):

@@ -106,7 +106,11 @@ def sizes(port: Port) -> str:
 
 
 def _size(axis: Axis) -> str:
-    """Return the size of an axis as an expression: a number, a field of `axes`, or a sum of them."""
+    """Return the size of an axis as an expression: a number, a field of `axes`, or a sum of products of them."""
     if axis.size is not None:
         return str(axis.size)
-    return " + ".join(f"axes.{identifier(name)}" for name in axis.terms)
+    return " + ".join(" * ".join(map(_factor, term.split("*"))) for term in axis.terms)
+
+
+def _factor(name: str) -> str:
+    return name if name.isdecimal() else f"axes.{identifier(name)}"

@@ -40,7 +40,7 @@ def _free_size(axis: Axis, wish: int, most: int, taken: set[int]) -> int:
 
 def _sums(encoding: Encoding, sizes: Mapping[str, int]) -> set[int]:
     axes = [axis for port in encoding.inputs for axis in port.dynamic.values()]
-    return {axis.size_in(sizes) for axis in axes if set(axis.terms) <= sizes.keys()}
+    return {axis.size_in(sizes) for axis in axes if set(axis.names) <= sizes.keys()}
 
 
 def long_sizes(ports: tuple[Port, ...], trace: Mapping[str, int], max_len: int) -> dict[str, int]:
@@ -85,11 +85,12 @@ def advice(ports: Sequence[Port], sizes: Mapping[str, int]) -> str:
 
 
 def most_terms(ports: Sequence[Port]) -> int:
-    """Return of how many axes the longest sum among axes is."""
-    return max((len(axis.terms) for port in ports for axis in port.axes), default=1)
+    """Return of how many axes the longest sum among axes is; products are no lengths of their factors' kind."""
+    sums = (sum(term in axis.names for term in axis.terms) for port in ports for axis in port.axes)
+    return max((1, *sums))
 
 
 def elements(ports: Sequence[Port], sizes: Mapping[str, int]) -> int:
     """Return the elements of the largest array of a call."""
-    known = [p for p in ports if all(set(axis.terms) <= sizes.keys() for axis in p.dynamic.values())]
+    known = [p for p in ports if all(set(axis.names) <= sizes.keys() for axis in p.dynamic.values())]
     return max((int(np.prod([int(n) for n in port.shape(sizes)], dtype=object)) for port in known), default=0)
