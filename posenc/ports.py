@@ -2,7 +2,7 @@
 
 Nothing looks a port or an axis up by its name: what is fed, planned and refused follows from kinds and from what is
 carried. An axis has one size wherever its name stands; a name may be a sum of others, as `past+seq`, and in an output
-one of products, too, as `5+height*width`.
+one of products, too, as `5+height*width` or `-1+2*seq`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ Integers = NDArray[np.int64]
 Feeds = Mapping[str, Array]
 """Arrays by port name."""
 Kind = Literal["batch", "heads", "length", "grid", "features"]
+
+
+def is_number(factor: str) -> bool:
+    """Whether a factor of an axis's name is a whole number, and names no axis."""
+    return factor.removeprefix("-").isdecimal()
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Axis:
     def names(self) -> tuple[str, ...]:
         """The axes that its size follows from, each once: itself, or those in its terms."""
         factors = (factor for term in self.terms for factor in term.split("*"))
-        return tuple(dict.fromkeys(factor for factor in factors if not factor.isdecimal()))
+        return tuple(dict.fromkeys(factor for factor in factors if not is_number(factor)))
 
     @property
     def is_formula(self) -> bool:
@@ -76,7 +81,7 @@ class Axis:
         """Return its size where the dynamic axes have these sizes."""
         if self.size is not None:
             return self.size
-        each = ((int(one) if one.isdecimal() else sizes[one] for one in term.split("*")) for term in self.terms)
+        each = ((int(one) if is_number(one) else sizes[one] for one in term.split("*")) for term in self.terms)
         return sum(map(prod, each))
 
     def __str__(self) -> str:

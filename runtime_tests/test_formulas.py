@@ -18,11 +18,12 @@ FORMULAS = {
     "height*width": (("height", "width"), 6, "axes.height * axes.width"),
     "5+height*width": (("height", "width"), 11, "5 + axes.height * axes.width"),
     "2*height+width": (("height", "width"), 7, "2 * axes.height + axes.width"),
+    "-1+2*width": (("width",), 5, "-1 + 2 * axes.width"),
     "1+batch": (("batch",), 8, "1 + axes.batch"),
     "height*height": (("height",), 4, "axes.height * axes.height"),
     "height+width": (("height", "width"), 5, "axes.height + axes.width"),
 }
-NO_FORMULAS = ("height*", "*width", "5", "5*", "height+5", "height*5", "0*height", "05+height", "5+", "height++width")
+NO_FORMULAS = ("height*", "*width", "5", "5*", "height+5", "height*5", "0*height", "05+height", "5+", "height++width", "-height", "height+-1", "--1+height")
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -55,7 +55,7 @@ Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits
 NUMBER = "[1-9][0-9]{0,17}"
 TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
 SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
-AxisName = Annotated[str, Field(pattern=rf"^(({NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]
+AxisName = Annotated[str, Field(pattern=rf"^((-?{NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]
 CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a name of letters, digits and _.+-")]
 FileName = Annotated[
     str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from posenc.ports import Axis, Port
+from posenc.ports import Axis, Port, is_number
 from posenc_export.errors import BadInput
 
 TYPES = {
@@ -113,4 +113,4 @@ def _size(axis: Axis) -> str:
 
 
 def _factor(name: str) -> str:
-    return name if name.isdecimal() else f"axes.{identifier(name)}"
+    return name if is_number(name) else f"axes.{identifier(name)}"
