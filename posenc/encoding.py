@@ -96,6 +96,8 @@ class Tables:
     layout: of a row: "interleaved" s0 c0 s1 c1, "halves" s0 s1 c0 c1, or None where it holds no pairs.
     end: positions from here on are not held.
     digits: how many positions the lowest digit counts, then the middle one.
+    zero_row: the position whose row is zeros, though the tables give another; None where there is none.
+    scale_x: what x is multiplied by before a row is added to it.
     """
 
     kind: Literal["rows", "digits"]
@@ -105,6 +107,8 @@ class Tables:
     layout: str | None
     end: int
     digits: tuple[int, int] = (0, 0)
+    zero_row: int | None = None
+    scale_x: float = 1.0
 
 
 class RowSource(Protocol):

@@ -98,9 +98,13 @@ class Values:
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions of tokens, below `end`: along the last axis, and along the first where a token has several."""
+    """Positions of tokens, below `end`: along the last axis, and along the first where a token has several.
+
+    ends: where each of those ends, if they do not all end at `end`, which is the largest then.
+    """
 
     end: int | None = None
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Reading trained tables from files of weights and models' folders, without ever unpickling code."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,21 @@ def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
     Raises ValueError, in one line, for a file that is missing, unreadable, of another kind, or ambiguous.
     """
     file = file_of(path, key)
-    return _with_axes(_pick(_read(file), key, file.as_posix(), len(axes)), file.as_posix(), axes)
+    found = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.dim() == len(axes))
+    return _with_axes(found, file.as_posix(), axes)
+
+
+def load_number(path: str, key: str | None) -> float:
+    """Return the one number, of any shape, in a file of weights or a model's folder, or the one named `key`.
+
+    Raises ValueError, in one line, for a file that load_tensor would not read, and for a tensor of several numbers.
+    """
+    file = file_of(path, key)
+    found = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.numel() == 1)
+    if not isinstance(found, Tensor) or not found.is_floating_point() or found.numel() != 1:
+        given = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        raise ValueError(f"weights must be one number, a float, got {given}")
+    return float(found)
 
 
 def names_in(path: str) -> tuple[str, ...]:
@@ -102,12 +116,12 @@ def _read(file: Path) -> Any:
         raise ValueError(f"weights: cannot read {file} as {file.suffix}: {WANTED[file.suffix]}") from error
 
 
-def _pick(found: Any, key: str | None, path: str, dims: int) -> Any:
+def _pick(found: Any, key: str | None, path: str, fits: Callable[[Tensor], bool]) -> Any:
     if not isinstance(found, Mapping):
         if key is not None:
             raise ValueError(f"weights: {path} holds a single array: leave out key={key}")
         return found
-    tables = {k: v for k, v in found.items() if isinstance(v, Tensor) and v.dim() == dims}
+    tables = {k: v for k, v in found.items() if isinstance(v, Tensor) and fits(v)}
     if key is None and len(tables) == 1:
         return next(iter(tables.values()))
     if key not in found:

@@ -52,6 +52,7 @@ BY_EACH = [
         ("dynamic", {"d_model": 16}),
         ("dynamic", {"d_model": 7, "layout": "halves"}),
         ("dynamic", {"d_model": 7}),
+        ("dynamic", {"d_model": 10, "spacing": "half", "padding_row": 64, "scale": 1.3, "scale_x": "sqrt"}),
         ("baked", {"d_model": 16}),
     ],
 )

@@ -127,7 +127,7 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
         (schema.AxisJson, Axis),
         (schema.ToleranceJson, Tolerance),
     ]
-    carried = (schema.ValuesJson, schema.PositionsJson, schema.MaskJson, schema.SizeJson)
+    carried = (schema.ValuesJson, schema.PositionsJson, schema.IndicesJson, schema.MaskJson, schema.SizeJson)
     kinds = [(one, CARRIES[what]) for one in carried for what in get_args(get_type_hints(one)["what"])]
     assert {kind for _, kind in kinds} == set(CARRIES.values())
     for typed, made in pairs + kinds:

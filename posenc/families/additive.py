@@ -4,6 +4,7 @@ A source of rows is a module called as `source(positions, width)`, with `arange(
 0..length-1: a sincos method, or a learned table.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,27 +12,53 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula, call_of
-from posenc.encoding import CaseLike, Encoding, RowSource, Tolerance, rounding
+from posenc.encoding import CaseLike, Encoding, RowSource, Tolerance, eps, rounding
 from posenc.families.position_ports import mask_port, positions_port, start_port
 from posenc.lookup import check_same, counted, exactly
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
 
+@dataclass(frozen=True)
+class Output:
+    """What an additive encoding returns: kind "add", x + rows, "rows" the rows at the positions, "table" all of them.
+
+    width: features of a row; None takes them from each x.
+    scale_x: what multiplies x before rows are added. scale: what the source has multiplied its rows by.
+    ends: where each of several tables ends; a token has one position a table then.
+    """
+
+    kind: str
+    width: int | None
+    scale_x: float = 1.0
+    scale: float = 1.0
+    ends: tuple[int, ...] = ()
+
+
 class Additive(nn.Module):
     """Rows of a source, added to x, or returned: what the ways to give positions share."""
 
     add: Final[bool]
+    offset: Final[int]  # of positions from a mask; a subclass with annotations of its own would hide these
+    scales: Final[bool]
+    scale_x: Tensor  # a buffer, as a graph would hold Python's number in float32
 
-    def __init__(self, source: RowSource, *, add: bool, dtype: torch.dtype) -> None:
+    def __init__(self, source: RowSource, spec: Spec, output: Output) -> None:
         super().__init__()
         self.source = source
-        self.add = add
-        self.dtype = dtype
+        self.add = output.kind == "add"
+        self.dtype = getattr(torch, spec.torch_dtype)
+        self.offset = spec.position_offset
+        self.scales = output.scale_x != 1.0
+        if self.scales:
+            scale_x = torch.tensor(output.scale_x, dtype=getattr(torch, spec.angle_dtype))
+            self.register_buffer("scale_x", scale_x, persistent=False)
 
     def finish(self, x: Tensor, rows: Tensor) -> Tensor:
         """Add rows to x, in what rows are in, and round to the dtype of x last; or return the rows, rounded."""
         if self.add:
+            if self.scales:
+                return (x.to(rows.dtype) * self.scale_x + rows).to(x.dtype)
             return (x.to(rows.dtype) + rows).to(x.dtype)
         return rows.to(self.dtype)
 
@@ -60,19 +87,13 @@ class Explicit(Additive):
     """Positions of each token of each sequence, as with left padding or packed sequences."""
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Return x + rows: (batch, seq, dim), positions (batch, seq) -> (batch, seq, dim)."""
-        check_same(x.shape[1], positions.shape[1])
+        """Return x + rows: (batch, seq, dim), positions (batch, seq) or (tables, batch, seq) -> (batch, seq, dim)."""
+        check_same(x.shape[1], positions.shape[-1])
         return self.finish(x, self.source(positions, x.shape[2]))
 
 
 class FromMask(Additive):
     """Positions counted from an attention mask: padding on the left or the right moves no token."""
-
-    offset: Final[int]
-
-    def __init__(self, source: RowSource, *, add: bool, dtype: torch.dtype, offset: int) -> None:
-        super().__init__(source, add=add, dtype=dtype)
-        self.offset = offset
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return x + rows: (batch, seq, dim), mask (batch, seq) of 1 and 0 -> (batch, seq, dim)."""
@@ -84,27 +105,23 @@ class Rows(nn.Module):
     """Rows at positions, with no x."""
 
     width: Final[int]
+    offset: Final[int]  # of positions from a mask
 
-    def __init__(self, source: RowSource, *, width: int, dtype: torch.dtype) -> None:
+    def __init__(self, source: RowSource, spec: Spec, width: int) -> None:
         super().__init__()
         self.source = source
         self.width = width
-        self.dtype = dtype
+        self.offset = spec.position_offset
+        self.dtype = getattr(torch, spec.torch_dtype)
 
     def forward(self, positions: Tensor) -> Tensor:
-        """Return the rows: (batch, seq) -> (batch, seq, dim)."""
+        """Return the rows: (batch, seq) or (tables, batch, seq) -> (batch, seq, dim)."""
         rows: Tensor = self.source(positions, self.width)
         return rows.to(self.dtype)
 
 
 class RowsFromMask(Rows):
     """Rows at positions counted from an attention mask, with no x."""
-
-    offset: Final[int]
-
-    def __init__(self, source: RowSource, *, width: int, dtype: torch.dtype, offset: int) -> None:
-        super().__init__(source, width=width, dtype=dtype)
-        self.offset = offset
 
     def forward(self, mask: Tensor) -> Tensor:
         """Return the rows: mask (batch, seq) of 1 and 0 -> (batch, seq, dim)."""
@@ -118,28 +135,17 @@ class WholeTable(nn.Module):
     length: Final[int]
     width: Final[int]
 
-    def __init__(self, source: RowSource, *, length: int, width: int, dtype: torch.dtype) -> None:
+    def __init__(self, source: RowSource, spec: Spec, width: int) -> None:
         super().__init__()
         self.source = source
-        self.length = length
+        self.length = spec.max_len
         self.width = width
-        self.dtype = dtype
+        self.dtype = getattr(torch, spec.torch_dtype)
 
     def forward(self) -> Tensor:
         """Return the table: (max_len, dim)."""
         rows: Tensor = self.source.arange(self.length, self.width)
         return rows[0].to(self.dtype)
-
-
-@dataclass(frozen=True)
-class Output:
-    """What an additive encoding returns: kind "add", x + rows, "rows" the rows at the positions, "table" all of them.
-
-    width: features of a row; None takes them from each x.
-    """
-
-    kind: str
-    width: int | None
 
 
 @dataclass(frozen=True)
@@ -162,10 +168,11 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
     rounded = rounding(spec, output.kind == "add")
 
     def tolerance(case: CaseLike) -> Tolerance:
-        return source.tolerance(case.max_position).plus(rounded)
+        rows = _scaled(source.tolerance(case.max_position), output.scale)
+        return rows.plus(rounded).plus(_of_scaled_x(spec, output))
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
-        allowed = source.eager_tolerance(case.max_position)
+        allowed = _scaled(source.eager_tolerance(case.max_position), output.scale)
         return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
@@ -180,12 +187,25 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
         reference=reference,
         tolerance=tolerance,
         eager_tolerance=eager_tolerance,
-        tables=source.tables,
+        tables=lambda: replace(source.tables(), scale_x=output.scale_x),
         positions=spec.positions,
         end=source.end,
         probes=source.probes,
         half_safe=source.half_safe,
     )
+
+
+def _scaled(tolerance: Tolerance, scale: float) -> Tolerance:
+    """Return what rows times a scale may be off by: what they are off by grows with it, their grain to its binade."""
+    return replace(tolerance, atol=tolerance.atol * 2.0 ** math.ceil(math.log2(abs(scale))))
+
+
+def _of_scaled_x(spec: Spec, output: Output) -> Tolerance:
+    """Return what x times its scale costs: the scale is rounded, and the product, which is at most y and a row."""
+    if output.scale_x == 1.0:
+        return Tolerance()
+    grain = eps(spec.angle_dtype)
+    return Tolerance(rtol=grain, atol=grain * abs(output.scale))
 
 
 def _has_no_x(spec: Spec, output: Output) -> bool:
@@ -195,7 +215,7 @@ def _has_no_x(spec: Spec, output: Output) -> bool:
 def _whole(source: RowSource, spec: Spec, output: Output) -> Wrapped:
     if spec.mode == "dynamic" or spec.positions != "implicit" or output.width is None:
         raise UnsupportedSpec("output=table is a constant: it takes --baked, implicit positions and a fixed d_model")
-    module = WholeTable(source, length=spec.max_len, width=output.width, dtype=getattr(torch, spec.torch_dtype))
+    module = WholeTable(source, spec, output.width)
     return Wrapped(module, (), (Port("y", (fixed(spec.max_len, "length"), fixed(output.width)), spec.torch_dtype),))
 
 
@@ -203,27 +223,27 @@ def _rows(source: RowSource, spec: Spec, output: Output) -> Wrapped:
     if output.width is None:
         positions = f"{spec.positions} positions"
         raise UnsupportedSpec(f"output=rows at {positions} has no x to take d_model=auto from: give a number")
-    dtype = getattr(torch, spec.torch_dtype)
     y = Port("y", (BATCH, SEQ, fixed(output.width)), spec.torch_dtype)
     if spec.positions == "mask":
-        from_mask = RowsFromMask(source, width=output.width, dtype=dtype, offset=spec.position_offset)
-        return Wrapped(from_mask, (mask_port(spec, source.end),), (y,))
-    return Wrapped(Rows(source, width=output.width, dtype=dtype), (positions_port(source.end),), (y,))
+        return Wrapped(RowsFromMask(source, spec, output.width), (mask_port(spec, source.end),), (y,))
+    return Wrapped(Rows(source, spec, output.width), (_positions(source, output),), (y,))
+
+
+def _positions(source: RowSource, output: Output) -> Port:
+    return positions_port(source.end, max(1, len(output.ends)), output.ends)
 
 
 def _with_x(source: RowSource, spec: Spec, output: Output) -> Wrapped:
     dim = Axis("dim", "features") if output.width is None else fixed(output.width)
     seq = replace(SEQ, most=source.end) if spec.positions == "implicit" else SEQ
-    add, dtype = output.kind == "add", getattr(torch, spec.torch_dtype)
     x = Port("x", (BATCH, seq, dim), spec.torch_dtype)
-    y = Port("y", (BATCH if add else fixed(1, "batch"), seq, dim), spec.torch_dtype)
+    y = Port("y", (BATCH if output.kind == "add" else fixed(1, "batch"), seq, dim), spec.torch_dtype)
     if spec.positions == "mask":
-        from_mask = FromMask(source, add=add, dtype=dtype, offset=spec.position_offset)
-        return Wrapped(from_mask, (x, mask_port(spec, source.end)), (y,))
+        return Wrapped(FromMask(source, spec, output), (x, mask_port(spec, source.end)), (y,))
     ways: dict[str | None, tuple[type[Additive], tuple[Port, ...]]] = {
         "implicit": (Implicit, ()),
         "offset": (Offset, (start_port(source.end),)),
-        "explicit": (Explicit, (positions_port(source.end),)),
+        "explicit": (Explicit, (_positions(source, output),)),
     }
     kind, inputs = ways[spec.positions]
-    return Wrapped(kind(source, add=add, dtype=dtype), (x, *inputs), (y,))
+    return Wrapped(kind(source, spec, output), (x, *inputs), (y,))

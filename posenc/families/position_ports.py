@@ -9,10 +9,10 @@ def start_port(end: int | None) -> Port:
     return Port("start", (fixed(1),), "int64", Start(end))
 
 
-def positions_port(end: int | None, axes: int = 1) -> Port:
-    """Return the port of positions: (batch, seq), or (axes, batch, seq)."""
+def positions_port(end: int | None, axes: int = 1, ends: tuple[int, ...] = ()) -> Port:
+    """Return the port of positions: (batch, seq), or (axes, batch, seq), each below `end`, or its own of `ends`."""
     several = () if axes == 1 else (fixed(axes),)
-    return Port("positions", (*several, BATCH, SEQ), "int64", Positions(end))
+    return Port("positions", (*several, BATCH, SEQ), "int64", Positions(end, ends))
 
 
 def mask_port(spec: Spec, end: int | None) -> Port:

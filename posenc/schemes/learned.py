@@ -1,71 +1,43 @@
-"""A learned table of positions, as in GPT-2 and BERT: one trained row a position, and none beyond the last."""
+"""Learned tables of positions, as in GPT-2 and BERT: one trained row a position, and none beyond the last."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.call import Call
-from posenc.encoding import SAME_BITS, Encoding, Probes, Tables, Tolerance
+from posenc.encoding import Encoding
 from posenc.families import additive
-from posenc.lookup import check_width, inside, leading, take
+from posenc.families.learned_tables import LearnedTable, SummedTables
 from posenc.memory import check_room
 from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
-from posenc.spec import Spec
+from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_matrix
 
-
-class LearnedTable(nn.Module):
-    """A trainable row per position: a source of rows."""
-
-    probes = Probes()
-    half_safe = ""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight)
-        self.end = weight.shape[0]
-
-    def forward(self, positions: Tensor, width: int) -> Tensor:
-        """Return the rows at int64 positions: (...) -> (..., dim)."""
-        check_width(width, self.weight.shape[1])
-        return take(self.weight, inside(positions, self.weight.shape[0]), self.weight.shape[0])
-
-    def arange(self, length: int, width: int) -> Tensor:
-        """Return the rows of positions 0..length-1: (1, length, dim)."""
-        check_width(width, self.weight.shape[1])
-        return leading(self.weight, length)
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far rows may be from the reference: they are looked up."""
-        return Tolerance()
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit."""
-        return SAME_BITS
-
-    def tables(self) -> Tables:
-        """Return the one table, whose rows hold no pairs."""
-        rows = self.weight.detach()
-        return Tables("rows", {"table": rows}, (0,) * rows.shape[1], rows.shape[1], None, self.end)
+Key = str | None
+WIDTH = 512
+"""Features of random rows, where no number is given."""
 
 
 def rows_of_file(parameters: Mapping[str, object]) -> int | None:
-    """Return how many rows a file of weights has; None where no file is given."""
-    weights, key = parameters.get("weights"), parameters.get("key")
+    """Return how many positions the longest table of a file has; None where no file is given."""
+    weights, key, offset = (parameters.get(name) for name in ("weights", "key", "offset"))
     if not isinstance(weights, str):
         return None
-    return load_matrix(weights, key if isinstance(key, str) else None).shape[0]
+    rows = max(load_matrix(weights, one).shape[0] for one in set(_keys(key if isinstance(key, str) else None)))
+    return max(1, rows - (offset if isinstance(offset, int) else 0))
 
 
 @scheme(
     "learned",
     rows=rows_of_file,
     paper="arXiv:1705.03122; GPT-2 and BERT (arXiv:1810.04805) made it common",
-    samples=({"d_model": 16}, {"d_model": 7}),
+    samples=({"d_model": 16}, {"d_model": 7, "offset": 2}),
     unsupported=Unsupported(
         modes={"dynamic": "a row exists for each position up to max_len and no formula gives another; use --baked"}
     ),
@@ -78,42 +50,91 @@ def learned(
     weights: str | None = None,
     key: str | None = None,
     std: float = 0.02,
+    offset: int = 0,
 ) -> Encoding:
     """A trainable table of max_len rows, from a file of weights or drawn at random.
 
     d_model: features [default: those of the weights, or 512].
     output: "add" x + row, "rows" the rows at the positions, "table" the whole table with no input.
-    weights: a .npy, .safetensors, .pt, .pth or .bin file; max_len is at most its rows, and by default all of them.
-    key: the name of the table in a file that holds several tensors.
+    weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder; max_len is at most its rows, and by
+        default all of them.
+    key: the name of the table in a file that holds several tensors. Several names, with commas between: a token has a
+        position in each (--positions explicit, (tables, batch, seq)), below its rows, and the rows are added up.
     std: standard deviation of the random rows, where no weights are given.
+    offset: rows before that of position 0 (OPT and BART: 2). Padding of a mask has the row before that of the first
+        token, which may be one before position 0: OPT's is offset=2, RoBERTa's is --position-offset 2.
     """
-    table = (_random(spec, d_model, key, std) if weights is None else _from_file(weights, key, d_model)).to(
-        getattr(torch, spec.angle_dtype)
-    )
-    rows, width = table.shape
-    if spec.max_len > rows:
-        raise ValueError(f"max_len must be at most the {rows} rows of {weights}, got {spec.max_len}")
-    source = LearnedTable(table[: spec.max_len].contiguous())
-    look_up = partial(reference, source.weight, add=output == "add")
-    return additive.encode(source, spec, additive.Output(output, width), formula=look_up)
+    keys = _keys(key)
+    tables = {None: _random(spec, d_model, key, std, offset)} if weights is None else _read(weights, keys, d_model)
+    _check(spec, {one: table.shape[0] for one, table in tables.items()}, offset, weights, len(keys))
+    dtype = getattr(torch, spec.angle_dtype)
+    spec, first = _in_rows(spec, offset)
+    each = {
+        one: LearnedTable(table[first : first + spec.max_len].to(dtype).contiguous()) for one, table in tables.items()
+    }
+    slots = [each[one] for one in keys]
+    several = SummedTables(slots) if len(slots) > 1 else None
+    width = slots[0].weight.shape[1]
+    returned = additive.Output(output, width, ends=several.ends if several else ())
+    formula = partial(reference, [slot.weight for slot in slots], add=output == "add")
+    return additive.encode(several or slots[0], spec, returned, formula=formula)
 
 
-def _random(spec: Spec, d_model: int | None, key: str | None, std: float) -> Tensor:
+def _keys(key: str | None) -> tuple[Key, ...]:
+    """Return the names of tables, which commas separate."""
+    return (None,) if key is None else tuple(part.strip() for part in key.split(","))
+
+
+def _in_rows(spec: Spec, offset: int) -> tuple[Spec, int]:
+    """Return a spec, and the row of its position 0.
+
+    Positions from a mask are those of rows: padding has the row before that of the first token, which may be one before
+    position 0.
+    """
+    if spec.positions != "mask":
+        return spec, offset
+    return replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset), 0
+
+
+def _random(spec: Spec, d_model: int | None, key: Key, std: float, offset: int) -> Tensor:
     _check_width(d_model)
     if key is not None:
         raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
     if not std > 0:
         raise ValueError(f"std must be above 0, got {std}")
-    check_room("a table", (spec.max_len, d_model or 512), "float32")
-    return torch.randn(spec.max_len, d_model or 512) * std
+    shape = (spec.max_len + max(0, offset), d_model or WIDTH)
+    check_room("a table", shape, "float32")
+    return torch.randn(*shape) * std
 
 
-def _from_file(weights: str, key: str | None, d_model: int | None) -> Tensor:
+def _read(weights: str, keys: tuple[Key, ...], d_model: int | None) -> dict[Key, Tensor]:
+    """Return the tables of a file, each once."""
     _check_width(d_model)
-    table = load_matrix(weights, key)
-    if d_model not in (None, table.shape[1]):
-        raise ValueError(f"d_model must be the {table.shape[1]} columns of {weights}, got {d_model}")
-    return table
+    tables = {key: load_matrix(weights, key) for key in dict.fromkeys(keys)}
+    widths = {key: table.shape[1] for key, table in tables.items()}
+    if len(set(widths.values())) > 1:
+        words = ", ".join(f"{key} {width}" for key, width in widths.items())
+        raise ValueError(f"tables whose rows are added up have as many columns, those of {weights}: {words}")
+    columns = next(iter(widths.values()))
+    if d_model not in (None, columns):
+        raise ValueError(f"d_model must be the {columns} columns of {weights}, got {d_model}")
+    return tables
+
+
+def _check(spec: Spec, rows: Mapping[Key, int], offset: int, weights: str | None, slots: int) -> None:
+    """Raise ValueError, in one line, where tables do not have the rows that are asked for, or a spec no such form."""
+    least, most = min(rows.values()), max(rows.values())
+    if not 0 <= offset < least:
+        raise ValueError(
+            f"offset must be at least 0 and below the {least} rows of {weights or 'the table'}, got {offset}"
+        )
+    if spec.max_len > most - offset:
+        behind = f" behind offset {offset}" if offset else ""
+        raise ValueError(f"max_len must be at most the {most - offset} rows of {weights}{behind}, got {spec.max_len}")
+    if slots > 1 and spec.positions != "explicit":
+        raise UnsupportedSpec(
+            f"{slots} tables have no {spec.positions} form: a token has a position in each; use --positions explicit"
+        )
 
 
 def _check_width(d_model: int | None) -> None:
@@ -121,7 +142,10 @@ def _check_width(d_model: int | None) -> None:
         raise ValueError(f"d_model must be at least 1, got {d_model}")
 
 
-def reference(weight: Tensor, call: Call, *, add: bool) -> tuple[Array]:
+def reference(weights: list[Tensor], call: Call, *, add: bool) -> tuple[Array]:
     """Return the output in float64: rows looked up and added to x, at the positions that are wanted."""
-    rows = weight.detach().cpu().numpy()[call.positions[..., call.picked]].astype("float64")
-    return (call.values[0][:, call.picked].astype("float64") + rows if add and call.values else rows,)
+    positions = call.positions[..., call.picked]
+    of_each = positions if len(weights) > 1 else positions[None]
+    tables = (weight.detach().cpu().numpy().astype(np.float64) for weight in weights)
+    rows = np.sum([table[at] for table, at in zip(tables, of_each, strict=True)], axis=0)
+    return (call.values[0][:, call.picked].astype(np.float64) + rows if add and call.values else rows,)

@@ -1,8 +1,13 @@
 """The sinusoidal encoding of "Attention Is All You Need" (arXiv:1706.03762, section 3.5).
 
 PE(p, 2i) = sin(p / base^(2i / d_model))        PE(p, 2i + 1) = cos(p / base^(2i / d_model))
+
+Its authors' code, tensor2tensor, has i / (half - 1) for the exponent, of half = d_model // 2 sines and as many cosines,
+and a column of zeros where d_model is odd; fairseq and Whisper have it thence.
 """
 
+import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -11,62 +16,151 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding, RowSource
 from posenc.families import additive
-from posenc.ports import Array
+from posenc.ports import Array, Floats
 from posenc.scheme import scheme
-from posenc.sincos import check_table, inverse_frequencies, self_adjusting_sincos, sincos
+from posenc.sincos import (
+    check_table,
+    inverse_frequencies,
+    inverse_frequencies_to_base,
+    self_adjusting_sincos,
+    sincos_rows,
+    with_zero_row,
+)
 from posenc.spec import Spec
+from posenc.weights import load_number
 
 
-@scheme("sinusoidal", paper="arXiv:1706.03762", samples=({"d_model": 16}, {"d_model": 7}))
+@dataclass(frozen=True)
+class Rows:
+    """What a row of sinusoids is made by; width None is that of x, half the spacing to 1 / base."""
+
+    width: int | None
+    base: float
+    interleaved: bool
+    half: bool
+    padding_row: int | None
+    scale: float
+
+
+@scheme(
+    "sinusoidal",
+    paper="arXiv:1706.03762",
+    samples=(
+        {"d_model": 16},
+        {"d_model": 7},
+        {"d_model": 10, "layout": "halves", "spacing": "half", "padding_row": 1, "scale_x": "sqrt", "scale": 1.3},
+    ),
+)
 def sinusoidal(
     spec: Spec,
     *,
     d_model: int | Literal["auto"] = 512,
     base: float = 10000.0,
     layout: Literal["interleaved", "halves"] = "interleaved",
+    spacing: Literal["paper", "half"] = "paper",
     output: Literal["add", "rows", "table"] = "add",
     strict_even: bool = False,
+    padding_row: int | None = None,
+    scale_x: float | Literal["sqrt"] = 1.0,
+    scale: float = 1.0,
+    weights: str | None = None,
+    key: str | None = None,
 ) -> Encoding:
     """Sines and cosines of position / base^(2i / d_model).
 
     d_model: features, odd ones too; "auto" takes them from each x (dynamic with --method trig only).
     base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    layout: "interleaved" sin, cos, sin, cos, ... or "halves" all sines, then all cosines.
+    layout: "interleaved" sin, cos, sin, cos, ... or "halves" all sines, then all cosines (Marian, fairseq, Whisper).
+    spacing: of exponents: "paper" 2i / d_model, or "half" i / (d_model // 2 - 1), up to 1, with a last column of zeros
+        where d_model is odd (fairseq, Whisper and tensor2tensor, in halves).
     output: "add" x + PE, "rows" PE at the positions, "table" the whole table with no input.
     strict_even: refuse an odd d_model.
+    padding_row: the position whose row is zeros (fairseq's padding_idx, with --position-offset one more).
+    scale_x: x * scale_x + PE; "sqrt" is the square root of d_model.
+    scale: x + scale * PE.
+    weights: a file of weights, or a model's folder, that a learned scale is read from: one number.
+    key: its name there.
     """
-    _check(d_model, base, strict_even)
+    _check(d_model, base, strict_even, spacing)
     width = None if d_model == "auto" else d_model
-    source = _source(spec, width, base, layout == "interleaved")
-    formula = partial(reference, d_model=width, base=base, halves=layout == "halves", add=output == "add")
-    return additive.encode(source, spec, additive.Output(output, width), formula=formula)
+    rows = Rows(width, base, layout == "interleaved", spacing == "half", padding_row, _scale(scale, weights, key))
+    of_x = _scale_x(scale_x, width, output)
+    formula = partial(reference, rows=rows, scale_x=of_x, add=output == "add")
+    returned = additive.Output(output, width, scale_x=of_x, scale=rows.scale)
+    return additive.encode(_source(spec, rows), spec, returned, formula=formula)
 
 
-def _check(d_model: int | str, base: float, strict_even: bool) -> None:
-    if isinstance(d_model, int) and d_model < 1:
-        raise ValueError(f"d_model must be at least 1, got {d_model}")
+def _check(d_model: int | str, base: float, strict_even: bool, spacing: str) -> None:
+    least = 2 if spacing == "half" else 1
+    if isinstance(d_model, int) and d_model < least:
+        of_half = " with spacing=half" if least > 1 else ""
+        raise ValueError(f"d_model must be at least {least}{of_half}, got {d_model}")
     if isinstance(d_model, int) and strict_even and d_model % 2:
         raise ValueError(f"d_model must be even with strict_even, got {d_model}")
+    if d_model == "auto" and spacing == "half":
+        raise ValueError("d_model=auto computes the paper's frequencies: give a number with spacing=half")
     if not (base > 1 and np.isfinite(base)):
         raise ValueError(f"base must be a finite number above 1, got {base}")
 
 
-def _source(spec: Spec, width: int | None, base: float, interleaved: bool) -> RowSource:
-    if width is None:
-        return self_adjusting_sincos(spec, base, interleaved=interleaved)
-    check_table(spec, width)  # before the frequencies, which are as wide
-    return sincos(spec, inverse_frequencies(width, base), width=width, interleaved=interleaved)
+def _scale(scale: float, weights: str | None, key: str | None) -> float:
+    """Return what multiplies rows, as it is given, or read from a file."""
+    if weights is None and key is not None:
+        raise ValueError(f"key names a number in a file: give weights=FILE beside key={key}")
+    if weights is not None and scale != 1.0:
+        raise ValueError(f"scale is read from {weights}: leave scale={scale} out")
+    number = scale if weights is None else load_number(weights, key)
+    if not number or not math.isfinite(number):
+        raise ValueError(f"scale must be a finite number other than 0, got {number}")
+    return number
 
 
-def reference(call: Call, *, d_model: int | None, base: float, halves: bool, add: bool) -> tuple[Array]:
+def _scale_x(scale_x: float | str, width: int | None, output: str) -> float:
+    """Return what multiplies x."""
+    if scale_x == "sqrt" and width is None:
+        raise ValueError("scale_x=sqrt needs the number that d_model is: it is auto")
+    number = math.sqrt(width or 1) if isinstance(scale_x, str) else scale_x
+    if not number or not math.isfinite(number):
+        raise ValueError(f"scale_x must be a finite number other than 0, or sqrt, got {number}")
+    if number != 1.0 and output != "add":
+        raise ValueError(f"scale_x multiplies x, which output={output} does not have: leave it out")
+    return number
+
+
+def _source(spec: Spec, rows: Rows) -> RowSource:
+    if rows.width is None:
+        source = self_adjusting_sincos(spec, rows.base, interleaved=rows.interleaved, scale=rows.scale)
+        return with_zero_row(source, rows.padding_row)
+    check_table(spec, rows.width)  # before the frequencies, which are as wide
+    frequencies: Floats = (inverse_frequencies_to_base if rows.half else inverse_frequencies)(rows.width, rows.base)
+    return sincos_rows(
+        spec,
+        frequencies,
+        width=rows.width,
+        scale=rows.scale,
+        interleaved=rows.interleaved,
+        zero_row=rows.padding_row,
+    )
+
+
+def reference(call: Call, *, rows: Rows, scale_x: float, add: bool) -> tuple[Array]:
     """Return the output in float64 from the formula alone, at the positions that are wanted."""
-    d = call.values[0].shape[2] if d_model is None else d_model
-    column = np.arange(d)
-    pair, is_cosine = column // 2, column % 2 == 1
-    if halves:
-        sines = (d + 1) // 2
-        pair, is_cosine = np.where(column < sines, column, column - sines), column >= sines
+    d = call.values[0].shape[2] if rows.width is None else rows.width
     positions = call.positions[..., call.picked, None].astype(np.float64)
-    angle = positions / np.power(float(base), 2.0 * pair / d)
-    y = np.where(is_cosine, np.cos(angle), np.sin(angle))
-    return (call.values[0][:, call.picked].astype(np.float64) + y if add and call.values else y,)
+    y = rows.scale * _waves(positions, d, rows)
+    if rows.padding_row is not None:
+        y = np.where(positions == rows.padding_row, 0.0, y)
+    return (call.values[0][:, call.picked].astype(np.float64) * scale_x + y if add and call.values else y,)
+
+
+def _waves(positions: Floats, d: int, rows: Rows) -> Floats:
+    """Return sines and cosines of every column: (..., 1) -> (..., d)."""
+    column = np.arange(d)
+    sines = d // 2 if rows.half else (d + 1) // 2
+    pair, is_cosine = column // 2, column % 2 == 1
+    if not rows.interleaved:
+        pair, is_cosine = np.where(column < sines, column, column - sines), column >= sines
+    exponent = pair / max(d // 2 - 1, 1) if rows.half else 2.0 * pair / d
+    angle = positions / np.power(float(rows.base), exponent)
+    waves: Floats = np.where(is_cosine, np.cos(angle), np.sin(angle))
+    return waves * (column < 2 * sines)

@@ -76,12 +76,14 @@ class SelfAdjustingSinCos(nn.Module):
 
     slope: Tensor
     interleaved: Final[bool]
+    scale: Final[float]
     probes = FAR
     half_safe = HOLDS_POSITIONS
 
-    def __init__(self, base: float, *, interleaved: bool, dtype: torch.dtype) -> None:
+    def __init__(self, base: float, *, interleaved: bool, dtype: torch.dtype, scale: float = 1.0) -> None:
         super().__init__()
         self.interleaved = interleaved
+        self.scale = scale
         self.dtype = dtype
         self.end = None
         slope = torch.tensor(-2.0 * math.log(base), dtype=torch.float64)
@@ -92,7 +94,9 @@ class SelfAdjustingSinCos(nn.Module):
         pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=positions.device)
         inv_freq = torch.exp(pairs * (self.slope / width)).to(self.dtype)
         angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq
-        return arrange(angles.sin(), angles.cos(), self.interleaved, width)
+        if self.scale == 1.0:
+            return arrange(angles.sin(), angles.cos(), self.interleaved, width)
+        return arrange(angles.sin() * self.scale, angles.cos() * self.scale, self.interleaved, width)
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""

@@ -10,6 +10,15 @@ from torch import Tensor
 from posenc.ports import Floats, Integers
 
 
+def inverse_frequencies_to_base(d_model: int, base: float) -> Floats:
+    """Return base^(-i / (half - 1)), from 1 to 1 / base, for half of the columns: (d_model // 2,).
+
+    Source: `get_timing_signal_1d` of tensor2tensor, whence fairseq and Whisper have it; a single pair has frequency 1.
+    """
+    half = d_model // 2
+    return np.asarray(base ** (-np.arange(half, dtype=np.float64) / max(half - 1, 1)))
+
+
 def inverse_frequencies(d_model: int, base: float) -> Floats:
     """Return base^(-2i / d_model) for every pair of columns, an odd last column counting as one: (ceil(d_model / 2),).
 

@@ -16,7 +16,10 @@ CHUNK = 4096
 
 
 class SinCosTable(nn.Module):
-    """Rows computed in float64, rounded once, stored: right to half an ulp, for `max_len` positions."""
+    """Rows computed in float64, rounded once, stored: right to half an ulp, for `max_len` positions.
+
+    width: columns of a row; where pairs have one less, the last is zeros. zero_row: the position whose row is zeros.
+    """
 
     rows: Tensor
     width: Final[int]
@@ -25,18 +28,29 @@ class SinCosTable(nn.Module):
     half_safe = ""
 
     def __init__(
-        self, inv_freq: Floats, width: int, *, interleaved: bool, max_len: int, dtype: torch.dtype, scale: float = 1.0
+        self,
+        inv_freq: Floats,
+        width: int,
+        *,
+        interleaved: bool,
+        max_len: int,
+        dtype: torch.dtype,
+        scale: float = 1.0,
+        zero_row: int | None = None,
     ) -> None:
         super().__init__()
         self.width = width
         self.interleaved = interleaved
         self.scale = scale
         self.end = max_len
-        rows = torch.empty(max_len, width, dtype=dtype)
+        rows = torch.zeros(max_len, width, dtype=dtype)
+        columns = min(width, 2 * len(inv_freq))
         for start in range(0, max_len, CHUNK):
             stop = min(start + CHUNK, max_len)
             sin, cos = waves(np.arange(start, stop), inv_freq, scale)
-            rows[start:stop] = arrange(sin, cos, interleaved, width)
+            rows[start:stop, :columns] = arrange(sin, cos, interleaved, columns)
+        if zero_row is not None:
+            rows[zero_row] = 0
         self.register_buffer("rows", rows, persistent=False)
 
     def forward(self, positions: Tensor, width: int) -> Tensor:

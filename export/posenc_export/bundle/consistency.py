@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from posenc.ports import Port, Size, axes_of
+from posenc.ports import Port, Positions, Size, axes_of
 from posenc_export.bundle.case import Case
 
 
@@ -37,6 +37,8 @@ def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
             for j, axis in enumerate(port.axes):
                 if axis.is_dynamic and not axis.name:
                     yield f"{place}[{i}].axes[{j}] must have a name or a size, got neither"
+            if isinstance(port.carries, Positions) and port.carries.ends and not _one_for_each(port, port.carries.ends):
+                yield f"{place}[{i}].carries.ends must be one for each position of a token, along its first axis"
             if isinstance(port.carries, Size) and port.carries.of not in dynamic:
                 yield f"{place}[{i}].carries.of must name a dynamic axis of an input, got {port.carries.of!r}"
 
@@ -47,6 +49,10 @@ def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
         for j, axis in enumerate(port.axes):
             if any(term not in axis.names for term in axis.terms):
                 yield f"inputs[{i}].axes[{j}].name must be a name, or a sum of names, in an input, got {axis.name!r}"
+
+
+def _one_for_each(port: Port, ends: tuple[int, ...]) -> bool:
+    return bool(port.axes) and port.axes[0].size == len(ends)
 
 
 def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:

@@ -169,6 +169,7 @@ def _case(data: Mapping[str, Any]) -> Case:
 def _port(data: Mapping[str, Any]) -> Port:
     carries = dict(data["carries"])
     kind = CARRIES[carries.pop("what")]
+    carries = {key: tuple(value) if isinstance(value, list) else value for key, value in carries.items()}
     return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], kind(**carries))
 
 

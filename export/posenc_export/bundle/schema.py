@@ -84,9 +84,17 @@ class ValuesJson(TypedDict):
 
 
 class PositionsJson(TypedDict):
-    """Positions of tokens, or the first of them, or indices of a table: below `end`."""
+    """Positions of tokens, below `end`, or, where a token has several, each below its own of `ends`."""
 
-    what: Literal["positions", "start", "indices"]
+    what: Literal["positions"]
+    end: NoWhole
+    ends: NotRequired[list[Natural]]
+
+
+class IndicesJson(TypedDict):
+    """The first position of tokens, or indices of a table: below `end`."""
+
+    what: Literal["start", "indices"]
     end: NoWhole
 
 
@@ -124,7 +132,7 @@ class PortJson(TypedDict):
     name: Name
     axes: list[AxisJson]
     dtype: DType
-    carries: Annotated[ValuesJson | PositionsJson | MaskJson | SizeJson, Field(discriminator="what")]
+    carries: Annotated[ValuesJson | PositionsJson | IndicesJson | MaskJson | SizeJson, Field(discriminator="what")]
 
 
 class FileJson(TypedDict):

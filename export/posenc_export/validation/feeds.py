@@ -64,8 +64,17 @@ def _positions(port: Port, case: Case, rng: np.random.Generator) -> Array:
         return np.broadcast_to(np.asarray(case.probe_positions, dtype), shape).copy()
     rows = int(np.prod(shape[:-1]))
     padding = np.arange(rows).reshape(*shape[:-1], 1) if case.first >= 0 else 0
-    positions = case.first + np.arange(shape[-1]) - padding
-    return np.broadcast_to(np.maximum(positions, min(case.first, 0)), shape).astype(dtype)
+    tokens = case.first + np.arange(shape[-1])
+    positions = np.broadcast_to(np.maximum(tokens - padding, min(case.first, 0)), shape).astype(dtype)
+    assert isinstance(port.carries, Positions)
+    return _below_ends(positions, tokens, case, port.carries.ends) if port.carries.ends else positions
+
+
+def _below_ends(positions: Array, tokens: Array, case: Case, ends: tuple[int, ...]) -> Array:
+    """Return positions of which each of a token's is below its own end, but for those that a case must see refused."""
+    end = np.asarray(ends).reshape(-1, *[1] * (positions.ndim - 1))
+    beyond = case.refused & (end == case.first + 1)
+    return np.where(beyond, tokens, np.minimum(positions, end - 1)).astype(positions.dtype)
 
 
 def _mask(port: Port, case: Case, rng: np.random.Generator) -> Array:

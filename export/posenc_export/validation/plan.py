@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from posenc.encoding import Encoding, Pair
-from posenc.ports import Axis, Positions
+from posenc.ports import Axis, Port, Positions, carrying
 from posenc_export.bundle.case import Case, Padding
 from posenc_export.formats.guards import RESIDUES
 from posenc_export.validation.scope import Scope
@@ -151,13 +151,19 @@ def _refused(scope: Scope) -> Iterable[Case]:
     end = scope.encoding.end
     names = [axis.name for axis in scope.lengths]
     if end is not None and scope.position_ports:
-        for first in (end - 1, -1, -63, -64, -65):
+        ends = {end, *(one for port in carrying(scope.position_ports, Positions) for one in _ends(port))}
+        for first in (*(one - 1 for one in sorted(ends, reverse=True)), -1, -63, -64, -65):
             yield _case(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
         yield _case(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
     for axis in scope.lengths:
         if axis.most is not None:
             yield _case(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
+
+
+def _ends(port: Port) -> tuple[int, ...]:
+    """Return where each of several positions of a token ends, where that is said."""
+    return port.carries.ends if isinstance(port.carries, Positions) else ()
 
 
 def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0, refused: bool = False) -> Case:

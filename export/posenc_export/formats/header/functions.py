@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from posenc.encoding import Tables
 from posenc_export.cpp import filled
+from posenc_export.formats.header.constants import constant
 
 Shape = Mapping[str, int | bool]
 BLOCK_BYTES = 32768
@@ -37,11 +40,15 @@ class Functions:
 
 def additive(tables: Tables, shape: Shape, dtype: str) -> Functions:
     """Return the functions that write rows, and add them to x."""
+    scaled = tables.scale_x != 1.0
+    x = f"{tables.scale_x:.9g} x" if scaled else "x"
     example = (
         "bool fine = pe_rows(0, seq, y);  // the rows themselves, (seq, width)\n"
-        "fine = pe_add(start, seq, x, y);  // x + rows"
+        f"fine = pe_add(start, seq, x, y);  // {x} + rows"
     )
-    return Functions(("additive",), {}, {"width": tables.width}, example)
+    fields = {"x": x, "scale_x": constant(float(np.dtype(dtype).type(tables.scale_x)), dtype)}
+    templates = ("add_to_scaled" if scaled else "add_to", "additive")
+    return Functions(templates, fields, {"width": tables.width}, example)
 
 
 def rotary(tables: Tables, shape: Shape, dtype: str) -> Functions:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from posenc.encoding import Tables
 from posenc_export.cpp import filled
+from posenc_export.formats.header.constants import constant
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONSTANTS: Mapping[str, tuple[str, int]] = {"float32": ("f", 6), "float64": ("", 4)}
-"""What constants of a dtype end with, and how many of them fit a line."""
+FIT: Mapping[str, int] = {"float32": 6, "float64": 4}
+"""How many constants of a dtype fit a line."""
 
 
 def tables_text(tables: Tables, dtype: str, storage: Mapping[str, str]) -> str:
@@ -26,7 +27,8 @@ def tables_text(tables: Tables, dtype: str, storage: Mapping[str, str]) -> str:
     low, mid = tables.digits
     interleaved = int(tables.layout == "interleaved")
     digits = {"low_rows": low, "mid_rows": mid, "run_count": len(runs), "row_interleaved": interleaved}
-    return filled("digits", **digits, **fields)
+    zero_row = "" if tables.zero_row is None else filled("zero_row", row=tables.zero_row)
+    return filled("digits", zero_row=zero_row, **digits, **fields)
 
 
 def _runs(axes: tuple[int, ...]) -> list[str]:
@@ -41,14 +43,9 @@ def _runs(axes: tuple[int, ...]) -> list[str]:
 
 def _array(name: str, table: Tensor, dtype: str, storage: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of an array: (rows, columns)."""
-    suffix, fit = CONSTANTS[dtype]
+    fit = FIT[dtype]
     yield f"{storage['table']} pe_real pe_{name}[{table.shape[0]}][{table.shape[1]}] = {{"
     for row in table.double().tolist():
-        texts = [_hexadecimal(value) + suffix for value in row]
+        texts = [constant(value, dtype) for value in row]
         yield "{" + ",\n".join(", ".join(texts[i : i + fit]) for i in range(0, len(texts), fit)) + "},"
     yield "};\n"
-
-
-def _hexadecimal(value: float) -> str:
-    digits, _, exponent = value.hex().partition("p")
-    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits}p{exponent}"

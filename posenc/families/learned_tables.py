@@ -1,0 +1,88 @@
+"""Sources of rows that were trained: a table of positions, and several of them, whose rows are added up."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, NoTables, Probes, Tables, Tolerance
+from posenc.lookup import check_width, inside, leading, take
+
+
+class LearnedTable(nn.Module):
+    """A trainable row per position: a source of rows."""
+
+    probes = Probes()
+    half_safe = ""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.end = weight.shape[0]
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., dim)."""
+        check_width(width, self.weight.shape[1])
+        return take(self.weight, inside(positions, self.weight.shape[0]), self.weight.shape[0])
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, dim)."""
+        check_width(width, self.weight.shape[1])
+        return leading(self.weight, length)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far rows may be from the reference: they are looked up."""
+        return Tolerance()
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from these: no bit."""
+        return SAME_BITS
+
+    def tables(self) -> Tables:
+        """Return the one table, whose rows hold no pairs."""
+        rows = self.weight.detach()
+        return Tables("rows", {"table": rows}, (0,) * rows.shape[1], rows.shape[1], None, self.end)
+
+
+class SummedTables(nn.Module):
+    """Rows of several tables, one for each position of a token, added up from the first to the last.
+
+    A table may stand there twice: LayoutLM reads both edges of a word in one.
+    """
+
+    probes = Probes()
+    half_safe = ""
+
+    def __init__(self, tables: Sequence[LearnedTable]) -> None:
+        super().__init__()
+        self.each = nn.ModuleList(tables)
+        self.ends = tuple(table.end for table in tables)
+        self.end = max(self.ends)
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the sums of rows at int64 positions: (tables, ...) -> (..., dim)."""
+        rows: list[Tensor] = []
+        for i, table in enumerate(self.each):
+            rows.append(table(positions[i], width))
+        total: Tensor = rows[0]
+        for row in rows[1:]:
+            total = total + row
+        return total
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the sums at positions 0..length-1 of every table: (1, length, dim)."""
+        return self.forward(torch.arange(length).expand(len(self.each), 1, length), width)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far sums may be from the reference: each is rounded, and at most that of the largest numbers."""
+        weights = [weight.detach() for table in self.each for weight in table.parameters()]
+        largest = sum(float(weight.abs().max()) for weight in weights)
+        return Tolerance(atol=(len(weights) - 1) * torch.finfo(weights[0].dtype).eps / 2 * largest)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's sums may be from these: no bit."""
+        return SAME_BITS
+
+    def tables(self) -> Tables:
+        """Raise NoTables: what reads one row of one table adds none up."""
+        raise NoTables("a row of it is a sum of rows of several tables: export each by its key, and add those up")

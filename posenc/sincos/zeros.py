@@ -1,0 +1,83 @@
+"""Rows of a source, but for zeros: in the row of padding, and in the last column of an odd width.
+
+As fairseq has them in its table: https://github.com/facebookresearch/fairseq, `SinusoidalPositionalEmbedding`.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import NoTables, RowSource, Tables, Tolerance
+from posenc.lookup import check_width
+
+
+class Changed(nn.Module):
+    """What sources of rows that are those of another share: where they end, and how far off they are."""
+
+    def __init__(self, source: RowSource) -> None:
+        super().__init__()
+        self.source = source
+        self.end = source.end
+        self.probes = source.probes
+        self.half_safe = source.half_safe
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far rows may be from the reference: zeros are off by nothing."""
+        return self.source.tolerance(max_position)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from these."""
+        return self.source.eager_tolerance(max_position)
+
+
+class ZeroRow(Changed):
+    """Rows of which that of one position, where padding is, is zeros."""
+
+    row: Final[int]
+
+    def __init__(self, source: RowSource, row: int) -> None:
+        super().__init__(source)
+        self.row = row
+        self.probes = replace(source.probes, lengths=(*source.probes.lengths, row + 1))
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        rows: Tensor = self.source(positions, width)
+        return rows.masked_fill((positions == self.row).unsqueeze(-1), 0.0)
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        rows: Tensor = self.source.arange(length, width)
+        return rows.masked_fill((torch.arange(length, device=rows.device) == self.row).unsqueeze(-1), 0.0)
+
+    def tables(self) -> Tables:
+        """Return the tables of the source, with the position that they do not hold."""
+        return replace(self.source.tables(), zero_row=self.row)
+
+
+class ZeroColumn(Changed):
+    """Rows of an odd width: those of a source that is one narrower, and a zero."""
+
+    width: Final[int]
+
+    def __init__(self, source: RowSource, width: int) -> None:
+        super().__init__(source)
+        self.width = width
+
+    def forward(self, positions: Tensor, width: int) -> Tensor:
+        """Return the rows at int64 positions: (...) -> (..., width)."""
+        check_width(width, self.width)
+        rows: Tensor = self.source(positions, self.width - 1)
+        return nn.functional.pad(rows, [0, 1])
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of positions 0..length-1: (1, length, width)."""
+        check_width(width, self.width)
+        rows: Tensor = self.source.arange(length, self.width - 1)
+        return nn.functional.pad(rows, [0, 1])
+
+    def tables(self) -> Tables:
+        """Raise NoTables: digits of a position make sines and cosines alone."""
+        raise NoTables("an odd width has a column of zeros, which digits do not make: give --baked, or an even d_model")
