@@ -18,13 +18,18 @@ from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
 from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
 import posenc
-from conftest import Cli
+from conftest import Cli, need
+from embedded import CPP
+from embedded import run as run_program
 from posenc.encoding import NoTables
 from posenc.ports import Positions
 from posenc.spec import Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
+from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import FORMATS
 from posenc_export.formats.header import refuses
+from posenc_export.runtimes.runner_build import build
+from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.feeds import feeds_for
 from test_parity import run
 
@@ -261,3 +266,36 @@ def test_what_is_wrong_is_one_line_of_the_command(cli: Cli, tables: str) -> None
     for wrong in (("key=p", "offset=20"), ("key=p,x",), ("key=p", "offset=x")):
         result = cli("export", "learned", *(part for one in (f"weights={tables}", *wrong) for part in ("-p", one)))
         assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
+
+
+# ---- in C++ ----------------------------------------------------------------------------------------------------------
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(used CXX)
+add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Werror)
+add_subdirectory(${BUNDLE}/cpp several)
+add_executable(program ${PROGRAM})
+target_link_libraries(program PRIVATE posenc::several)
+"""
+SAID = """
+fine
+'positions' is 20 at [0, 0, 1], out of range: expected 0 to 19
+'positions' is 30 at [1, 0, 0], out of range: expected 0 to 29
+'positions' is 25 at [2, 0, 1], out of range: expected 0 to 24
+'positions' is -1 at [1, 0, 1], out of range: expected 0 to 29
+"""
+
+
+@pytest.mark.exhaustive
+def test_the_class_holds_each_position_against_its_own_end(tmp_path: Path, tables: str) -> None:
+    need("ort-cpp")
+    options = ExportOptions(formats=("onnx",), validate=False, cpp=True)
+    spec, params = Spec(positions="explicit", max_len=30), {"weights": tables, "key": "p,x,y", "output": "rows"}
+    export_target(lambda: scheme_target("learned", spec, params, 0), options, tmp_path / "several")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(PROJECT)
+    build(project, tmp_path, {"BUNDLE": str(tmp_path / "several"), "PROGRAM": str(CPP / "several_ends.cpp")})
+    done = run_program(tmp_path / "program", tmp_path / "several" / "model.onnx")
+    assert done.stdout.strip().splitlines() == SAID.strip().splitlines(), done.stderr

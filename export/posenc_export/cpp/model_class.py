@@ -90,7 +90,9 @@ def _port(port: Port, *more: object) -> str:
 
 def _input(port: Port, manifest: Manifest) -> str:
     follows = _counted(manifest) if isinstance(port.carries, Start) else ""
-    return _port(port, *([_end(port), quoted(follows)] if _end(port) else []))
+    ends = port.carries.ends if isinstance(port.carries, Positions) else ()
+    each = [quoted(""), braced(*ends)] if ends else []
+    return _port(port, *([_end(port), quoted(follows), *each] if _end(port) else []))
 
 
 def _counted(manifest: Manifest) -> str:

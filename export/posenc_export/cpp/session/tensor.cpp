@@ -35,7 +35,8 @@ bool find_dtype(std::string_view name, DType& dtype) noexcept {
 }
 
 void add_port(std::vector<Port>& ports, const char* name, DType dtype, std::initializer_list<AxisText> axes,
-              std::int64_t end, const char* follows, const char* may_replace) {
+              std::int64_t end, const char* follows, const char* may_replace,
+              std::initializer_list<std::int64_t> ends) {
   auto& port = ports.emplace_back();
   port.name = name;
   port.dtype = dtype;
@@ -47,6 +48,7 @@ void add_port(std::vector<Port>& ports, const char* name, DType dtype, std::init
   }
   port.limit.end = end;
   port.limit.follows = follows;
+  port.limit.ends = ends;
   port.may_replace = may_replace;
 }
 

@@ -40,7 +40,8 @@ struct Axis {
 /// positions count as an axis is long, the last of those must be below the end.
 struct Limit {
   std::int64_t end = 0;
-  std::string follows;  ///< that axis
+  std::string follows;             ///< that axis
+  std::vector<std::int64_t> ends;  ///< of those along the first axis each its own, if they do not all have that
 };
 
 /// One input or output of a graph.
@@ -60,7 +61,8 @@ struct AxisText {
 };
 /// Add a port that is written as literals: an end of 0 and empty texts are what a port has by itself.
 POSENC_API void add_port(std::vector<Port>& ports, const char* name, DType dtype, std::initializer_list<AxisText> axes,
-                         std::int64_t end = 0, const char* follows = "", const char* may_replace = "");
+                         std::int64_t end = 0, const char* follows = "", const char* may_replace = "",
+                         std::initializer_list<std::int64_t> ends = {});
 
 /// Contiguous memory of somebody else, row by row.
 struct View {
