@@ -19,8 +19,8 @@ class Call:
     """A call of an encoding.
 
     values: the floating-point inputs, in order; none of a call that returns rows, or a whole table.
-    positions: of every token: (batch or 1, seq), or (axes, batch or 1, seq), or on a grid (2, 1, height, width); of a
-        whole table (max_len,).
+    positions: of every token: (batch or 1, seq), or (axes, batch or 1, seq), or on a grid (axes, batch or 1, *grid); of
+        a whole table (max_len,).
     at: the indices along the length of the output that are wanted, or None for all.
     sizes: of the dynamic axes.
     """
@@ -49,11 +49,11 @@ def positions_of(spec: Spec, inputs: tuple[Port, ...], feeds: Feeds) -> Integers
         return positions
     for port in inputs:
         if isinstance(port.carries, Mask) and port.carries.offset is not None:
-            return counted(feeds[port.name], port.carries.offset)
+            return _counted_by(port, feeds[port.name], port.carries.offset)
     lengths = _lengths(inputs, feeds)
     if not lengths:
         return np.arange(spec.max_len)
-    if len(lengths) == 2 and all(axis.kind == "grid" for axis in lengths):
+    if len(lengths) > 1 and all(axis.kind == "grid" for axis in lengths):
         return np.indices(tuple(lengths.values()))[:, None]
     starts = [int(feeds[port.name][0]) for port in carrying(inputs, Start)]
     return (starts[0] if starts else 0) + np.arange(next(iter(lengths.values())))[None, :]
@@ -66,8 +66,19 @@ def counted(mask: Array, offset: int) -> Integers:
     return positions
 
 
+def _counted_by(port: Port, mask: Array, offset: int) -> Integers:
+    """Return positions from a mask of tokens; of a grid's places, of each axis how many are valid up to there.
+
+    Counts along an axis begin at `offset`, too, and padding has the count of what is before it, as DETR has it.
+    """
+    grid = [i for i in port.lengths if port.axes[i].kind == "grid"]
+    if len(grid) < 2:
+        return counted(mask, offset)
+    return np.stack([np.cumsum(mask.astype(np.int64), axis) + offset - 1 for axis in grid])
+
+
 def _lengths(inputs: tuple[Port, ...], feeds: Feeds) -> dict[Axis, int]:
-    """Return the length of the first values, or the height and the width of their grid."""
+    """Return the length of the first values, or the sizes of their grid."""
     for port in carrying(inputs, Values):
         return {port.axes[i]: feeds[port.name].shape[i] for i in port.lengths}
     return {}

@@ -78,20 +78,30 @@ def _below_ends(positions: Array, tokens: Array, case: Case, ends: tuple[int, ..
 
 
 def _mask(port: Port, case: Case, rng: np.random.Generator) -> Array:
-    """Return which tokens are no padding: sequence b of a batch has b of them less than the first, one at least."""
+    """Return which tokens are no padding: sequence b of a batch has b of them less than the first, one at least.
+
+    Of a grid it is a rectangle that is left, in the corner that lies opposite to the padding.
+    """
     assert isinstance(port.carries, Mask)
     shape = port.shape(case.sizes)
     if port.carries.causal:
         return np.where(_seen(shape, case), 0.0, -np.inf).astype(numpy_dtype(port.dtype))
-    rows = np.arange(int(np.prod(shape[:-1]))).reshape(*shape[:-1], 1)
-    padding = np.minimum(rows if case.padding != "none" else 0 * rows, shape[-1] - 1)
-    places = np.arange(shape[-1])
-    tokens = places >= padding if case.padding == "left" else places < shape[-1] - padding
-    tokens = np.broadcast_to(tokens, shape)
+    grid = [i for i in port.lengths if port.axes[i].kind == "grid"]
+    along = grid if len(grid) > 1 else [len(shape) - 1]
+    tokens: Array = np.all([_unpadded(shape, axis, along, case) for axis in along], axis=0)
     if port.carries.additive:
         dtype = numpy_dtype(port.dtype)
         return np.where(tokens, 0.0, max(MASKED, LOWEST.get(port.dtype, MASKED))).astype(dtype)
     return tokens.astype(numpy_dtype(port.dtype))
+
+
+def _unpadded(shape: tuple[int, ...], axis: int, along: list[int], case: Case) -> Array:
+    """Return which places of one axis are no padding, everywhere: what comes before the axes in `along` is a batch."""
+    batch, size = shape[: along[0]], shape[axis]
+    number = np.arange(int(np.prod(batch))).reshape(*batch, *(1 for _ in shape[along[0] :]))
+    padding = np.minimum(0 * number if case.padding == "none" else number, size - 1)
+    places = np.arange(size).reshape(*(-1 if i == axis else 1 for i in range(len(shape))))
+    return np.broadcast_to(places >= padding if case.padding == "left" else places < size - padding, shape)
 
 
 def _seen(shape: tuple[int, ...], case: Case) -> Array:

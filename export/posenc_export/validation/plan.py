@@ -178,8 +178,9 @@ def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0
     }
     grid = [axis for axis in scope.lengths if axis.kind == "grid"]
     if len(grid) > 1 and not refused:
-        short = grid[(turn + 1) % len(grid)]
-        sizes[short.name] = min(short.allowed(1 + turn % 7), sizes[short.name])
+        for more in range(1, len(grid)):
+            short = grid[(turn + more) % len(grid)]
+            sizes[short.name] = min(short.allowed(1 + (turn + more - 1) % 7), sizes[short.name])
     first = first if scope.offset is None else scope.offset
     tag = "-".join(f"{name}{n}" for name, n in sizes.items())
     padding: Padding = "left"

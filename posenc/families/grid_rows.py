@@ -1,0 +1,108 @@
+"""Rows along one axis of a grid: what a source of them is; those of the middle of a longer axis, and of counts."""
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import Probes, RowSource, Tolerance
+from posenc.lookup import check_length, inside, take
+from posenc.sincos import SinCosMethod
+
+
+class AxisRows(Protocol):
+    """Rows of all places along an axis: sizes beyond `end` are refused, if that is not None."""
+
+    @property
+    def end(self) -> int | None:
+        """The size of the longest axis; None where there is none."""
+
+    @property
+    def probes(self) -> Probes:
+        """What must be tried of it."""
+
+    @property
+    def half_safe(self) -> str:
+        """Why it is not, or nothing; see Encoding."""
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of an axis: (1, length, width)."""
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far rows may be from the float64 reference."""
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from those of the eager module."""
+
+
+class CountRows(AxisRows, Protocol):
+    """Rows by how many places there are up to one, itself with it, and by how many there are in all."""
+
+    def __call__(self, count: Tensor, whole: Tensor) -> Tensor:
+        """Return rows: int64 (batch, height, width), the same with an axis of 1 -> (batch, height, width, dim)."""
+
+
+class CenterCrop(nn.Module):
+    """Rows of the middle of an axis that has `end` places, by the rows of all, `step` radians one from the next."""
+
+    places: Tensor  # (end, 1): a look-up refuses what lies outside, whatever the source holds
+    end: int
+
+    def __init__(self, source: RowSource, end: int, *, step: float) -> None:
+        super().__init__()
+        self.source = source
+        self.end = end
+        self.farthest = math.ceil((end - 1) * max(1.0, step))
+        self.probes = Probes()
+        self.half_safe = source.half_safe
+        self.register_buffer("places", torch.arange(end).unsqueeze(1), persistent=False)
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of the middle: (1, length, width)."""
+        check_length(length, self.end)
+        index = (self.end - length) // 2 + torch.arange(length, device=self.places.device)
+        positions = take(self.places, inside(index, self.end), self.end).squeeze(-1)
+        rows: Tensor = self.source(positions, width)
+        return rows.unsqueeze(0)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return what rows may be off by: a short call reads places in the middle, too."""
+        return self.source.tolerance(self.farthest)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from these."""
+        return self.source.eager_tolerance(self.farthest)
+
+
+class Counts(nn.Module):
+    """Rows at counts, from 1 on: of DETR where it does not normalize."""
+
+    one: Tensor
+
+    def __init__(self, source: SinCosMethod) -> None:
+        super().__init__()
+        self.source = source
+        self.width = source.width
+        self.end = None if source.end is None else source.end - 1
+        self.probes = source.probes
+        self.half_safe = source.half_safe
+        self.register_buffer("one", torch.ones(1, dtype=torch.int64), persistent=False)
+
+    def forward(self, count: Tensor, whole: Tensor) -> Tensor:
+        """Return rows: (...), unread -> (..., width)."""
+        rows: Tensor = self.source(count, self.width)
+        return rows
+
+    def arange(self, length: int, width: int) -> Tensor:
+        """Return the rows of 1..length: (1, length, width)."""
+        rows: Tensor = self.source(self.one + torch.arange(length, device=self.one.device), width)
+        return rows.unsqueeze(0)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return what the sincos method may be off by, one farther out than places are."""
+        return self.source.tolerance(max_position + 1)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's rows may be from these."""
+        return self.source.eager_tolerance(max_position + 1)

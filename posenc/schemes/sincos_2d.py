@@ -1,0 +1,158 @@
+"""Fixed sines and cosines of the places of a grid: half of the features by the row, half by the column.
+
+MAE (arXiv:2111.06377), SD3 and CogVideoX have the column first, though their code calls it "h"; MoCo v3 and RT-DETR the
+row. timm's build_sincos2d_pos_embed is row_first: interleave_sin_cos=True is layout=halves here, False is sines_first;
+reverse_coord=True goes through the places of a grid whose height and width are exchanged.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from posenc.call import Call
+from posenc.encoding import Encoding
+from posenc.families import grid
+from posenc.families.fractions import Fraction, fractions
+from posenc.families.grid_rows import AxisRows, CenterCrop
+from posenc.ports import Array, Floats
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos import check_table, sincos
+from posenc.spec import Spec
+
+FEW = 256
+"""Places of an axis up to which a table holds those of every size, where nobody says how many."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Where places are: 0, 1, ... times a step; of the middle of `crop` places; or scaled so that each axis is as long.
+
+    base: how long each axis is, whatever its size; None where a place is one from the next. scale: divides them all.
+    """
+
+    crop: int | None
+    base: int | None
+    scale: float
+
+    @property
+    def step(self) -> float:
+        """How far a place is from the next, where that is the same in every call."""
+        return (1.0 if self.base is None or self.crop is None else self.base / self.crop) / self.scale
+
+    @property
+    def relative(self) -> bool:
+        """Whether a call's own size changes where its places are."""
+        return self.base is not None and self.crop is None
+
+    def of(self, places: Array, size: int) -> Floats:
+        """Return coordinates in float64 of places of an axis that has a size."""
+        if self.relative:
+            return np.asarray(places * float(self.base or 1) / size / self.scale)
+        first = 0 if self.crop is None else (self.crop - size) // 2
+        return np.asarray((places + first) * self.step)
+
+
+def rows_of(parameters: Mapping[str, object]) -> int | None:
+    """Return how many places an axis has, where parameters say so, or where tables grow with the square of it."""
+    crop = parameters.get("crop")
+    if isinstance(crop, int):
+        return crop
+    return None if parameters.get("base_size") is None else FEW
+
+
+@scheme(
+    "sincos_2d",
+    rows=rows_of,
+    paper="arXiv:2111.06377; MoCo v3 (arXiv:2104.02057) and SD3 (arXiv:2403.03206) have it, too",
+    samples=({"dim": 8}, {"dim": 20, "base": 100.0, "crop": 90, "base_size": 64}, {"dim": 8, "base_size": 16}),
+    unsupported=Unsupported(
+        positions={
+            **grid.NO_SHIFT,
+            "mask": "a mask counts one position a token, and a place has two; use --positions implicit",
+        }
+    ),
+)
+def sincos_2d(
+    spec: Spec,
+    *,
+    dim: int = 768,
+    base: float = 10000.0,
+    order: Literal["row_first", "column_first"] = "column_first",
+    layout: grid.FeatureLayout = "halves",
+    output: Literal["add", "rows"] = "add",
+    spacing: Literal["paper", "half"] = "paper",
+    crop: int | None = None,
+    base_size: int | None = None,
+    interpolation_scale: float = 1.0,
+) -> Encoding:
+    """Sines and cosines of row and column, added to the patches of an image.
+
+    dim: features, a multiple of four; one half goes by the row, the other by the column.
+    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+    order: whose half comes first, "column_first" as in MAE and SD3, "row_first" as in timm and RT-DETR.
+    layout: of each half "halves", all its sines, then all its cosines, or "interleaved" sin, cos, sin, cos, ...; or of
+        both "sines_first": the sines of both, then the cosines of both.
+    output: "add" x + PE, "rows" PE alone, (1, height, width, dim).
+    spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
+    crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
+    base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if there is
+        one, as in diffusers; interpolation_scale: what divides all coordinates.
+    """
+    _check(dim, base, spacing)
+    where = Coordinates(crop, base_size, interpolation_scale)
+    _check_coordinates(where)
+    inv_freq = frequencies(dim // 2, base, spacing)
+    source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")
+    column_first, add = order == "column_first", output == "add"
+    form = grid.Form(("height", "width"), (1, 0) if column_first else (0, 1), layout, add)
+    formula = partial(reference, inv_freq=inv_freq, where=where, form=form)
+    return grid.encode([source, source], [dim // 2] * 2, spec, form, formula=formula, reach=where.step)
+
+
+def _check(dim: int, base: float, spacing: str) -> None:
+    least = 8 if spacing == "half" else 4
+    if dim < least or dim % 4:
+        raise ValueError(f"dim must be a multiple of 4, at least {least}, got {dim}")
+    if not (base > 1 and math.isfinite(base)):
+        raise ValueError(f"base must be a finite number above 1, got {base}")
+
+
+def _check_coordinates(where: Coordinates) -> None:
+    for name, size in (("crop", where.crop), ("base_size", where.base)):
+        if size is not None and size < 1:
+            raise ValueError(f"{name} must be at least 1, got {size}")
+    if not (where.scale > 0 and math.isfinite(where.scale)):
+        raise ValueError(f"interpolation_scale must be a finite number above 0, got {where.scale}")
+
+
+def frequencies(features: int, base: float, spacing: str) -> Floats:
+    """Return radians from a coordinate to the next, a number a pair of features."""
+    pairs = features // 2
+    return np.asarray(float(base) ** (-np.arange(pairs) / (pairs - (spacing == "half"))))
+
+
+def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bool) -> AxisRows:
+    if where.relative:
+        whole = Fraction(float(where.base or 1) / where.scale, shift=-1.0)
+        return fractions(whole, inv_freq, spec, interleaved=interleaved)
+    of_spec = spec if where.crop is None else replace(spec, max_len=where.crop)
+    check_table(of_spec, 2 * len(inv_freq))
+    each = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)
+    return each if where.crop is None else CenterCrop(each, where.crop, step=where.step)
+
+
+def reference(call: Call, *, inv_freq: Floats, where: Coordinates, form: grid.Form) -> tuple[Array]:
+    """Return the output in float64: of row and column each its sines and its cosines, as they lie."""
+    angles = [where.of(at, at.shape[1 + axis])[..., None] * inv_freq for axis, at in enumerate(call.positions)]
+    halves = [np.stack([np.sin(angles[axis]), np.cos(angles[axis])]) for axis in form.order]  # (2, 1, h, w, pairs)
+    if form.layout == "sines_first":
+        rows = np.concatenate([half[wave] for wave in (0, 1) for half in halves], -1)
+    elif form.layout == "halves":
+        rows = np.concatenate([half[wave] for half in halves for wave in (0, 1)], -1)
+    else:
+        rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
+    return (call.values[0].astype(np.float64) + rows if form.add else rows,)

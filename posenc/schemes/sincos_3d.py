@@ -1,0 +1,96 @@
+"""Fixed sines and cosines of the places of a video: some features by the frame, then as of an image by row and column.
+
+CogVideoX (diffusers' get_3d_sincos_pos_embed) gives a quarter to the frame, V-JEPA a half, and the row its half of the
+others first. VideoMAE's table is none of these: it is the scheme `sinusoidal`, over places one after another.
+"""
+
+import math
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from posenc.call import Call
+from posenc.encoding import Encoding
+from posenc.families import grid
+from posenc.ports import Array, Floats
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos import check_table, inverse_frequencies, sincos
+from posenc.spec import Spec
+
+
+@scheme(
+    "sincos_3d",
+    paper="arXiv:2408.06072 (CogVideoX); V-JEPA (arXiv:2404.08471) has it, too",
+    samples=({"dim": 16}, {"dim": 12, "temporal": 4, "order": "row_first", "spatial_interpolation_scale": 1.875}),
+    unsupported=Unsupported(
+        positions={
+            **grid.NO_SHIFT,
+            "mask": "a mask counts one position a token, and a place has three; use --positions implicit",
+        }
+    ),
+)
+def sincos_3d(
+    spec: Spec,
+    *,
+    dim: int = 1920,
+    temporal: int | None = None,
+    base: float = 10000.0,
+    order: Literal["row_first", "column_first"] = "column_first",
+    output: Literal["add", "rows"] = "add",
+    spatial_interpolation_scale: float = 1.0,
+    temporal_interpolation_scale: float = 1.0,
+) -> Encoding:
+    """Sines and cosines of frame, row and column, added to the patches of a video.
+
+    dim: features: those of the frame come first, then half of the others by the row and half by the column.
+    temporal: features of the frame, an even number [default: a quarter of all].
+    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+    order: whose half comes first after the frame's, "column_first" as in CogVideoX, "row_first" as in V-JEPA.
+    output: "add" x + PE, "rows" PE alone, (1, frames, height, width, dim).
+    spatial_interpolation_scale: what divides row and column.
+    temporal_interpolation_scale: what divides the frame.
+    """
+    widths = shares(dim, temporal)
+    scales = (temporal_interpolation_scale, spatial_interpolation_scale, spatial_interpolation_scale)
+    _check(base, scales)
+    check_table(spec, max(widths))
+    inv_freqs = [inverse_frequencies(width, base) / scale for width, scale in zip(widths, scales, strict=True)]
+    by_frame, by_place = (sincos(spec, inv_freq) for inv_freq in inv_freqs[:2])
+    form = grid.Form(
+        ("frames", "height", "width"), (0, 2, 1) if order == "column_first" else (0, 1, 2), add=output == "add"
+    )
+    formula = partial(reference, base=base, widths=widths, scales=scales, form=form)
+    return grid.encode([by_frame, by_place, by_place], widths, spec, form, formula=formula, reach=1 / min(scales))
+
+
+def shares(dim: int, temporal: int | None) -> list[int]:
+    """Return the features of frame, row and column; raise ValueError where there are no such shares."""
+    if dim < 4:
+        raise ValueError(f"dim must be at least 8, got {dim}")
+    first = dim // 4 if temporal is None else temporal
+    if first < 2 or first % 2 or dim - first < 4 or (dim - first) % 4:
+        raise ValueError(
+            "temporal must be even, and what it leaves of dim a multiple of 4, for row and column: "
+            f"got {first} of {dim}"
+        )
+    return [first, (dim - first) // 2, (dim - first) // 2]
+
+
+def _check(base: float, scales: tuple[float, ...]) -> None:
+    if not (base > 1 and math.isfinite(base)):
+        raise ValueError(f"base must be a finite number above 1, got {base}")
+    for name, scale in zip(("temporal", "spatial"), scales, strict=False):
+        if not (scale > 0 and math.isfinite(scale)):
+            raise ValueError(f"{name}_interpolation_scale must be a finite number above 0, got {scale}")
+
+
+def reference(
+    call: Call, *, base: float, widths: list[int], scales: tuple[float, ...], form: grid.Form
+) -> tuple[Array]:
+    """Return the output in float64: of each axis all sines, then all cosines, of place / scale / base^(2 i / width)."""
+    angles: list[Floats] = []
+    for at, width, scale in zip(call.positions, widths, scales, strict=True):
+        angles.append(at[..., None] / scale / np.power(float(base), 2.0 * np.arange(width // 2) / width))
+    rows = np.concatenate([wave(angles[axis]) for axis in form.order for wave in (np.sin, np.cos)], -1)
+    return (call.values[0].astype(np.float64) + rows if form.add else rows,)

@@ -1,0 +1,121 @@
+"""The sines and cosines of DETR (arXiv:2005.12872): of the places of padded images, as fractions of what is valid.
+
+    y = scale * (valid places up to here in this column + shift) / (valid places in this column + 1e-6), x alike
+    PE = sin(y / T^0), cos(y / T^0), sin(y / T^(2 / n)), cos(y / T^(2 / n)), ..., then those of x; n = dim / 2
+
+Conditional DETR, MaskFormer, SAM 2 have it as it is, Grounding DINO with a temperature of 20, Deformable DETR with a
+shift of -0.5. RT-DETR's, of rows and columns 0, 1, ... as they are, is the scheme `sincos_2d` with order=row_first.
+A row or column without a valid place has a row like one of a single place: Deformable DETR's formula has -0.5 / 1e-6.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from posenc.call import Call
+from posenc.encoding import Encoding
+from posenc.families import grid
+from posenc.families.fractions import Fraction, fractions
+from posenc.families.grid_rows import CountRows, Counts
+from posenc.ports import Array
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos import check_table, inverse_frequencies, sincos
+from posenc.spec import Spec
+
+SMALL = 1e-6
+"""What DETR adds to a number of places before it divides by it."""
+FEW = 256
+"""Places of an axis up to which a table holds those of every size, where nobody says how many."""
+
+
+def rows_of(parameters: Mapping[str, object]) -> int | None:
+    """Return how many places an axis has, where tables grow with the square of it."""
+    return FEW if parameters.get("normalize", True) else None
+
+
+@scheme(
+    "sine_2d",
+    rows=rows_of,
+    paper="arXiv:2005.12872; Deformable DETR (arXiv:2010.04159), Grounding DINO (arXiv:2303.05499)",
+    positions="mask",
+    samples=({"dim": 8}, {"dim": 12, "temperature": 20.0, "shift": -0.5}, {"dim": 8, "normalize": False}),
+    unsupported=Unsupported(positions=grid.NO_SHIFT),
+)
+def sine_2d(
+    spec: Spec,
+    *,
+    dim: int = 256,
+    temperature: float = 10000.0,
+    normalize: bool = True,
+    scale: float = 2 * math.pi,
+    shift: float = 0.0,
+    order: Literal["row_first", "column_first"] = "row_first",
+    tensor_layout: Literal["bdhw", "bhwd"] = "bdhw",
+) -> Encoding:
+    """Sines and cosines of the valid places of padded images; with --positions implicit, of whole ones.
+
+    dim: features, a multiple of four; one half goes by the row, the other by the column.
+    temperature: wavelengths grow geometrically from 2 pi to temperature * 2 pi.
+    normalize: count places as fractions of those that are valid; else 1, 2, 3, ...
+    scale: the whole of a row or column, in radians of the first frequency.
+    shift: what is added to a count before it is divided, -0.5 for the middle of places (Deformable DETR).
+    order: whose half comes first, "row_first" as in DETR, or "column_first".
+    tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
+    """
+    _check(spec, dim, temperature, scale, shift)
+    fraction = Fraction(scale, shift, SMALL) if normalize else None
+    source = _source(spec, dim // 2, temperature, fraction)
+    form = grid.Form(
+        ("height", "width"),
+        (0, 1) if order == "row_first" else (1, 0),
+        "interleaved",
+        add=False,
+        channels_first=tensor_layout == "bdhw",
+    )
+    formula = partial(reference, spec, temperature=temperature, fraction=fraction, dim=dim, form=form)
+    if spec.positions == "mask":
+        return grid.encode_masked(source, dim // 2, spec, form, formula=formula)
+    return grid.encode([source, source], [dim // 2] * 2, spec, form, formula=formula)
+
+
+def _check(spec: Spec, dim: int, temperature: float, scale: float, shift: float) -> None:
+    if dim < 4 or dim % 4:
+        raise ValueError(f"dim must be a multiple of 4, at least 4, got {dim}")
+    if not (temperature > 1 and math.isfinite(temperature)):
+        raise ValueError(f"temperature must be a finite number above 1, got {temperature}")
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"scale must be a finite number above 0, got {scale}")
+    if not -1 <= shift <= 1:
+        raise ValueError(f"shift must be within one place, from -1 to 1, got {shift}")
+    if spec.position_offset:
+        raise ValueError(f"position_offset must be 0: valid places are counted from 1, got {spec.position_offset}")
+
+
+def _source(spec: Spec, width: int, temperature: float, fraction: Fraction | None) -> CountRows:
+    inv_freq = inverse_frequencies(width, temperature)
+    if fraction is not None:
+        return fractions(fraction, inv_freq, spec, interleaved=True)
+    counted = replace(spec, max_len=spec.max_len + 1)  # counts from 0, where padding comes first, up to max_len
+    check_table(counted, width)
+    return Counts(sincos(counted, inv_freq, interleaved=True))
+
+
+def reference(
+    spec: Spec, call: Call, *, temperature: float, fraction: Fraction | None, dim: int, form: grid.Form
+) -> tuple[Array]:
+    """Return the output in float64, as the formula above has it."""
+    counts = call.positions if spec.positions == "mask" else call.positions + 1
+    halves = []
+    for axis in form.order:
+        count = counts[axis].astype(np.float64)
+        if fraction is not None:
+            whole = np.maximum(count.max(1 + axis, keepdims=True), 1)
+            count = fraction.scale * (count + fraction.shift) / (whole + fraction.small)
+        angle = count[..., None] / np.power(float(temperature), 2.0 * (np.arange(dim // 2) // 2) / (dim // 2))
+        halves.append(np.where(np.arange(dim // 2) % 2, np.cos(angle), np.sin(angle)))
+    rows = np.concatenate(halves, -1)
+    return (np.moveaxis(rows, -1, 1) if form.channels_first else rows,)
