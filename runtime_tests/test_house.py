@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 import posenc
 from conftest import Cli, Running, one_of_each
+from grid_twins import swapped, with_a_wrong_last_row
 from house import RECORDS
 from house.alibi import counted_from_zero
-from house.sincos_2d import Grid, swapped
 from house.t5_bias import EDGE, by_integers, with_an_edge_moved
 from posenc.parameters import Value
 from posenc.ports import axes_of
@@ -84,7 +83,7 @@ def test_every_check_passes(tmp_path: Path, name: str, params: Parameters, mode:
     refused = [case for case in result.manifest.cases if case.refused]
     assert all(case.eager_tolerance.bits for case in result.manifest.cases if case not in refused)
     ends = [axis for axis in axes_of(result.manifest.inputs) if axis.most == MAX_LEN]
-    assert len(refused) == len(ends) == {"baked": 2 if name == "sincos_2d" else 1, "dynamic": 0}[mode]
+    assert len(refused) == len(ends) == {"baked": 1, "dynamic": 0}[mode]
     strict = {name for name in here if not RUNTIMES[name].lenient}
     assert passing(result, "refusal") >= (strict if refused else set())
 
@@ -120,13 +119,6 @@ def test_grids_are_long_both_ways(tmp_path: Path) -> None:
 # ---- wrong -----------------------------------------------------------------------------------------------------------
 
 
-def with_a_wrong_last_row(module: Grid) -> Grid:
-    """The same with the last row that columns read doubled; baked alone has it."""
-    rows: Tensor = module.by_column.rows  # type: ignore[attr-defined]
-    rows[-1] *= 2
-    return module
-
-
 Change = Callable[[Any], torch.nn.Module]
 TWINS: dict[str, tuple[Change, Callable[[int, int], bool]]] = {
     "alibi": (counted_from_zero, lambda seq, seq_k: seq == seq_k),
@@ -145,7 +137,7 @@ def wrong(name: str, spec: Spec, params: Parameters, change: Change) -> Target:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", TWINS)
 def test_a_wrong_twin_is_refused(tmp_path: Path, name: str, mode: Mode, running: Running) -> None:
-    (change, is_right), params = TWINS[name], RECORDS[name].samples[0]
+    (change, is_right), params = TWINS[name], SCHEMES[name].samples[0]
     spec = Spec(mode, max_len=MAX_LEN)
     result = export_target(lambda: wrong(name, spec, params, change), ExportOptions(), tmp_path / "bundle")
     assert result.failed
