@@ -16,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 import posenc
 from conftest import one_of_each
 from posenc.encoding import Encoding, eps
+from posenc.families.fractions import DIVIDES
 from posenc.families.xpos_angles import OVERFLOWS
 from posenc.parameters import Value
 from posenc.ports import Array, Mask, Port, Positions, Start, Values
@@ -53,7 +54,7 @@ def combinations() -> Iterator[tuple[str, Spec]]:
         for mode in ("baked", "dynamic"):
             for positions in ("explicit", "offset", "implicit", "mask"):
                 if not {mode, positions} & {*scheme.unsupported.modes, *scheme.unsupported.positions}:
-                    max_len = TABLE if mode == "baked" else TRACED
+                    max_len = (scheme.rows(scheme.samples[0]) or TABLE) if mode == "baked" else TRACED
                     yield scheme.name, Spec(mode, "exact", positions, max_len)
 
 
@@ -155,7 +156,11 @@ def test_half_precision_costs_a_few_roundings(tmp_path: Path, scheme: str, spec:
     encoding, model = exported(scheme, spec, dict(SCHEMES[scheme].samples[0]), tmp_path)
     # A key's cosine and sine are divided by its scale: floats, but neither is an angle or a position.
     divided = {"Div of a float"} if scheme == "xpos" else set()
-    assert set(breaches(scheme, encoding, model)) == divided
+    lines = breaches(scheme, encoding, model)
+    if encoding.half_safe == DIVIDES:  # in float64, which stays what it is
+        assert not any("eps" in line for line in lines)
+    else:
+        assert set(lines) == divided
 
 
 @pytest.mark.parametrize("kind", one_of_each(ROPE_TYPES, lambda kind: kind == "dynamic"))
@@ -172,7 +177,11 @@ def test_every_rope_type_but_those_that_say_why(tmp_path: Path, kind: str) -> No
 
 
 @pytest.mark.parametrize(
-    "scheme", one_of_each([s.name for s in SCHEMES.values() if not s.unsupported.modes], lambda _: "")
+    "scheme",
+    one_of_each(
+        [s.name for s in SCHEMES.values() if not {"explicit", *s.unsupported.modes} & {*s.unsupported.reasons()}],
+        lambda _: "",
+    ),
 )
 def test_trig_cannot_keep_it(tmp_path: Path, scheme: str) -> None:
     spec = Spec("dynamic", "trig", "explicit", TRACED)

@@ -16,11 +16,12 @@ from posenc.spec import Spec
 from posenc_export.bundle.folder import MANIFEST, Bundle, sha256
 from posenc_export.errors import BadInput
 from posenc_export.formats import FORMATS
+from posenc_export.formats.header.functions import FUNCTIONS
 from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
-from test_parity import MAX_LEN, combinations, run
+from test_parity import MAX_LEN, combinations, family_of, run
 
 # ---- through the harness ---------------------------------------------------------------------------------------------
 
@@ -30,7 +31,8 @@ def supported() -> Iterator[Any]:
         scheme, spec, params = one.values
         if spec.method == "exact" and spec.dtype in ("fp32", "fp64") and scheme != "xpos":
             by_length = ROPE_TYPES[str(params.get("rope_type", "default"))].by_length
-            if spec.mode == "baked" or not by_length:
+            held = family_of(scheme, spec, params) in FUNCTIONS
+            if held and (spec.mode == "baked" or not by_length):
                 yield one
 
 

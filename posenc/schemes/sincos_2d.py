@@ -68,6 +68,8 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
     "sincos_2d",
     rows=rows_of,
     paper="arXiv:2111.06377; MoCo v3 (arXiv:2104.02057) and SD3 (arXiv:2403.03206) have it, too",
+    formula="PE[y, x] = (w(x), w(y)); w(p) = sin(p base^(-i / n)) for i < n, then cos; n = dim / 4",
+    models=("ViT-MAE", "MoCo v3", "RT-DETR", "D-FINE", "SD3", "DiT", "PixArt", "AIMv2"),
     samples=({"dim": 8}, {"dim": 20, "base": 100.0, "crop": 90, "base_size": 64}, {"dim": 8, "base_size": 16}),
     unsupported=Unsupported(
         positions={

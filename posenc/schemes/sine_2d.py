@@ -42,6 +42,8 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
     rows=rows_of,
     paper="arXiv:2005.12872; Deformable DETR (arXiv:2010.04159), Grounding DINO (arXiv:2303.05499)",
     positions="mask",
+    formula="PE[y, x] = (w(y / height), w(x / width)); w(p) = sin(2 pi p T^(-2 i / n)), its cos, ...; n = dim / 2",
+    models=("DETR", "Conditional DETR", "Deformable DETR", "Grounding DINO", "MaskFormer", "Mask2Former", "SAM 2"),
     samples=({"dim": 8}, {"dim": 12, "temperature": 20.0, "shift": -0.5}, {"dim": 8, "normalize": False}),
     unsupported=Unsupported(positions=grid.NO_SHIFT),
 )
