@@ -5,6 +5,7 @@ others first. VideoMAE's table is none of these: it is the scheme `sinusoidal`, 
 """
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
@@ -18,9 +19,18 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.spec import Spec
 
+FEW = 256
+"""Places of an axis, where nobody says how many: those of three axes are many."""
+
+
+def rows_of(parameters: Mapping[str, object]) -> int:
+    """Return how many places an axis has, where nobody says so."""
+    return FEW
+
 
 @scheme(
     "sincos_3d",
+    rows=rows_of,
     paper="arXiv:2408.06072 (CogVideoX); V-JEPA (arXiv:2404.08471) has it, too",
     formula="PE[t, y, x] = (w(t), w(x), w(y)); w(p) = sin(p / s base^(-2 i / width)) for all i, then cos",
     models=("CogVideoX", "V-JEPA", "V-JEPA 2"),

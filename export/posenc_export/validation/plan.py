@@ -180,7 +180,8 @@ def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0
     if len(grid) > 1 and not refused:
         for more in range(1, len(grid)):
             short = grid[(turn + more) % len(grid)]
-            sizes[short.name] = min(short.allowed(1 + (turn + more - 1) % 7), sizes[short.name])
+            few = 7 if more == 1 else 2  # places grow with every axis
+            sizes[short.name] = min(short.allowed(1 + turn % few), sizes[short.name])
     first = first if scope.offset is None else scope.offset
     tag = "-".join(f"{name}{n}" for name, n in sizes.items())
     padding: Padding = "left"
