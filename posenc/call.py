@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posenc.ports import Array, Axis, Feeds, Integers, Mask, Port, Positions, Start, Values, carrying, sizes_of
+from posenc.ports import Array, Axis, Feeds, Integers, Mask, Port, Positions, Start, Values, axes_of, carrying, sizes_of
 from posenc.spec import Spec
 
 Formula = Callable[["Call"], Sequence[Array]]
@@ -57,6 +57,26 @@ def positions_of(spec: Spec, inputs: tuple[Port, ...], feeds: Feeds) -> Integers
         return np.indices(tuple(lengths.values()))[:, None]
     starts = [int(feeds[port.name][0]) for port in carrying(inputs, Start)]
     return (starts[0] if starts else 0) + np.arange(next(iter(lengths.values())))[None, :]
+
+
+def queries_and_keys(inputs: tuple[Port, ...], feeds: Feeds) -> tuple[Integers, Integers]:
+    """Return the positions of queries and of keys in a call whose lengths are those of queries, then of keys.
+
+    (1 or batch, seq), (1 or batch, seq_k): given; from a start and from 0 on; else queries are the last of the keys,
+    whose positions are counted from a mask or from 0 on.
+    """
+    given = [feeds[port.name] for port in carrying(inputs, Positions)]
+    if given:
+        return given[0], given[1]
+    sizes = sizes_of(inputs, feeds)
+    seq, seq_k = (sizes[axis.name] for axis in axes_of(inputs) if axis.is_length)
+    keys = np.arange(seq_k)[None, :]
+    for port in carrying(inputs, Start):
+        return feeds[port.name] + np.arange(seq)[None, :], keys
+    for port in carrying(inputs, Mask):
+        assert isinstance(port.carries, Mask)
+        keys = counted(feeds[port.name], port.carries.offset or 0)
+    return keys[:, seq_k - seq :], keys
 
 
 def counted(mask: Array, offset: int) -> Integers:

@@ -1,0 +1,56 @@
+"""Biases that a table holds by the distance from a query to a key, the same ones from some distance on."""
+
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, Probes, Tolerance
+
+
+class ByDistance(nn.Module):
+    """A source of biases: a row for each distance, of which the first and the last hold for all beyond.
+
+    Of queries that are the last of the keys, those keys that are in the first row for every query are not looked up:
+    the edge of the others is repeated, at the cost of writing it.
+    """
+
+    rows: Tensor  # (before + 1 + after, heads)
+    before: Final[int]
+    half_safe = ""
+
+    def __init__(self, rows: Tensor, before: int) -> None:
+        """Take the biases of keys from `before` places before their query on, up to some places after it."""
+        super().__init__()
+        self.before = before
+        self.probes = Probes(lengths=(before, before + 1, before + 2))
+        self.register_buffer("rows", rows, persistent=False)
+
+    def last(self, keys: Tensor, seq: int) -> Tensor:
+        """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
+        far = not_negative(keys.shape[0] - seq - self.before)
+        query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
+        near = self.between(query.unsqueeze(0), keys[far:].unsqueeze(0))
+        return nn.functional.pad(near, [far, 0, 0, 0], mode="replicate")
+
+    def between(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return the bias of positions: (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
+        distance = key.unsqueeze(1) - query.unsqueeze(2)
+        at = (distance + self.before).clamp(0, self.rows.shape[0] - 1)
+        return nn.functional.embedding(at, self.rows).permute(0, 3, 1, 2)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a bias may be from the reference: it is looked up."""
+        return Tolerance()
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's bias may be from this: no bit."""
+        return SAME_BITS
+
+
+def not_negative(n: int) -> int:
+    """Return a number, or 0 where it is below: for a tracer, without a branch."""
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return max(n, 0)
+    least: int = torch.sym_max(n, 0)
+    return least
