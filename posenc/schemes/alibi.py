@@ -1,0 +1,153 @@
+"""Attention with linear biases (ALiBi, arXiv:2108.12409): a score loses with the distance from its query to its key.
+
+    distance     -slope * |query - key|              the paper
+    key           slope * key                        BLOOM, Falcon: positions counted from the attention mask
+    last_key      slope * (key - last key)           MPT
+
+A row of each is the same but for a number that softmax does not see, where no key comes after its query. Slopes of n
+heads, a power of two, are 2^(-bias_max h / n), h = 1..n; between two powers, those of the lower one and then every
+second one of the upper one, as in the paper's code, BLOOM, MPT and Falcon.
+
+Falcon rounds slopes, positions and their product to bfloat16 each: at position 2047 a bias of slope 2^(-1/4) is off by
+up to 4. With bfloat16_slopes slopes are rounded as it does, and nothing else.
+"""
+
+from functools import partial
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.families import bias
+from posenc.ports import Array, Floats, Integers
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos.rows import float64_error
+from posenc.spec import Spec, UnsupportedSpec
+
+
+class Slopes(nn.Module):
+    """A source of biases: a slope for each head, times a whole number for each query and key."""
+
+    slopes: Tensor  # (heads, 1, 1)
+    form: Final[str]
+    probes = Probes()
+    half_safe = ""
+
+    def __init__(self, slopes: Floats, form: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.form = form
+        self.steepest = float(np.max(slopes))
+        signed = -slopes if form == "distance" else slopes
+        self.register_buffer("slopes", torch.from_numpy(signed[:, None, None]).to(dtype), persistent=False)
+
+    def last(self, keys: Tensor, seq: int) -> Tensor:
+        """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
+        query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
+        return self.between(query.unsqueeze(0), keys.unsqueeze(0))
+
+    def between(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return the bias of positions: (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
+        if self.form == "distance":
+            steps = (key.unsqueeze(1) - query.unsqueeze(2)).abs()
+        else:
+            row = key if self.form == "key" else key - key[:, key.shape[1] - 1 :]
+            steps = row.unsqueeze(1).expand(-1, query.shape[1], -1)
+        return self.slopes * steps.unsqueeze(1).to(self.slopes.dtype)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a bias may be from the reference: slope, distance from 2^24 on, and product are rounded."""
+        largest = self.steepest * max_position
+        roundings = 3 * torch.finfo(self.slopes.dtype).eps / 2
+        return Tolerance(atol=roundings * largest + float64_error(1) * largest)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's bias may be from this: no bit."""
+        return SAME_BITS
+
+
+@scheme(
+    "alibi",
+    paper="arXiv:2108.12409",
+    samples=({"heads": 4}, {"heads": 6, "form": "key", "output": "bias"}),
+    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
+)
+def alibi(
+    spec: Spec,
+    *,
+    heads: int = 8,
+    form: Literal["distance", "key", "last_key"] = "distance",
+    output: bias.Kind = "scores",
+    bias_max: float = 8.0,
+    scale: float = 1.0,
+    bfloat16_slopes: bool = False,
+) -> Encoding:
+    """Attention scores with a slope for each head, times the distance from query to key.
+
+    heads: of queries, any number; slopes are those of the paper.
+    form: "distance" minus slope * |query - key| (the paper), "key" slope * position of the key (BLOOM, Falcon: with
+        positions mask), "last_key" slope * (key - last key) (MPT).
+    output: "scores" with the bias, or "bias" itself.
+    bias_max: the last of the slopes of n heads is 2^-bias_max (MPT's alibi_bias_max).
+    scale: of the bias; Falcon's is 1 / sqrt(head_dim), as it adds the bias before scores are scaled.
+    bfloat16_slopes: round slopes to bfloat16, as Falcon does.
+    """
+    sizes = bias.Output(output, heads)
+    for name, value in (("bias_max", bias_max), ("scale", scale)):
+        if not (value > 0 and np.isfinite(value)):
+            raise ValueError(f"{name} must be a finite number above 0, got {value}")
+    if spec.positions not in WAYS[form]:
+        raise UnsupportedSpec(f"form={form} has no {spec.positions} form: {WHY[form]}")
+    slopes = slopes_of(heads, bias_max)
+    if bfloat16_slopes:
+        slopes = torch.from_numpy(slopes).float().bfloat16().double().numpy()
+    source = Slopes(scale * slopes, form, getattr(torch, spec.angle_dtype))
+    given = slopes if bfloat16_slopes else None
+    formula = partial(reference, heads=heads, form=form, bias_max=bias_max, scale=scale, given=given)
+    return bias.encode(source, spec, sizes, formula=formula)
+
+
+WAYS = {"distance": ("implicit", "offset", "explicit", "mask"), "key": ("implicit", "mask"), "last_key": ("implicit",)}
+"""The ways to give positions that a form looks at."""
+WHY = {
+    "distance": "",
+    "key": "it looks at no query; use --positions implicit or mask",
+    "last_key": "it looks at the places of keys alone, padding too; use --positions implicit",
+}
+
+
+def slopes_of(heads: int, bias_max: float) -> Floats:
+    """Return the slope of each head: those of the power of two below, then every second one of the power above."""
+    power = 1 << (heads.bit_length() - 1)
+    exponents = np.concatenate([np.arange(1, power + 1) / power, np.arange(1, 2 * power, 2) / (2 * power)])
+    return np.asarray(np.exp2(-bias_max * exponents[:heads]))
+
+
+def reference(
+    values: tuple[Array, ...],
+    query: Integers,
+    key: Integers,
+    *,
+    heads: int,
+    form: str,
+    bias_max: float,
+    scale: float,
+    given: Floats | None,
+) -> Floats:
+    """Return the bias in float64, head by head: slopes as the paper's code makes them, or as they are given."""
+    slopes = _slopes(heads, bias_max) if given is None else list(given)
+    steps = {
+        "distance": -np.abs(key[:, None, :] - query[:, :, None]),
+        "key": key[:, None, :] + 0 * query[:, :, None],
+        "last_key": key[:, None, :] - key[:, None, -1:] + 0 * query[:, :, None],
+    }[form]
+    return np.stack([scale * slope * steps.astype(np.float64) for slope in slopes], 1)
+
+
+def _slopes(heads: int, bias_max: float) -> list[float]:
+    """Return the slopes by the recursion of the paper's code: of a power of two a geometric series, else of two."""
+    power = 2 ** int(np.floor(np.log2(heads)))
+    if power == heads:
+        return [2.0 ** (-bias_max * (i + 1) / heads) for i in range(heads)]
+    return _slopes(power, bias_max) + _slopes(2 * power, bias_max)[::2][: heads - power]

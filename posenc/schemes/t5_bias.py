@@ -1,0 +1,138 @@
+"""The relative position bias of T5 (arXiv:1910.10683): a learned number for each head and each bucket of distances.
+
+The first half of the buckets hold one distance each, the others grow geometrically up to max_distance; encoders have as
+many buckets again for keys after a query. transformers (`T5Attention._relative_position_bucket`) takes a float32
+logarithm, which misplaces a distance that lies on an edge exactly: of 48 buckets up to 81, causal, it puts
+54 = 24 * 1.5^2 into 39, not 40. Of T5's own 32 up to 128 it misplaces none. Here integers decide, once.
+"""
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc.encoding import Encoding
+from posenc.families import bias
+from posenc.families.by_distance import ByDistance
+from posenc.memory import check_room
+from posenc.ports import Array, Floats, Integers
+from posenc.scheme import Unsupported, scheme
+from posenc.spec import Spec
+from posenc.weights import load_matrix
+
+
+@scheme(
+    "t5_bias",
+    paper="arXiv:1910.10683",
+    samples=({"heads": 4, "max_distance": 64}, {"heads": 2, "bidirectional": False}),
+    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
+)
+def t5_bias(
+    spec: Spec,
+    *,
+    heads: int | None = None,
+    num_buckets: int = 32,
+    max_distance: int = 128,
+    bidirectional: bool = True,
+    output: bias.Kind = "bias",
+    weights: str | None = None,
+    key: str | None = None,
+    std: float = 1.0,
+) -> Encoding:
+    """A learned bias of attention scores for each head and each bucket of distances, as in T5, mT5 and UMT5.
+
+    heads: columns of the table [default: those of the weights, or 8].
+    num_buckets: rows of the table; an even number where keys after a query have half of them.
+    max_distance: the last bucket begins before it, and has all distances beyond.
+    bidirectional: keys after a query have buckets of their own, as in encoders; else they share the first, as in
+        decoders.
+    output: "bias" itself, or "scores" with it.
+    weights: a file of weights or a model's folder with a trained table (num_buckets, heads).
+    key: its name, as encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight.
+    std: standard deviation of a random table, where no weights are given.
+    """
+    single, growing = _shares(num_buckets, max_distance, bidirectional)
+    table = _table(heads, num_buckets, weights, key, std).to(getattr(torch, spec.angle_dtype))
+    last = edges(single, growing, max_distance)[-1]
+    check_room("a table", (2 * last + 1, table.shape[1]), spec.angle_dtype)
+    past = buckets(np.arange(last + 1), single, growing, max_distance)
+    future = past[1:] + single + growing if bidirectional else past[:0]
+    rows = table[torch.from_numpy(np.concatenate([past[::-1], future]))].contiguous()
+    formula = partial(
+        reference, weight=table.double().numpy(), single=single, far=max_distance, bidirectional=bidirectional
+    )
+    return bias.encode(ByDistance(rows, last), spec, bias.Output(output, table.shape[1]), formula=formula)
+
+
+def _shares(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, int]:
+    """Return how many buckets of a direction hold one distance, and how many grow."""
+    if num_buckets < 2 or (bidirectional and (num_buckets % 2 or num_buckets < 4)):
+        wanted = "an even number of at least 4, a half for each direction" if bidirectional else "at least 2"
+        raise ValueError(f"num_buckets must be {wanted}, got {num_buckets}")
+    each = num_buckets // 2 if bidirectional else num_buckets
+    single = each // 2
+    if max_distance <= single:
+        raise ValueError(f"max_distance must be beyond the {single} buckets of one distance each, got {max_distance}")
+    return single, each - single
+
+
+def _table(heads: int | None, num_buckets: int, weights: str | None, key: str | None, std: float) -> Tensor:
+    if heads is not None and heads < 1:
+        raise ValueError(f"heads must be at least 1, got {heads}")
+    if weights is None:
+        if key is not None:
+            raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
+        if not std > 0:
+            raise ValueError(f"std must be above 0, got {std}")
+        check_room("a table", (num_buckets, heads or 8), "float32")
+        return torch.randn(num_buckets, heads or 8) * std
+    table = load_matrix(weights, key)
+    if table.shape[0] != num_buckets or heads not in (None, table.shape[1]):
+        wanted = f"({num_buckets}, {heads or 'heads'})"
+        raise ValueError(f"weights must be {wanted}, a row for each bucket, got {tuple(table.shape)} in {weights}")
+    return table
+
+
+def edges(single: int, growing: int, far: int) -> list[int]:
+    """Return the first distance of each bucket that grows: single * (far / single)^(i / growing), rounded up.
+
+    To the power of `growing` all of that are integers, which decide.
+    """
+    firsts = []
+    for i in range(growing):
+        first = max(single, int(single * (far / single) ** (i / growing)) - 2)
+        while first**growing * single**i < far**i * single**growing:
+            first += 1
+        firsts.append(first)
+    return firsts
+
+
+def buckets(distance: Integers, single: int, growing: int, far: int) -> Integers:
+    """Return the bucket of each distance: those below `single` have one each, as edges say of the others."""
+    grown = single - 1 + np.searchsorted(edges(single, growing, far), distance, side="right")
+    return np.where(distance < single, distance, grown)
+
+
+def reference(
+    values: tuple[Array, ...],
+    query: Integers,
+    key: Integers,
+    *,
+    weight: Floats,
+    single: int,
+    far: int,
+    bidirectional: bool,
+) -> Floats:
+    """Return the bias from T5's formula, its logarithm in float64.
+
+    On an edge the logarithm may come out a last digit below an integer: 1e-9 of a bucket is added.
+    """
+    relative = key[:, None, :] - query[:, :, None]
+    each = len(weight) // 2 if bidirectional else len(weight)
+    distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
+    growth = np.log(np.maximum(distance, single) / single) / np.log(far / single)
+    large = np.minimum(single + np.floor(growth * (each - single) + 1e-9), each - 1)
+    bucket = np.where(distance < single, distance, large).astype(np.int64)
+    bucket += each * (relative > 0) if bidirectional else 0
+    return np.moveaxis(weight[bucket], -1, 1)
