@@ -57,18 +57,13 @@ def encode(source: BiasSource, spec: Spec, output: Output, *, formula: Formula) 
     A baked one refuses positions from max_len on; a dynamic one has no end.
     formula: the bias in float64.
     """
-    end = end_of(spec)
+    end = spec.max_len if spec.mode == "baked" else None
     scores = output.kind == "scores"
     module = WAYS[str(spec.positions)][scores](
         source, StoredPlaces(end) if end else CountedPlaces(), getattr(torch, spec.torch_dtype), spec.position_offset
     )
     biased = partial(_biased, formula) if scores else formula
-    return made(module, source, spec, ports(spec, output, end), result(spec, output), formula=biased)
-
-
-def end_of(spec: Spec) -> int | None:
-    """Return where positions end: a baked encoding has as many as were asked for."""
-    return spec.max_len if spec.mode == "baked" else None
+    return made(module, source, spec, ports(spec, output, end), result(spec, output), formula=biased, end=end)
 
 
 def _biased(formula: Formula, values: tuple[Array, ...], query: Integers, key: Integers) -> Floats:
@@ -76,7 +71,14 @@ def _biased(formula: Formula, values: tuple[Array, ...], query: Integers, key: I
 
 
 def made(
-    module: nn.Module, source: Source, spec: Spec, inputs: tuple[Port, ...], output: Port, *, formula: Formula
+    module: nn.Module,
+    source: Source,
+    spec: Spec,
+    inputs: tuple[Port, ...],
+    output: Port,
+    *,
+    formula: Formula,
+    end: int | None,
 ) -> Encoding:
     """Return the encoding of a module that takes positions of queries and keys, whose float64 output is a formula's."""
 
@@ -94,7 +96,7 @@ def made(
         eager_tolerance=lambda case: source.eager_tolerance(case.max_position),
         tables=no_tables,
         positions=spec.positions,
-        end=end_of(spec),
+        end=end,
         probes=replace(source.probes, pairs=_pairs(spec)),
         half_safe=source.half_safe,
     )

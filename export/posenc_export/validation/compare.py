@@ -83,18 +83,19 @@ def scale_of(array: Array, dtype: str) -> float:
 
 
 def measure(actual: Array, expected: Array) -> Difference:
-    """Measure an output against an expected one of the same shape; a float64 expectation fits any float output."""
+    """Measure an output against an expected one of the same shape; a float64 expectation fits any output."""
     name = actual.dtype.name
     floats = name in FRACTION_BITS
     if actual.shape != expected.shape:
         return Difference(name, mismatch=f"shape {actual.shape}, expected {expected.shape}")
-    if actual.dtype != expected.dtype and not (floats and expected.dtype == np.float64):
+    if expected.dtype not in (actual.dtype, np.float64):
         return Difference(name, mismatch=f"dtype {name}, expected {expected.dtype.name}")
     same = actual.dtype == expected.dtype and np.ascontiguousarray(actual).tobytes() == _bytes(expected)
     one, other = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         error = np.where(_both_masks(one, other, name), 0.0, np.abs(one - other))
     if not floats:  # float64 does not tell integers above 2^53 apart
+        same = bool(np.all(actual == expected))
         error = np.where(actual != expected, np.maximum(error, 1.0), 0.0)
     return Difference(name, error=error, magnitude=np.abs(other), same_bits=same)
 

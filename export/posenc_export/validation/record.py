@@ -96,7 +96,10 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> list[
 def _reference(
     encoding: Encoding, feeds: Mapping[str, Array], eager: Mapping[str, Array], rows: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return the reference of each output at the rows that are kept; none of a module that cannot run in float64."""
+    """Return the reference of each output at the rows that are kept; none of a module that cannot run in float64.
+
+    Integers of a user's module have none: in float64 it may round otherwise, as an argmax of what is nearly alike.
+    """
     try:
         whole = encoding.reference(feeds, rows.get(encoding.outputs[0].name))
     except TypeError:
@@ -106,7 +109,7 @@ def _reference(
         value = np.asarray(whole[port.name], np.float64)
         if value.shape != eager[port.name].shape:  # a reference may give every row
             value = at_rows(port, value, rows)
-        if eager[port.name].dtype.name in FLOATS:
+        if eager[port.name].dtype.name in FLOATS or encoding.family != "module":
             reference[port.name] = value
     return reference
 

@@ -1,0 +1,224 @@
+"""Relative position representations (Shaw et al., arXiv:1803.02155): a learned row for each distance up to some.
+
+    bias[b, h, i, j] = scale * q[b, h, i] . row(clip(j - i, -left, right))
+
+wav2vec2-BERT has 64 rows before and 8 after a query; Shaw et al. and VITS as many of either. Beyond its window VITS
+adds nothing, the others take the last row. Each query is multiplied with every row once, and each key picks a product.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import Encoding, Probes, Tolerance, rounding
+from posenc.families import bias
+from posenc.families.by_distance import not_negative
+from posenc.families.places import CountedPlaces, StoredPlaces
+from posenc.families.position_ports import start_port
+from posenc.memory import check_room
+from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
+from posenc.scheme import Unsupported, scheme
+from posenc.spec import Spec
+from posenc.weights import load_matrix
+
+LARGEST = 8.0
+"""What numbers of q are at most, for the bound of what their products are off by: normal ones never are."""
+
+
+class ClippedRows(nn.Module):
+    """A source of biases: products of queries with a row for each distance, the first and the last for all beyond."""
+
+    rows: Tensor  # (head_dim, before + 1 + after)
+    before: Final[int]
+
+    def __init__(self, rows: Tensor, before: int) -> None:
+        super().__init__()
+        self.before = before
+        self.probes = Probes(lengths=(before, before + 1, before + 2))
+        self.half_safe = "a product of a query and a row is a sum, each part of which is rounded"
+        self.register_buffer("rows", rows.t().contiguous(), persistent=False)
+        self.error = torch.finfo(rows.dtype).eps / 2 * (len(rows[0]) + 1) * LARGEST * float(rows.abs().sum(1).max())
+
+    def last(self, q: Tensor, keys: Tensor) -> Tensor:
+        """Return the bias of the last keys, as queries: q (batch, heads, seq, head_dim), (seq_k,)."""
+        seq = q.shape[2]
+        far = not_negative(keys.shape[0] - seq - self.before)
+        query = torch.arange(seq, device=q.device) + (keys.shape[0] - seq)
+        return nn.functional.pad(self.between(q, query, keys[far:]), [far, 0, 0, 0], mode="replicate")
+
+    def between(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Return the bias of positions: q, (seq,), (seq_k,) -> (batch, heads, seq, seq_k)."""
+        products = torch.matmul(q.to(self.rows.dtype), self.rows)
+        at = (key.unsqueeze(0) - query.unsqueeze(1) + self.before).clamp(0, self.rows.shape[1] - 1)
+        return products.gather(3, at.expand(q.shape[0], q.shape[1], at.shape[0], at.shape[1]))
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a bias may be from the reference: as many roundings as features, each of the largest sum."""
+        return Tolerance(atol=self.error)
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's bias may be from this: both may sum in any order."""
+        return Tolerance(atol=2 * self.error)
+
+
+class Clipped(nn.Module):
+    """A bias that depends on queries: what the ways to give positions share."""
+
+    def __init__(self, source: ClippedRows, places: CountedPlaces | StoredPlaces, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.source = source
+        self.places = places
+        self.dtype = dtype
+
+    def last(self, q: Tensor, seq_k: int) -> Tensor:
+        """Return the bias of queries that are the last of the keys."""
+        bias: Tensor = self.source.last(q, self.places.keys(seq_k, q.device))
+        return bias
+
+    def from_start(self, q: Tensor, seq_k: int, start: Tensor) -> Tensor:
+        """Return the bias of queries from a position on, of keys from 0 on."""
+        query = self.places(start + torch.arange(q.shape[2], device=q.device))
+        bias: Tensor = self.source.between(q, query, self.places.keys(seq_k, q.device))
+        return bias
+
+    def added(self, scores: Tensor, bias: Tensor) -> Tensor:
+        """Add a bias to scores, in what the bias is in, and round to the dtype of scores last."""
+        return (scores.to(bias.dtype) + bias).to(scores.dtype)
+
+
+class Implicit(Clipped):
+    """Queries are the last of the keys."""
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the bias: (batch, heads, seq, dim), (batch, kv_heads, seq_k, dim) -> (batch, heads, seq, seq_k)."""
+        return self.last(q, k.shape[2]).to(self.dtype)
+
+
+class ImplicitScores(Clipped):
+    """Queries are the last of the keys."""
+
+    def forward(self, q: Tensor, scores: Tensor) -> Tensor:
+        """Return biased scores: (batch, heads, seq, dim), (batch, heads, seq, seq_k) -> as scores."""
+        return self.added(scores, self.last(q, scores.shape[3]))
+
+
+class Offset(Clipped):
+    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
+
+    def forward(self, q: Tensor, k: Tensor, start: Tensor) -> Tensor:
+        """Return the bias: q, k (batch, kv_heads, seq_k, dim), start (1,) -> (batch, heads, seq, seq_k)."""
+        return self.from_start(q, k.shape[2], start).to(self.dtype)
+
+
+class OffsetScores(Clipped):
+    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
+
+    def forward(self, q: Tensor, scores: Tensor, start: Tensor) -> Tensor:
+        """Return biased scores: q, scores (batch, heads, seq, seq_k), start (1,) -> as scores."""
+        return self.added(scores, self.from_start(q, scores.shape[3], start))
+
+
+WAYS: dict[str, tuple[type[Clipped], type[Clipped]]] = {
+    "implicit": (Implicit, ImplicitScores),
+    "offset": (Offset, OffsetScores),
+}
+"""The module that returns a bias, and the one that adds it to scores."""
+PLACES = "models count places, padding too; use --positions implicit or offset"
+
+
+@scheme(
+    "clipped_relative",
+    paper="arXiv:1803.02155",
+    samples=({"head_dim": 8, "left": 20, "right": 3}, {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"}),
+    unsupported=Unsupported(
+        methods={"trig": "a bias has no sines; leave --method trig out"},
+        positions={"explicit": PLACES, "mask": PLACES},
+    ),
+)
+def clipped_relative(
+    spec: Spec,
+    *,
+    head_dim: int | None = None,
+    left: int = 64,
+    right: int = 8,
+    beyond: Literal["clip", "zero"] = "clip",
+    scale: float | None = None,
+    output: bias.Kind = "bias",
+    weights: str | None = None,
+    key: str | None = None,
+    std: float = 1.0,
+) -> Encoding:
+    """Queries times a learned row for each distance from -left to right (Shaw; wav2vec2-BERT, SeamlessM4T v2, VITS).
+
+    head_dim: features of a head [default: those of the weights, or 64].
+    left: rows for keys before their query (left_max_position_embeddings, window_size).
+    right: rows for keys after it (right_max_position_embeddings, window_size).
+    beyond: "clip", the first and the last row hold beyond, or "zero", nothing is added there (VITS).
+    scale: of the bias [default: 1 / sqrt(head_dim)].
+    output: "bias" itself, or "scores" with it.
+    weights: a file of weights or a model's folder with a trained table (left + 1 + right, head_dim).
+    key: its name, as encoder.layers.0.self_attn.distance_embedding.weight, or VITS's emb_rel_k.
+    std: standard deviation of a random table, where no weights are given.
+    """
+    if left < 0 or right < 0:
+        raise ValueError(f"left and right must be at least 0, got {left} and {right}")
+    table = _table(left + 1 + right, head_dim, weights, key, std)
+    factor = table.shape[1] ** -0.5 if scale is None else scale
+    if not np.isfinite(factor) or factor == 0:
+        raise ValueError(f"scale must be a finite number other than 0, got {scale}")
+    rows = (table.double() * factor).to(getattr(torch, spec.angle_dtype))
+    edge = int(beyond == "zero")
+    source = ClippedRows(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
+    formula = partial(reference, rows=table.double().numpy() * factor, left=left, zero=beyond == "zero")
+    return _encoding(spec, source, output, table.shape[1], formula)
+
+
+def _table(count: int, head_dim: int | None, weights: str | None, key: str | None, std: float) -> Tensor:
+    if head_dim is not None and head_dim < 1:
+        raise ValueError(f"head_dim must be at least 1, got {head_dim}")
+    if weights is None:
+        if key is not None:
+            raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
+        if not std > 0:
+            raise ValueError(f"std must be above 0, got {std}")
+        check_room("a table", (count, head_dim or 64), "float32")
+        return torch.randn(count, head_dim or 64) * std
+    table = load_matrix(weights, key)
+    if table.shape[0] != count or head_dim not in (None, table.shape[1]):
+        wanted = f"({count}, {head_dim or 'head_dim'})"
+        raise ValueError(f"weights must be {wanted}, left + 1 + right rows, got {tuple(table.shape)} in {weights}")
+    return table
+
+
+def _encoding(spec: Spec, source: ClippedRows, kind: str, head_dim: int, formula: "partial[Floats]") -> Encoding:
+    end = spec.max_len if spec.mode == "baked" else None
+    places = CountedPlaces() if end is None else StoredPlaces(end)
+    scores = kind == "scores"
+    module = WAYS[str(spec.positions)][scores](source, places, getattr(torch, spec.torch_dtype))
+    heads, dim, keys = Axis("heads", "heads"), fixed(head_dim), replace(bias.KEYS, most=end)
+    q = Port("q", (BATCH, heads, SEQ, dim), spec.torch_dtype)
+    k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, dim), spec.torch_dtype)
+    square = Port("scores", (BATCH, heads, SEQ, keys), spec.torch_dtype)
+    output = replace(square, name=bias.BIASED if scores else "bias")
+    starts = (start_port(end),) if spec.positions == "offset" else ()
+    inputs = (q, square if scores else k, *starts)
+    made = bias.made(module, source, spec, inputs, output, formula=partial(formula, add=scores), end=end)
+    rounded = rounding(spec, scores)
+    twice = Tolerance(rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+    return replace(made, eager_tolerance=lambda case: source.eager_tolerance(case.max_position).plus(twice))
+
+
+def reference(
+    values: tuple[Array, ...], query: Integers, key: Integers, *, rows: Floats, left: int, zero: bool, add: bool
+) -> Floats:
+    """Return the bias in float64: each query times the row of each distance, added to scores where they go in."""
+    relative = key[0] - query[0][:, None]
+    of_pairs = rows[np.clip(relative + left, 0, len(rows) - 1)]  # (seq, seq_k, head_dim)
+    if zero:
+        of_pairs = of_pairs * ((relative + left >= 0) & (relative + left < len(rows)))[..., None]
+    bias: Floats = np.einsum("bhid,ijd->bhij", values[0].astype(np.float64), of_pairs)
+    return values[1] + bias if add else bias

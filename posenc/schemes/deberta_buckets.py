@@ -1,0 +1,148 @@
+"""The relative positions of DeBERTa-v2 and v3 (arXiv:2006.03654): indices of a model's table.
+
+Distances up to half of num_buckets are themselves; those beyond grow by their logarithm, rounded up, so that
+max_distance - 1 is in the last bucket of num_buckets; farther ones go on growing, and models clamp them.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.families import bias
+from posenc.families.bias_modules import WAYS
+from posenc.families.places import CountedPlaces
+from posenc.families.position_ports import start_port
+from posenc.lookup import exactly, leading, take
+from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
+from posenc.scheme import Unsupported, scheme
+from posenc.spec import Spec
+
+END = 2**20
+"""Distances that a dynamic graph knows: there are always more buckets, and no formula of integers for all."""
+
+
+class LogBuckets(nn.Module):
+    """A source of indices: the bucket of each distance, with the sign of query - key."""
+
+    rows: Tensor  # (distances, 1)
+    end: Final[int]
+    half_safe = ""
+
+    def __init__(self, rows: Integers, probes: Probes) -> None:
+        super().__init__()
+        self.end = len(rows)
+        self.probes = probes
+        self.register_buffer(
+            "rows", torch.from_numpy(rows.astype(np.min_scalar_type(-int(rows.max()))))[:, None], persistent=False
+        )
+
+    def last(self, keys: Tensor, seq: int) -> Tensor:
+        """Return the buckets of the last keys, as queries: (seq_k,) -> (1, seq, seq_k)."""
+        length = keys.shape[0]
+        query = torch.arange(seq, device=keys.device) + (length - seq)
+        # CUDA refuses no index: what is beyond the table is refused by the number of its rows there, by Split.
+        rows = exactly(leading(self.rows, length), length)[0]
+        return self.signed(rows, query.unsqueeze(0), keys.unsqueeze(0))
+
+    def between(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return the buckets of positions: (batch, seq), (batch, seq_k) -> (batch, seq, seq_k)."""
+        return self.signed(self.rows, query, key)
+
+    def signed(self, rows: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Return buckets, below 0 for keys after their query; a query before 0 is refused."""
+        distance = query.unsqueeze(2) - key.unsqueeze(1)
+        at = distance.abs().masked_fill(query.unsqueeze(2) < 0, self.end)
+        bucket = take(rows, at, self.end).squeeze(-1).to(torch.int64)
+        return torch.where(distance < 0, -bucket, bucket)
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far an index may be from the reference: it is an integer."""
+        return Tolerance()
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's index may be from this: no bit."""
+        return SAME_BITS
+
+
+PLACES = "the model counts places, padding too; use --positions implicit or offset"
+
+
+@scheme(
+    "deberta_buckets",
+    paper="arXiv:2006.03654",
+    samples=({"num_buckets": 16, "max_distance": 40}, {"num_buckets": 9, "max_distance": 30}),
+    unsupported=Unsupported(
+        methods={"trig": "an index has no sines; leave --method trig out"},
+        positions={"explicit": PLACES, "mask": PLACES},
+    ),
+)
+def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 512) -> Encoding:
+    """The bucket of the distance from query to key, with its sign: indices (1, seq, seq_k), as DeBERTa-v2 takes them.
+
+    Queries are the last of the keys; DeBERTa's own count both from 0 (positions offset, at 0), which is the same where
+    there are as many.
+
+    num_buckets: buckets of both directions (position_buckets).
+    max_distance: one more than the distance in the last of them (max_relative_positions, or max_position_embeddings
+        where that is below 1).
+    """
+    mid = num_buckets // 2
+    if mid < 2:
+        raise ValueError(f"num_buckets must be at least 4, two for each direction, got {num_buckets}")
+    if max_distance - 1 <= mid:
+        raise ValueError(f"max_distance must be above {mid + 1}, half of num_buckets and one, got {max_distance}")
+    end = spec.max_len if spec.mode == "baked" else END
+    rows = buckets(np.arange(end), mid, max_distance)
+    source = LogBuckets(rows, Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1)))
+    module = WAYS[str(spec.positions)][0](source, CountedPlaces(), torch.int64, 0)
+    formula = partial(reference, mid=mid, far=max_distance)
+    return bias.made(module, source, spec, _ports(spec, end), _RESULT, formula=formula, end=end)
+
+
+_RESULT = Port("buckets", (fixed(1, "batch"), SEQ, bias.KEYS), "int64")
+
+
+def _ports(spec: Spec, end: int) -> tuple[Port, ...]:
+    dim, keys = Axis("head_dim", "features"), replace(bias.KEYS, most=end)
+    q = Port("q", (BATCH, Axis("heads", "heads"), SEQ, dim), spec.torch_dtype)
+    k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, dim), spec.torch_dtype)
+    return (q, k) if spec.positions == "implicit" else (q, k, start_port(end))
+
+
+def buckets(distance: Integers, mid: int, far: int) -> Integers:
+    """Return the bucket of each distance: itself up to mid, beyond by the first distances of the buckets."""
+    firsts = edges(mid, far, int(distance.max(initial=0)))
+    return np.where(distance <= mid, distance, mid + np.searchsorted(firsts, distance, side="right"))
+
+
+def edges(mid: int, far: int, most: int) -> Integers:
+    """Return the first distance of each bucket beyond mid, up to a distance.
+
+    A distance is in bucket mid + c where mid ((far - 1) / mid)^(c / (mid - 1)) is the first that is not below it. To
+    the power of mid - 1 all of that are integers, which decide.
+    """
+    firsts = [mid + 1]
+    while firsts[-1] <= most:
+        c, power = len(firsts), mid - 1
+        last = max(mid, int(mid * ((far - 1) / mid) ** (c / power)) - 2)  # the last distance of bucket mid + c
+        while (last + 1) ** power * mid**c <= (far - 1) ** c * mid**power:
+            last += 1
+        firsts.append(last + 1)
+    return np.asarray(firsts)
+
+
+def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, mid: int, far: int) -> Floats:
+    """Return the buckets from DeBERTa's formula, its logarithm in float64.
+
+    On an edge the logarithm may come out a last digit above an integer: 1e-9 of a bucket is taken off.
+    """
+    relative = query[:, :, None] - key[:, None, :]
+    distance = np.abs(relative)
+    growth = np.log(np.maximum(distance, mid) / mid) / np.log((far - 1) / mid)
+    grown = mid + np.ceil(growth * (mid - 1) - 1e-9)
+    return np.where(distance <= mid, relative, np.sign(relative) * grown).astype(np.float64)
