@@ -1,22 +1,20 @@
 """Schemes of kinds that ship to nobody: each passes every check as it is, and no wrong twin of it does."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import posenc
+from bias_twins import EDGE, counted_from_zero, with_an_edge_moved
 from conftest import Cli, Running, one_of_each
 from grid_twins import swapped, with_a_wrong_last_row
-from house import RECORDS
-from house.alibi import counted_from_zero
-from house.t5_bias import EDGE, by_integers, with_an_edge_moved
 from posenc.parameters import Value
 from posenc.ports import axes_of
 from posenc.scheme import SCHEMES
@@ -31,22 +29,13 @@ from posenc_export.validation.plan import Plan, plan
 from posenc_export.validation.scope import BUDGET, Scope
 from posenc_export.validation.sizes import elements, trace_sizes
 
+RECORDS = {name: SCHEMES[name] for name in ("alibi", "t5_bias", "sincos_2d")}
 MAX_LEN, LONG = 70, 2**17
 MODES: tuple[Mode, ...] = ("baked", "dynamic")
 SAMPLES = [
     pytest.param(name, dict(s), id=f"{name}-{i}") for name in RECORDS for i, s in enumerate(RECORDS[name].samples)
 ]
 Parameters = Mapping[str, Value]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def house() -> Iterator[None]:
-    """Register the schemes of the house for the tests of this file, and for no other."""
-    for name, record in RECORDS.items():
-        SCHEMES.add(name, record)
-    yield
-    for name in RECORDS:
-        del SCHEMES._items[name]
 
 
 # ---- right -----------------------------------------------------------------------------------------------------------
@@ -182,7 +171,7 @@ def test_the_plan_of_a_long_bias_stays_within_the_budget(name: str, mode: Mode) 
     assert ((2, LONG + 1) in lengths) == (mode == "baked")
     scope, made = planned(name, mode, budget=2**15, heads=8)
     assert all(elements(scope.ports, case.sizes) <= 2**15 for case in made.cases)
-    assert any(line.startswith(f"batch1-seq1-seq_k{LONG}: needs") for line in made.not_tried)
+    assert any(re.match(f"batch1-seq1-.*seq_k{LONG}: needs", line) for line in made.not_tried)
 
 
 @pytest.mark.parametrize("name", ["alibi", "t5_bias"])
@@ -201,7 +190,7 @@ def test_the_record_has_samples(cli: Cli, name: str) -> None:
     (record,) = json.loads(cli("schemes", name, "--json").output)
     assert record["samples"] == [dict(sample) for sample in RECORDS[name].samples]
     assert all(parameter["help"] for parameter in record["parameters"])
-    for positions in ("offset", "explicit", "mask"):
+    for positions in {"offset", "explicit", "mask"} & record["unsupported"].keys():
         reason = record["unsupported"][positions]
         with pytest.raises(UnsupportedSpec, match=f"{name} has no {positions} form: {reason}"):
             posenc.build(name, Spec(positions=positions))
@@ -216,27 +205,3 @@ def test_a_header_has_no_functions_for_it(tmp_path: Path, name: str) -> None:
     assert FORMATS["header"].refuses(posenc.build(name, spec)) == reason
     with pytest.raises(BadInput, match=f"{name} cannot be exported to header: {reason}"):
         exported(name, spec, {}, tmp_path, formats=("header",))
-
-
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize(("buckets", "far"), [(32, 128), (8, 20), (64, 1024), (12, 50)])
-def test_buckets_are_those_of_transformers(buckets: int, far: int, bidirectional: bool) -> None:
-    t5 = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention
-    half = buckets // 2 if bidirectional else buckets
-    distance = torch.arange(far + 50)
-    expected = t5._relative_position_bucket(-distance, bidirectional, buckets, far).numpy()
-    np.testing.assert_array_equal(by_integers(far + 50, half // 2, far), expected)
-    after = t5._relative_position_bucket(distance, bidirectional, buckets, far).numpy()
-    np.testing.assert_array_equal(np.where(distance > 0, (expected + half) * bidirectional, 0), after)
-    assert by_integers(56, 24, 81)[53:56].tolist() == [39, 40, 40]  # float32 puts 54, on an edge exactly, into 39
-
-
-def test_the_whole_bias_is_that_of_transformers() -> None:
-    t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
-    config = t5.T5Config(num_heads=4, d_model=8, d_kv=2, is_decoder=True)
-    theirs = t5.T5Attention(config, has_relative_attention_bias=True)
-    ours = posenc.build("t5_bias", Spec("dynamic"), heads=4, bidirectional=False).module
-    with torch.no_grad():
-        theirs.relative_attention_bias.weight.copy_(ours.weight)
-        expected = theirs.compute_bias(5, 205, past_seen_tokens=200)
-        torch.testing.assert_close(ours(torch.zeros(1, 4, 5, 16), torch.zeros(1, 4, 205, 16)), expected, atol=0, rtol=0)

@@ -1,7 +1,9 @@
 """The relative positions of DeBERTa-v2 and v3 (arXiv:2006.03654): indices of a model's table.
 
 Distances up to half of num_buckets are themselves; those beyond grow by their logarithm, rounded up, so that
-max_distance - 1 is in the last bucket of num_buckets; farther ones go on growing, and models clamp them.
+max_distance - 1 is in the last bucket of num_buckets; farther ones go on growing, and models clamp them. transformers
+(`make_log_bucket_position`) takes a float32 logarithm, which puts thirty distances of a million beside their bucket, of
+256 up to 512: 65317 is the first, long after models clamp. Here integers decide, when the table is made.
 """
 
 from dataclasses import replace

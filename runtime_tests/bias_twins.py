@@ -1,0 +1,33 @@
+"""Modules of biases that are wrong, and of which calls they are right in."""
+
+import torch
+from torch import Tensor
+
+from posenc.families.bias_modules import Bias
+from posenc.schemes.alibi import Slopes
+
+EDGE = 14
+"""Here a bucket begins, of 32 for both directions, up to 64: 8 * 8^(2 / 8) is 13.45."""
+
+
+class CountedFromZero(Slopes):
+    """Queries are the first of the keys. It is right where there are as many."""
+
+    def last(self, keys: Tensor, seq: int) -> Tensor:
+        """Return the bias of queries from 0 on, wrong where there is a past."""
+        return self.between(torch.arange(seq, device=keys.device).unsqueeze(0), keys.unsqueeze(0))
+
+
+def counted_from_zero(module: Bias) -> Bias:
+    """Return the wrong twin of a module, in its place."""
+    module.source.__class__ = CountedFromZero
+    return module
+
+
+def with_an_edge_moved(module: Bias) -> Bias:
+    """Return the wrong twin of a module, in its place: EDGE is in the bucket of the distance before it."""
+    rows, at = module.source.rows, module.source.before - EDGE
+    assert not torch.equal(rows[at], rows[at + 1])
+    assert torch.equal(rows[at], rows[at - 1])
+    rows[at] = rows[at + 1]
+    return module

@@ -1,0 +1,317 @@
+"""Biases on attention scores against the implementations that users know, and integers against integers."""
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from conftest import Cli
+from posenc.schemes import deberta_buckets, t5_bias
+from posenc.schemes.alibi import slopes_of
+from posenc.spec import Spec, UnsupportedSpec
+from posenc_export.bundle.folder import Bundle
+from posenc_export.exporter import ExportOptions, export_target
+from posenc_export.runtimes import RUNTIMES
+from posenc_export.targets.scheme import scheme_target
+
+MILLION = 10**6
+HEAD_COUNTS = (1, 2, 3, 6, 8, 12, 14, 16, 25, 32, 71, 112)
+
+
+def module_of(scheme: str, spec: Spec, **params: Any) -> Callable[..., Tensor]:
+    module: Callable[..., Tensor] = posenc.build(scheme, spec, **params).module
+    return module
+
+
+def heads_of(heads: int, length: int, head_dim: int = 4) -> Tensor:
+    return torch.zeros(1, heads, length, head_dim)
+
+
+# ---- ALiBi -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("heads", HEAD_COUNTS)
+def test_slopes_are_those_of_bloom(heads: int) -> None:
+    bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
+    theirs = bloom._get_alibi_slopes(heads, torch.device("cpu")).double().numpy()
+    # float32 powers of a rounded base: one rounding a factor
+    np.testing.assert_allclose(slopes_of(heads, 8.0), theirs, rtol=2 * heads * 2.0**-24)
+
+
+@pytest.mark.parametrize("heads", [4, 12])
+def test_the_bias_of_keys_is_that_of_bloom(heads: int) -> None:
+    bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
+    mask = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 1, 0, 0]])
+    theirs = bloom.build_alibi_tensor(mask, heads, torch.float32).view(3, heads, 1, 5)
+    ours = module_of("alibi", Spec("dynamic", positions="mask"), heads=heads, form="key", output="bias")
+    for seq in (1, 3, 5):
+        expected = theirs.expand(3, heads, seq, 5)
+        torch.testing.assert_close(ours(torch.zeros(3, heads, seq, 4), mask), expected, atol=0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("heads", "most"), [(4, 8), (12, 8), (16, 4), (7, 16)])
+def test_the_bias_to_the_last_key_is_that_of_mpt(heads: int, most: int) -> None:
+    mpt = pytest.importorskip("transformers.models.mpt.modeling_mpt")
+    theirs = mpt.build_mpt_alibi_tensor(heads, 9, alibi_bias_max=most)
+    params: dict[str, Any] = {"heads": heads, "form": "last_key", "output": "bias", "bias_max": float(most)}
+    ours = module_of("alibi", Spec("dynamic"), **params)(heads_of(heads, 3), heads_of(heads, 9))
+    torch.testing.assert_close(ours, theirs.expand(heads, 3, 9)[None], atol=0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("heads", [8, 12, 32])
+def test_falcon_rounds_the_slopes_alike_and_more(heads: int) -> None:
+    falcon = pytest.importorskip("transformers.models.falcon.modeling_falcon")
+    mask = torch.ones(1, 2048, dtype=torch.int64)
+    theirs = falcon.build_alibi_tensor(mask, heads, torch.float32).view(1, heads, 1, 2048)
+    params: dict[str, Any] = {"heads": heads, "form": "key", "output": "bias", "bfloat16_slopes": True}
+    ours = module_of("alibi", Spec("dynamic"), **params)(heads_of(heads, 1), heads_of(heads, 2048))
+    exact_at = [1, 2, 64, 128]  # positions that bfloat16 holds, times a slope: nothing else is rounded
+    torch.testing.assert_close(ours[..., exact_at], theirs[..., exact_at], atol=0, rtol=0)
+    torch.testing.assert_close(ours, theirs, atol=0, rtol=2.0**-7)  # position and product, half an eps of 2^-7 each
+    if heads > 8:
+        assert float((ours - theirs).abs().max()) > 1
+
+
+def test_forms_differ_by_a_number_a_row() -> None:
+    q, k = heads_of(6, 4), heads_of(6, 9)
+    forms = {
+        form: module_of("alibi", Spec("dynamic"), heads=6, form=form, output="bias")(q, k)
+        for form in ("distance", "key", "last_key")
+    }
+    seen = torch.ones(4, 9, dtype=torch.bool).tril(5)
+    softmax = {name: bias.masked_fill(~seen, -torch.inf).softmax(-1) for name, bias in forms.items()}
+    torch.testing.assert_close(softmax["key"], softmax["distance"])
+    torch.testing.assert_close(softmax["last_key"], softmax["distance"])
+
+
+def test_in_bfloat16_the_product_is_rounded_once() -> None:
+    bias = module_of("alibi", Spec("dynamic", dtype="bf16"), heads=12, output="bias")
+    ours = bias(torch.zeros(1, 12, 1, 4).bfloat16(), torch.zeros(1, 12, 8192, 4).bfloat16())[0, :, 0].double()
+    exact = -slopes_of(12, 8.0)[:, None] * np.arange(8191, -1, -1)
+    np.testing.assert_allclose(ours.numpy(), exact, rtol=2.0**-8 * 1.001)
+
+
+# ---- T5 --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("count", "far"), [(32, 128), (8, 20), (64, 1024), (12, 50), (320, 800), (10, 40)])
+def test_buckets_are_those_of_transformers(count: int, far: int, bidirectional: bool) -> None:
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention
+    single, growing = t5_bias._shares(count, far, bidirectional)
+    distance = np.arange(MILLION + 1)
+    ours = t5_bias.buckets(distance, single, growing, far)
+    relative = torch.from_numpy(distance)
+    theirs = t5._relative_position_bucket(-relative, bidirectional, count, far).numpy()
+    np.testing.assert_array_equal(ours, theirs)
+    after = t5._relative_position_bucket(relative, bidirectional, count, far).numpy()
+    np.testing.assert_array_equal(np.where(distance > 0, (ours + count // 2) * bidirectional, 0), after)
+
+
+def test_an_edge_that_float32_misses() -> None:
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention
+    distance = np.arange(53, 56)
+    assert t5_bias.buckets(distance, 24, 24, 81).tolist() == [39, 40, 40]  # 54 = 24 * 1.5^2
+    assert t5._relative_position_bucket(-torch.from_numpy(distance), False, 48, 81).tolist() == [39, 39, 40]
+
+
+@pytest.mark.parametrize(("single", "growing", "far"), [(8, 8, 128), (16, 16, 128), (2, 3, 50), (24, 24, 81)])
+def test_edges_are_those_of_fractions(single: int, growing: int, far: int) -> None:
+    for i, first in enumerate(t5_bias.edges(single, growing, far)):
+        reached = Fraction(far, single) ** i
+        assert Fraction(first, single) ** growing >= reached
+        assert first == single or Fraction(first - 1, single) ** growing < reached
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_the_whole_bias_is_that_of_transformers(tmp_path: Path, bidirectional: bool) -> None:
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+    config = t5.T5Config(num_heads=4, d_model=8, d_kv=2, is_decoder=not bidirectional)
+    theirs = t5.T5Attention(config, has_relative_attention_bias=True)
+    torch.save(theirs.state_dict(), tmp_path / "t5.pt")
+    params = {"weights": str(tmp_path / "t5.pt"), "key": "relative_attention_bias.weight"}
+    ours = module_of("t5_bias", Spec("dynamic"), bidirectional=bidirectional, **params)
+    for seq, past in ((1, 204), (5, 200), (7, 0), (150, 0)):
+        with torch.no_grad():
+            expected = theirs.compute_bias(seq, past + seq, past_seen_tokens=past)
+        torch.testing.assert_close(ours(heads_of(4, seq), heads_of(4, past + seq)), expected, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("scheme", ["t5_bias", "alibi"])
+@pytest.mark.parametrize("mode", ["baked", "dynamic"])
+def test_every_way_to_give_positions_gives_the_same_bias(scheme: str, mode: Any) -> None:
+    def ours(positions: Any, *inputs: Tensor) -> Tensor:
+        torch.manual_seed(0)
+        return module_of(scheme, Spec(mode, positions=positions, max_len=200), heads=4, output="bias")(*inputs)
+
+    q, k, places = heads_of(4, 5), heads_of(4, 160), torch.arange(160)[None]
+    expected = ours("implicit", q, k)
+    torch.testing.assert_close(ours("offset", q, k, torch.tensor([155])), expected, atol=0, rtol=0)
+    torch.testing.assert_close(ours("explicit", places[:, 155:], places), expected, atol=0, rtol=0)
+    torch.testing.assert_close(ours("mask", q, torch.ones_like(places)), expected, atol=0, rtol=0)
+
+
+# ---- DeBERTa ---------------------------------------------------------------------------------------------------------
+
+DEBERTA = [(256, 512), (32, 128), (64, 2048)]
+MISPLACED = 50
+"""So many distances of a million, at most, are put beside their bucket by the float32 logarithm of transformers."""
+
+
+@pytest.mark.parametrize(("count", "far"), DEBERTA)
+def test_log_buckets_are_those_of_transformers(count: int, far: int) -> None:
+    deberta = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2")
+    distance = np.arange(MILLION + 1)
+    ours = deberta_buckets.buckets(distance, count // 2, far)
+    theirs = deberta.make_log_bucket_position(torch.from_numpy(distance), count, far).long().numpy()
+    off = np.flatnonzero(ours != theirs)
+    assert len(off) <= MISPLACED
+    assert off.min(initial=MILLION) > 64 * far  # where models have long clamped the bucket
+    assert np.abs(ours - theirs).max() <= 1
+
+
+@pytest.mark.parametrize(("mid", "far"), [(8, 40), (128, 512), (4, 30)])
+def test_log_edges_are_those_of_fractions(mid: int, far: int) -> None:
+    for c, first in enumerate(deberta_buckets.edges(mid, far, 3 * far).tolist()):
+        reached = Fraction(far - 1, mid) ** c
+        assert Fraction(first - 1, mid) ** (mid - 1) <= reached < Fraction(first, mid) ** (mid - 1)
+
+
+def test_indices_are_those_of_deberta() -> None:
+    deberta = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2")
+    for mode in ("baked", "dynamic"):
+        ours = module_of("deberta_buckets", Spec(mode, max_len=700))
+        offset = module_of("deberta_buckets", Spec(mode, positions="offset", max_len=700))
+        for seq, seq_k in ((700, 700), (1, 1), (3, 600)):
+            q, k = heads_of(1, seq, 1), heads_of(1, seq_k, 1)
+            expected = deberta.build_relative_position(q, k, 256, 512)
+            assert torch.equal(offset(q, k, torch.tensor([0])), expected)
+            if seq == seq_k:
+                assert torch.equal(ours(q, k), expected)
+
+
+# ---- Shaw, wav2vec2-BERT, VITS ---------------------------------------------------------------------------------------
+
+
+def test_the_clipped_bias_is_that_of_wav2vec2_bert(tmp_path: Path) -> None:
+    bert = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert")
+    config = bert.Wav2Vec2BertConfig(hidden_size=32, num_attention_heads=2, position_embeddings_type="relative_key")
+    attention = bert.Wav2Vec2BertSelfAttention(config)
+    torch.save(attention.state_dict(), tmp_path / "w2v.pt")
+    params = {"weights": str(tmp_path / "w2v.pt"), "key": "distance_embedding.weight"}
+    q = torch.randn(2, 2, 100, 16)
+    with torch.no_grad():
+        _, expected = bert._apply_relative_key_position_encoding(attention, q, q)
+    ours = module_of("clipped_relative", Spec("dynamic"), **params)
+    torch.testing.assert_close(ours(q, q), expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(ours(q[:, :, 90:], q), expected[:, :, 90:], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 3, 5, 40])
+def test_the_window_is_that_of_vits(tmp_path: Path, length: int) -> None:
+    vits = pytest.importorskip("transformers.models.vits.modeling_vits")
+    attention = vits.VitsAttention(vits.VitsConfig(hidden_size=32, num_attention_heads=2, window_size=4))
+    torch.save(attention.state_dict(), tmp_path / "vits.pt")
+    params: dict[str, Any] = {"weights": str(tmp_path / "vits.pt"), "key": "emb_rel_k", "left": 4, "right": 4}
+    q = torch.randn(3, 2, length, 16)
+    with torch.no_grad():
+        rows = attention._get_relative_embeddings(attention.emb_rel_k, length)
+        logits = torch.matmul((q * attention.scaling).flatten(0, 1), rows.transpose(-2, -1))
+        expected = attention._relative_position_to_absolute_position(logits).view(3, 2, length, length)
+    ours = module_of("clipped_relative", Spec("dynamic"), beyond="zero", **params)
+    torch.testing.assert_close(ours(q, q), expected, atol=1e-6, rtol=1e-5)
+
+
+# ---- integers on every runtime ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("scheme", ["deberta_buckets", "t5_bias"])
+def test_buckets_are_equal_at_every_distance_on_every_runtime(tmp_path: Path, scheme: str) -> None:
+    """A bias of T5 whose weights are the numbers of their rows shows the bucket of each distance."""
+    np.save(tmp_path / "rows.npy", np.arange(32, dtype=np.float32)[:, None])
+    params = {"weights": str(tmp_path / "rows.npy")} if scheme == "t5_bias" else {}
+    options = ExportOptions(validate=False)
+    spec = Spec("dynamic", max_len=2048)
+    result = export_target(lambda: scheme_target(scheme, spec, params, 0), options, tmp_path / "bundle")
+    bundle = Bundle.open(result.folder, trusted=True)
+    distance = np.arange(MILLION, -1, -1)
+    expected = (
+        deberta_buckets.buckets(distance, 128, 512)
+        if scheme == "deberta_buckets"
+        else t5_bias.buckets(distance, 8, 8, 128)
+    )
+    q, k = (np.zeros((1, 1, length, 1), np.float32) for length in (1, MILLION + 1))
+    for name in ("ort-cpu", "torchscript", "torchscript-cpp", "ort-cpp", "openvino", "onnx-reference", "pt2"):
+        if name not in RUNTIMES:
+            continue
+        runtime = RUNTIMES[name]
+        artifact = bundle.manifest.artifact(runtime.format)
+        if artifact is None:
+            continue
+        runner = runtime.open(bundle.path(artifact), bundle.manifest, True)
+        (output,) = runner.run({"q": q, "k": k}).values()
+        np.testing.assert_array_equal(output.ravel(), expected, err_msg=name)
+
+
+# ---- bad input -------------------------------------------------------------------------------------------------------
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("alibi", {"heads": 0}, "heads must be at least 1, got 0"),
+    ("alibi", {"heads": -8}, "heads must be at least 1, got -8"),
+    ("alibi", {"bias_max": 0.0}, "bias_max must be a finite number above 0, got 0.0"),
+    ("alibi", {"scale": float("inf")}, "scale must be a finite number above 0, got inf"),
+    ("t5_bias", {"heads": 0}, "heads must be at least 1, got 0"),
+    (
+        "t5_bias",
+        {"num_buckets": 31},
+        "num_buckets must be an even number of at least 4, a half for each direction, got 31",
+    ),
+    ("t5_bias", {"num_buckets": 0, "bidirectional": False}, "num_buckets must be at least 2, got 0"),
+    ("t5_bias", {"max_distance": 8}, "max_distance must be beyond the 8 buckets of one distance each, got 8"),
+    (
+        "t5_bias",
+        {"max_distance": 16, "bidirectional": False},
+        "max_distance must be beyond the 16 buckets of one distance each, got 16",
+    ),
+    ("t5_bias", {"key": "a"}, "key names a tensor in a file: give weights=FILE beside key=a"),
+    ("deberta_buckets", {"num_buckets": 3}, "num_buckets must be at least 4, two for each direction, got 3"),
+    ("deberta_buckets", {"max_distance": 129}, "max_distance must be above 129, half of num_buckets and one, got 129"),
+    ("clipped_relative", {"left": -1}, "left and right must be at least 0, got -1 and 8"),
+    ("clipped_relative", {"head_dim": 0}, "head_dim must be at least 1, got 0"),
+    ("clipped_relative", {"scale": 0.0}, "scale must be a finite number other than 0, got 0.0"),
+    ("clipped_relative", {"std": -1.0}, "std must be above 0, got -1.0"),
+]
+
+
+@pytest.mark.parametrize(("scheme", "params", "message"), BAD)
+def test_bad_values_are_refused_in_one_line(scheme: str, params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        posenc.build(scheme, Spec("dynamic"), **params)
+
+
+def test_bad_values_of_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    result = cli("export", "t5_bias", "-p", "max_distance=8", "-o", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "max_distance must be beyond the 8 buckets of one distance each, got 8" in result.output
+
+
+@pytest.mark.parametrize(("scheme", "wanted"), [("t5_bias", "(32, 4)"), ("clipped_relative", "(73, 4)")])
+def test_weights_of_another_shape_are_refused(tmp_path: Path, scheme: str, wanted: str) -> None:
+    np.save(tmp_path / "w.npy", np.zeros((9, 4), np.float32))
+    columns = {"heads" if scheme == "t5_bias" else "head_dim": 4}
+    with pytest.raises(ValueError, match=f"weights must be {re.escape(wanted)}, .* got \\(9, 4\\)"):
+        posenc.build(scheme, Spec("dynamic"), weights=str(tmp_path / "w.npy"), **columns)
+
+
+@pytest.mark.parametrize("form", ["key", "last_key"])
+def test_forms_that_look_at_no_query_refuse_positions_of_queries(form: str) -> None:
+    with pytest.raises(UnsupportedSpec, match=f"form={form} has no offset form"):
+        posenc.build("alibi", Spec("dynamic", positions="offset"), form=form)
