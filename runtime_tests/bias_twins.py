@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from posenc.families.bias_modules import Bias
+from posenc.families.by_distance import ByDistance
 from posenc.schemes.alibi import Slopes
 
 EDGE = 14
@@ -26,6 +27,7 @@ def counted_from_zero(module: Bias) -> Bias:
 
 def with_an_edge_moved(module: Bias) -> Bias:
     """Return the wrong twin of a module, in its place: EDGE is in the bucket of the distance before it."""
+    assert isinstance(module.source, ByDistance)
     rows, at = module.source.rows, module.source.before - EDGE
     assert not torch.equal(rows[at], rows[at + 1])
     assert torch.equal(rows[at], rows[at - 1])

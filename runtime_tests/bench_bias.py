@@ -1,0 +1,151 @@
+"""What a bias costs at a decode step, in ONNX Runtime, beside what most people export: a script, run by hand.
+
+    python runtime_tests/bench_bias.py            # prints the rows of docs/figures.md
+
+Of one query: the bias of T5 and ALiBi; T5's as a module that makes the square and slices its last row, and as one that
+makes the row; a copy of the output. By turns in one process; each writes into memory that is there.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.schemes.t5_bias import buckets
+from posenc.spec import Mode, Spec
+from posenc_export.exporter import ExportOptions, export_target
+from posenc_export.machine import processor, versions
+from posenc_export.markdown import table
+from posenc_export.targets.scheme import scheme_target
+
+HEADS, HEAD_DIM, FAR, ROUNDS, SECONDS = 32, 64, 128, 5, 0.3
+SQUARE_UP_TO = 4096
+"""The square of 32 heads takes 2 GiB there, and as much again on the way."""
+
+
+class Row(nn.Module):
+    """T5's bias as it is mostly written: buckets are looked up, then weights, then heads come first."""
+
+    past: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(32, HEADS))
+        self.register_buffer("past", torch.from_numpy(buckets(np.arange(FAR + 1), 8, 8, FAR)))
+
+    def bias(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return the bias: (seq,), (seq_k,) -> (1, heads, seq, seq_k)."""
+        relative = key - query.unsqueeze(1)
+        bucket = self.past[relative.abs().clamp(max=FAR)] + 16 * (relative > 0)
+        return nn.functional.embedding(bucket, self.weight).permute(2, 0, 1).unsqueeze(0)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the bias of the last keys, as queries."""
+        seq, seq_k = q.shape[2], k.shape[2]
+        return self.bias(torch.arange(seq) + (seq_k - seq), torch.arange(seq_k))
+
+
+class Square(Row):
+    """The same of all keys, of which the last rows are taken, as models with a cache have it."""
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the bias of the last keys, as queries."""
+        places = torch.arange(k.shape[2])
+        return self.bias(places, places)[:, :, -q.shape[2] :]
+
+
+def plain(module: nn.Module, path: Path) -> Path:
+    """Export a module as most people do."""
+    dynamic = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
+    args = tuple(torch.zeros(2, HEADS, length, HEAD_DIM) for length in (11, 12))
+    torch.onnx.export(module, args, str(path), dynamo=True, dynamic_shapes=(dynamic, dynamic), verbose=False)
+    return path
+
+
+def ours(name: str, mode: Mode, folder: Path, **params: Any) -> Path:
+    """Export a scheme."""
+    options = ExportOptions(("onnx",), validate=False)
+    spec = Spec(mode, max_len=2**15)
+    made = export_target(lambda: scheme_target(name, spec, params, 0), options, folder / f"{name}-{mode}")
+    return made.folder / "model.onnx"
+
+
+def call_of(path: Path, seq_k: int, threads: int) -> Callable[[], None]:
+    """Return a call of one query, in a session of so many threads that do not spin after it."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    shapes = ((1, HEADS, 1, HEAD_DIM), (1, HEADS, seq_k, HEAD_DIM))
+    feeds = [np.zeros(shape, np.float32) for shape in shapes]
+    binding, output = session.io_binding(), np.empty((1, HEADS, 1, seq_k), np.float32)
+    for taken, feed in zip(session.get_inputs(), feeds, strict=True):
+        binding.bind_cpu_input(taken.name, feed)
+    name = session.get_outputs()[0].name
+    binding.bind_output(name, "cpu", 0, np.float32, output.shape, output.ctypes.data)
+    kept = (feeds, output)
+    return lambda: session.run_with_iobinding(binding) if kept else None
+
+
+def copy_of(seq_k: int) -> Callable[[], None]:
+    """Return a copy of as many bytes as a call writes."""
+    source = np.ones((1, HEADS, 1, seq_k), np.float32)
+    target = np.empty_like(source)
+    return lambda: np.copyto(target, source)
+
+
+def seconds(call: Callable[[], None]) -> float:
+    """Return the median time of the calls that fit into a while, three at least."""
+    call()
+    times: list[float] = []
+    end = time.perf_counter() + SECONDS
+    while len(times) < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def rows(files: dict[str, Path], seq_k: int, threads: int) -> Iterator[list[str]]:
+    """Yield what each contender takes, in rounds by turns."""
+    names = [name for name in files if seq_k <= SQUARE_UP_TO or "square" not in name]
+    calls = {name: call_of(files[name], seq_k, threads) for name in names} | {"a copy of the output": copy_of(seq_k)}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            times[name].append(seconds(call))
+    medians = {name: float(np.median(each)) for name, each in times.items()}
+    copied = medians["a copy of the output"]
+    for name, median in medians.items():
+        yield [str(seq_k), str(threads), name, f"{1e3 * median:.3f} ms", f"{median / copied:.2f}"]
+
+
+def main() -> None:
+    """Export, time and print."""
+    params = {"num_buckets": 32, "max_distance": FAR, "heads": HEADS}
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        files = {
+            "t5_bias, dynamic": ours("t5_bias", "dynamic", at, **params),
+            "t5_bias, baked": ours("t5_bias", "baked", at, **params),
+            "alibi, output bias, dynamic": ours("alibi", "dynamic", at, heads=HEADS, output="bias"),
+            "alibi, output bias, baked": ours("alibi", "baked", at, heads=HEADS, output="bias"),
+            "T5's, a row": plain(Row(), at / "row.onnx"),
+            "T5's, the square": plain(Square(), at / "square.onnx"),
+        }
+        found = [row for threads in (1, 2) for seq_k in (4096, 32768) for row in rows(files, seq_k, threads)]
+    sys.stdout.write(f"{processor()}, {versions()}\n\n")
+    sys.stdout.write(table(["keys", "threads", "graph", "time", "copies of the output"], found))
+
+
+if __name__ == "__main__":
+    main()
