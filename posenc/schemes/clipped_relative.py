@@ -19,6 +19,7 @@ from posenc.families import bias
 from posenc.families.by_distance import not_negative
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
+from posenc.lookup import check_same
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
@@ -103,6 +104,7 @@ class ImplicitScores(Clipped):
 
     def forward(self, q: Tensor, scores: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, dim), (batch, heads, seq, seq_k) -> as scores."""
+        check_same(q.shape[2], scores.shape[2])
         return self.added(scores, self.last(q, scores.shape[3]))
 
 
@@ -119,6 +121,7 @@ class OffsetScores(Clipped):
 
     def forward(self, q: Tensor, scores: Tensor, start: Tensor) -> Tensor:
         """Return biased scores: q, scores (batch, heads, seq, seq_k), start (1,) -> as scores."""
+        check_same(q.shape[2], scores.shape[2])
         return self.added(scores, self.from_start(q, scores.shape[3], start))
 
 
