@@ -1,0 +1,186 @@
+"""A learned grid of positions, resampled to the size of the input, as vision transformers have it.
+
+A grid of one size is trained; an image of another has more places, or fewer, and takes its rows from between those
+of the grid: bicubic in ViT and DINOv2, bilinear in SigLIP2, antialiased or not. What is right is what
+`torch.nn.functional.interpolate` gives. At the grid's own size rows come out as they are, to the bit.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from math import isqrt, prod
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc.encoding import Encoding
+from posenc.families import interpolation
+from posenc.families.axis_weights import Filter
+from posenc.memory import check_room
+from posenc.ports import Floats
+from posenc.scheme import Unsupported, scheme
+from posenc.spec import Spec
+from posenc.weights import load_tensor
+
+NO_POSITION = "places are those of x; use --positions implicit"
+D_MODEL, GRID = 768, (37, 37)
+
+
+@scheme(
+    "interpolated",
+    paper="arXiv:2010.11929, section 3.2; DINOv2 (arXiv:2304.07193), SigLIP2 (arXiv:2502.14786)",
+    samples=({"d_model": 6, "grid": (4, 3)}, {"d_model": 5, "grid": (7,), "antialias": True, "prefix": 0}),
+    unsupported=Unsupported(
+        methods={"trig": "a learned grid has no sines; leave --method trig out"},
+        positions=dict.fromkeys(("offset", "explicit", "mask"), NO_POSITION),
+    ),
+)
+def interpolated(
+    spec: Spec,
+    *,
+    d_model: int | None = None,
+    grid: tuple[int, ...] | None = None,
+    prefix: int = 1,
+    mode: Literal["bicubic", "bilinear"] = "bicubic",
+    antialias: bool = False,
+    align_corners: bool = False,
+    offset: float = 0.0,
+    output: Literal["add", "rows"] = "add",
+    size: tuple[int, ...] | None = None,
+    weights: str | None = None,
+    key: str | None = None,
+    std: float = 0.02,
+) -> Encoding:
+    """A learned grid of rows, resampled to the height and width of x, or to its length.
+
+    d_model: features [default: those of the weights, or 768].
+    grid: rows and columns that were trained, or one number for a line [default: what the weights
+        hold where that is a square, or 37,37].
+    prefix: rows before those of the grid, kept as they are, for class and register tokens.
+    mode: bicubic as ViT and DINOv2, or bilinear (linear, of a line) as SigLIP2.
+    antialias: weigh more rows where they become fewer.
+    align_corners: the first and the last place lie on the first and the last row.
+    offset: what is added to the size where the scale is made of it, but at the grid's own size; 0.1 in DINOv2.
+    output: "add" x + the rows of its places, "rows" those of the prefix and of all places, in the order of tokens.
+    size: height and width, or a length, that a baked grid is resampled to [default: those of the grid].
+    weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder: (prefix + places, d_model), or
+        (height, width, d_model).
+    key: the name of the table in a file that holds several tensors.
+    std: standard deviation of the random rows, where no weights are given.
+    """
+    _check(grid, prefix, align_corners, offset, std)
+    of = Filter(mode == "bicubic", antialias, align_corners, offset)
+    if weights is None:
+        sizes = grid or GRID
+        table = _random(D_MODEL if d_model is None else d_model, prefix + prod(sizes), key, std)
+    else:
+        table = _from_file(weights, key, d_model)
+        sizes = _sizes(table, weights, grid, prefix)
+        table = table.flatten(0, -2)
+    table = table.to(getattr(torch, spec.angle_dtype))
+    size = _size(spec, size, sizes)
+    check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
+    rows = interpolation.Grid(table[prefix:].reshape(*sizes, -1), table[:prefix].clone(), of)
+    formula = partial(reference, rows.weight.double().numpy(), of)
+    return interpolation.encode(rows, spec, add=output == "add", size=size, formula=formula)
+
+
+def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float, std: float) -> None:
+    if grid is not None and (len(grid) not in (1, 2) or min(grid) < 1):
+        raise ValueError(f"grid must be one or two numbers of at least 1, got {_text(grid, ',')}")
+    if prefix < 0:
+        raise ValueError(f"prefix must be at least 0, got {prefix}")
+    if not 0 <= offset < 1 or (offset and align_corners):
+        given = f"{offset} with align_corners" if align_corners else offset
+        raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {given}")
+    if not std > 0:
+        raise ValueError(f"std must be above 0, got {std}")
+
+
+def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...]) -> tuple[int, ...]:
+    if size is None:
+        return grid
+    if spec.mode == "dynamic":
+        raise ValueError("size is that of a baked grid, a dynamic one takes any: leave it out, or use --baked")
+    if len(size) != len(grid) or min(size) < 1:
+        raise ValueError(f"size must be as many numbers as grid {_text(grid, ',')}, at least 1, got {_text(size, ',')}")
+    return size
+
+
+def _random(d_model: int, rows: int, key: str | None, std: float) -> Tensor:
+    if d_model < 1:
+        raise ValueError(f"d_model must be at least 1, got {d_model}")
+    if key is not None:
+        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
+    check_room("a grid", (rows, d_model), "float32")
+    return torch.randn(rows, d_model) * std
+
+
+def _from_file(weights: str, key: str | None, d_model: int | None) -> Tensor:
+    """Return the table in a file, (rows, features) or (height, width, features); raise ValueError where none is."""
+    try:
+        table = load_tensor(weights, key, ("rows", "features"))
+    except ValueError as error:
+        try:
+            table = load_tensor(weights, key, ("height", "width", "features"))
+        except ValueError:
+            raise error from None
+    if d_model not in (None, table.shape[-1]):
+        raise ValueError(f"d_model must be the {table.shape[-1]} features of {weights}, got {d_model}")
+    return table
+
+
+def _sizes(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int) -> tuple[int, ...]:
+    """Return how many rows a table from a file has along each axis; raise ValueError where that is not as asked for."""
+    if table.dim() == 3:
+        held = tuple(table.shape[:2])
+        if prefix or grid not in (None, held):
+            given = f"prefix {prefix} and grid {_text(grid or held, ',')}"
+            raise ValueError(f"{weights} holds a grid of {_text(held)} and no prefix: give prefix=0, got {given}")
+        return held
+    places = len(table) - prefix
+    side = isqrt(max(0, places))
+    if grid is None and (places < 1 or side * side != places):
+        rows = f"{weights} has {len(table)} rows, {prefix} of them prefix"
+        raise ValueError(f"{rows}: the others are no square, give grid=HEIGHT,WIDTH, or another prefix")
+    if grid is not None and prod(grid) != places:
+        wanted = f"prefix {prefix} and a grid of {_text(grid)} take {prefix + prod(grid)}"
+        raise ValueError(f"{weights} has {len(table)} rows: {wanted}")
+    return grid or (side, side)
+
+
+def _text(sizes: Sequence[int], between: str = " x ") -> str:
+    return between.join(map(str, sizes))
+
+
+def reference(table: Floats, of: Filter, sizes: Sequence[int]) -> Floats:
+    """Return a grid (*grid, features) resampled in float64: (*sizes, features)."""
+    unlike = [size != grid for size, grid in zip(sizes, table.shape, strict=False)]
+    for axis, size in enumerate(sizes):
+        shifted = any(unlike) if of.cubic and not of.antialias else unlike[axis]
+        matrix = _matrix(table.shape[axis], size, of, of.offset if shifted else 0.0)
+        table = np.asarray(np.moveaxis(np.tensordot(matrix, table, (1, axis)), 0, axis))
+    return table
+
+
+def _matrix(grid: int, size: int, of: Filter, offset: float) -> Floats:
+    """Return the weights of the rows at each place: (size, grid), by the definition of each."""
+    scale = (grid - 1) / max(size - 1, 1) * (size > 1) if of.align_corners else grid / (size + offset)
+    i = np.arange(size)[:, None]
+    if of.antialias:
+        weights = _kernel((np.arange(grid) + 0.5 - scale * (i + 0.5)) / max(scale, 1.0), of.cubic, -0.5)
+        return np.asarray(weights / weights.sum(1, keepdims=True))
+    place = scale * i if of.align_corners else scale * (i + 0.5) - 0.5
+    near = np.floor(place).astype(np.int64) + np.arange(-1, 3)
+    weights = np.zeros((size, grid))
+    np.add.at(weights, (i, np.clip(near, 0, grid - 1)), _kernel(place - near, of.cubic, -0.75))
+    return weights
+
+
+def _kernel(distance: Floats, cubic: bool, a: float) -> Floats:
+    """Return the weight of a row at a distance: a hat, or the cubic of Keys (1981)."""
+    d = np.abs(distance)
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = np.where(d < 2, a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a, 0.0)
+    return np.where(d < 1, near, far) if cubic else np.asarray(np.maximum(1 - d, 0))
