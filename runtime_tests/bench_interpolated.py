@@ -1,7 +1,7 @@
 """A learned grid 37 x 37 of 768 features, resampled to 64 x 48: weight matrices beside the plain export, by turns.
 
-Prints a Markdown table of the least times in ONNX Runtime on the CPU, and how far each file is from torch's own interpolate in
-float64. The plain export is that of `torch.nn.functional.interpolate` and a sum: Resize.
+Prints a Markdown table of the least times in ONNX Runtime on the CPU, and how far each file is from torch's own
+interpolate in float64. The plain export is that of `torch.nn.functional.interpolate` and a sum: Resize.
 """
 
 import time

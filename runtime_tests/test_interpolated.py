@@ -15,9 +15,9 @@ from torch.nn.functional import interpolate
 import posenc
 from conftest import ROOT
 from posenc.families.axis_weights import Filter
-from posenc.families.interpolation import Line, Plane
+from posenc.families.resampled import Each, Line, Plane
 from posenc.schemes.interpolated import reference
-from posenc.spec import Spec
+from posenc.spec import Spec, UnsupportedSpec
 from posenc_export import export
 
 DYNAMIC = Spec("dynamic", max_len=40)
@@ -108,6 +108,31 @@ def test_rows_are_those_of_transformers(tmp_path: Path, model: str) -> None:
 
 
 @pytest.mark.exhaustive
+def test_rows_of_several_images_are_those_of_siglip2(tmp_path: Path) -> None:
+    from transformers.models.siglip2.modeling_siglip2 import Siglip2VisionEmbeddings
+
+    table, shapes = torch.randn(16, 8), torch.tensor([[4, 4], [2, 9], [3, 3], [8, 2], [1, 1], [5, 7]])
+    flags: dict[str, Any] = {"prefix": 0, "mode": "bilinear", "antialias": True, "sizes": "each"}
+    resize: Any = Siglip2VisionEmbeddings.resize_positional_embeddings
+    expected, x = resize(table.reshape(4, 4, 8), shapes, 40), torch.randn(6, 40, 8)
+    file = saved(tmp_path, table)
+    for output, wanted in (("rows", expected), ("add", x + expected)):
+        y = built(file, output=output, **flags).module(x, shapes).detach()
+        assert float((y - wanted).abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("of", FILTERS, ids=str)
+def test_each_image_has_the_rows_that_it_has_alone(of: Filter) -> None:
+    weight, shapes = torch.randn(3, 5, 4), torch.tensor([[3, 5], [3, 2], [1, 1], [7, 5], [0, 2], [40, 2]])
+    each, plane = Each(weight, of, add=False).requires_grad_(False), Plane(weight, of).requires_grad_(False)
+    rows = each(torch.zeros(6, 37, 4), shapes)
+    for got, (height, width) in zip(rows, shapes.clamp(min=1).tolist(), strict=True):
+        alone = plane.rows(height, width).flatten(0, 1)
+        wanted = torch.cat([alone[:37], alone[:1].expand(max(0, 37 - height * width), 4)])
+        assert float((got - wanted).abs().max()) < 1e-5
+
+
+@pytest.mark.exhaustive
 def test_rows_of_one_image_are_those_of_siglip2(tmp_path: Path) -> None:
     from transformers.models.siglip2.modeling_siglip2 import Siglip2VisionEmbeddings
 
@@ -194,6 +219,14 @@ def test_weights_that_do_not_fit_are_one_line(
     with pytest.raises(ValueError, match=r"\A.*\Z") as caught:
         built(saved(tmp_path, torch.zeros(shape)), **parameters)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "parameters"), [("baked", {"prefix": 0}), ("dynamic", {}), ("dynamic", {"prefix": 0, "grid": (9,)})]
+)
+def test_sizes_of_each_image_take_a_dynamic_grid_without_a_prefix(mode: Any, parameters: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedSpec, match=r"\Asizes=each takes .*\Z"):
+        posenc.build("interpolated", Spec(mode), **{"grid": (3, 3), "sizes": "each", **parameters})
 
 
 def test_a_baked_size_has_as_many_numbers_as_the_grid() -> None:

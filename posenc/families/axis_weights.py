@@ -83,7 +83,12 @@ class AxisWeights(nn.Module):
 
     def forward(self, size: int, shift: Tensor) -> Tensor:
         """Return the weights of each row at each place: (size, grid). `shift` (1,) is 0 where no offset is added."""
-        distance = self.distance(size, shift).abs().clamp(0, self.radius)
+        of = torch.full((1,), size, dtype=torch.int64, device=self.fold.device)
+        return self.at(torch.arange(size, device=self.fold.device).unsqueeze(1), of, shift)
+
+    def at(self, places: Tensor, of: Tensor, shift: Tensor) -> Tensor:
+        """Return the weights of each row at places (..., 1), of sizes and shifts that go with them: (..., grid)."""
+        distance = self.distance(places, of, shift).abs().clamp(0, self.radius)
         if self.radius == 1:
             weights = 1 - distance
         else:
@@ -91,24 +96,25 @@ class AxisWeights(nn.Module):
             beyond = distance - 2
             weights = torch.where(distance < 1, near, self.a * (distance - 1) * beyond * beyond)
         if self.antialias:
-            return weights / weights.sum(1, keepdim=True)
+            return weights / weights.sum(-1, keepdim=True)
         return weights @ self.fold
 
     def unlike(self, size: int) -> Tensor:
         """Return 1, where a size is not that of the grid, or 0: (1,)."""
-        of = torch.full((1,), size, dtype=torch.int64, device=self.fold.device)
+        return self.others(torch.full((1,), size, dtype=torch.int64, device=self.fold.device))
+
+    def others(self, of: Tensor) -> Tensor:
+        """Return 1 where sizes are not that of the grid, else 0."""
         return (of != self.grid).to(self.fold.dtype)
 
-    def distance(self, size: int, shift: Tensor) -> Tensor:
-        """Return how far each place is from each row, in rows, or in places where those are fewer: (size, columns).
+    def distance(self, places: Tensor, of: Tensor, shift: Tensor) -> Tensor:
+        """Return how far each place is from each row, in rows, or in places where those are fewer: (..., columns).
 
         Numerator and denominator are integers, but for an offset: so places that lie on a row do so exactly.
         """
-        places = torch.arange(size, device=self.fold.device).unsqueeze(1)
-        of = torch.full((1,), size, dtype=torch.int64, device=self.fold.device)  # converters know Clip, but no Min
         rows = torch.full((1,), self.grid, dtype=torch.int64, device=self.fold.device)
         if self.align_corners:  # of one place there is no scale: it is 0
-            several = (of - 1).clamp(0, 1)
+            several = (of - 1).clamp(0, 1)  # Clip, which converters know, as they do not Min and Max
             rows, of = (rows - 1) * several, of - several
         if self.centred:
             top, bottom = (self.odd * of - (2 * places + 1) * rows).to(self.fold.dtype), (2 * of).to(self.fold.dtype)

@@ -1,21 +1,17 @@
-"""Encodings that are a grid of rows, resampled to as many places as x has: added to x, or returned.
-
-Along each axis the rows are multiplied by a small matrix of weights: (places, rows). On a plane that is two products,
-down and across, of the whole table: twenty times cheaper than to weigh sixteen rows for each place.
-"""
+"""Encodings that are a grid of rows, resampled to as many places as x has: added to x, or returned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, NoTables, Probes, Tables, Tolerance, eps, rounding
-from posenc.families.axis_weights import AxisWeights, Filter
-from posenc.lookup import check_width
-from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
+from posenc.families.axis_weights import Filter
+from posenc.families.resampled import Added, Each, Fixed, Line, Plane, Tokens, WholeTable
+from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Indices, Integers, Port, fixed
 from posenc.spec import Spec
 
 HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid")
@@ -28,111 +24,11 @@ class Formula(Protocol):
         """Return the rows of as many places: (*sizes, features)."""
 
 
-class Line(nn.Module):
-    """A table of (rows, features), resampled to the length of x."""
+class FormulaOfTokens(Protocol):
+    """The rows of the first tokens of an image in float64."""
 
-    def __init__(self, weight: Tensor, of: Filter) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight)
-        self.along = AxisWeights(weight.shape[0], of, weight.dtype)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows of the places of x: (batch, seq, features) -> (seq, features)."""
-        check_width(x.shape[2], self.weight.shape[1])
-        return self.rows(x.shape[1])
-
-    def rows(self, length: int) -> Tensor:
-        """Return the rows of as many places: (length, features)."""
-        rows: Tensor = self.along(length, self.along.unlike(length)) @ self.weight
-        return rows
-
-
-class Plane(nn.Module):
-    """A table of (height, width, features), resampled to the height and the width of x."""
-
-    together: Final[bool]
-
-    def __init__(self, weight: Tensor, of: Filter) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight)
-        self.down = AxisWeights(weight.shape[0], of, weight.dtype)
-        self.across = AxisWeights(weight.shape[1], of, weight.dtype)
-        self.together = of.together
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows of the places of x: (batch, height, width, features) -> (height, width, features)."""
-        check_width(x.shape[3], self.weight.shape[2])
-        return self.rows(x.shape[1], x.shape[2])
-
-    def rows(self, height: int, width: int) -> Tensor:
-        """Return the rows of as many places: (height, width, features)."""
-        of_height, of_width, features = self.weight.shape
-        shift_down, shift_across = self.down.unlike(height), self.across.unlike(width)
-        if self.together:
-            shift_down = (shift_down + shift_across).clamp(0, 1)
-            shift_across = shift_down
-        down: Tensor = self.down(height, shift_down) @ self.weight.reshape(of_height, of_width * features)
-        rows: Tensor = self.across(width, shift_across) @ down.reshape(height, of_width, features)
-        return rows
-
-
-class Fixed(nn.Module):
-    """Rows that were resampled to one size, once, in float64."""
-
-    table: Tensor  # (*sizes, features)
-
-    def __init__(self, table: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("table", table)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows: (batch, *sizes, features) -> (*sizes, features)."""
-        if x.shape[1:] != self.table.shape:
-            raise ValueError("x is of {}, this encoding of {}".format(x.shape[1:], self.table.shape))
-        return self.table
-
-
-class Added(nn.Module):
-    """x plus the rows of its places."""
-
-    def __init__(self, source: nn.Module) -> None:
-        super().__init__()
-        self.source = source
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return x + rows: (batch, *sizes, features) -> the same."""
-        rows: Tensor = self.source(x)
-        return (x.to(rows.dtype) + rows).to(x.dtype)
-
-
-class Tokens(nn.Module):
-    """The rows of the prefix, then those of the places of x, line by line."""
-
-    def __init__(self, source: nn.Module, prefix: Tensor, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.source = source
-        self.prefix = nn.Parameter(prefix)
-        self.dtype = dtype
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows: (batch, *sizes, features) -> (1, prefix + places, features)."""
-        rows: Tensor = self.source(x).flatten(0, -2)
-        return torch.cat([self.prefix, rows]).unsqueeze(0).to(self.dtype)
-
-
-class WholeTable(nn.Module):
-    """Rows that were resampled to one size, with no input."""
-
-    table: Tensor  # (1, prefix + places, features)
-
-    def __init__(self, table: Tensor, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.register_buffer("table", table)
-        self.dtype = dtype
-
-    def forward(self) -> Tensor:
-        """Return the rows: (1, prefix + places, features)."""
-        return self.table.to(self.dtype)
+    def __call__(self, sizes: Sequence[int], tokens: int) -> Floats:
+        """Return the rows of as many tokens of an image of a height and a width: (tokens, features)."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +104,31 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
         tables=_no_tables,
         positions=spec.positions,
         probes=Probes(lengths=tuple(dict.fromkeys(grid.sizes))),
+    )
+
+
+def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: FormulaOfTokens) -> Encoding:
+    """Return the encoding that a grid makes of x (batch, seq, features) and sizes (batch, 2): x + rows, or the rows."""
+    x = Port("x", (BATCH, SEQ, fixed(grid.weight.shape[-1])), spec.torch_dtype)
+    sizes = Port("sizes", (BATCH, fixed(2)), "int64", Indices(spec.max_len + 1))
+    y, rounded, worst = replace(x, name="y"), rounding(spec, add), (1, 1)
+    off = grid.off(worst, spec.angle_dtype)  # sizes are numbers of a call: any may come
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        given = feeds[x.name]
+        rows = np.stack([formula(np.maximum(one, 1), given.shape[1]) for one in feeds[sizes.name]])
+        return {y.name: given.astype(np.float64) + rows if add else rows}
+
+    return Encoding(
+        family="interpolated",
+        module=Each(grid.weight, grid.of, add=add),
+        inputs=(x, sizes),
+        outputs=(y,),
+        reference=reference,
+        tolerance=lambda case: Tolerance(off + grid.off(worst, "float64")).plus(rounded),
+        eager_tolerance=lambda case: Tolerance(2 * off, 2 * rounded.rtol, 2 * rounded.ulps),
+        tables=_no_tables,
+        positions=spec.positions,
     )
 
 

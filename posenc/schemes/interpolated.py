@@ -20,7 +20,7 @@ from posenc.families.axis_weights import Filter
 from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.scheme import Unsupported, scheme
-from posenc.spec import Spec
+from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_tensor
 
 NO_POSITION = "places are those of x; use --positions implicit"
@@ -30,7 +30,11 @@ D_MODEL, GRID = 768, (37, 37)
 @scheme(
     "interpolated",
     paper="arXiv:2010.11929, section 3.2; DINOv2 (arXiv:2304.07193), SigLIP2 (arXiv:2502.14786)",
-    samples=({"d_model": 6, "grid": (4, 3)}, {"d_model": 5, "grid": (7,), "antialias": True, "prefix": 0}),
+    samples=(
+        {"d_model": 6, "grid": (4, 3)},
+        {"d_model": 5, "grid": (7,), "antialias": True, "prefix": 0},
+        {"d_model": 5, "grid": (3, 4), "mode": "bilinear", "antialias": True, "prefix": 0, "sizes": "each"},
+    ),
     unsupported=Unsupported(
         methods={"trig": "a learned grid has no sines; leave --method trig out"},
         positions=dict.fromkeys(("offset", "explicit", "mask"), NO_POSITION),
@@ -48,6 +52,7 @@ def interpolated(
     offset: float = 0.0,
     output: Literal["add", "rows"] = "add",
     size: tuple[int, ...] | None = None,
+    sizes: Literal["grid", "each"] = "grid",
     weights: str | None = None,
     key: str | None = None,
     std: float = 0.02,
@@ -64,6 +69,8 @@ def interpolated(
     offset: what is added to the size where the scale is made of it, but at the grid's own size; 0.1 in DINOv2.
     output: "add" x + the rows of its places, "rows" those of the prefix and of all places, in the order of tokens.
     size: height and width, or a length, that a baked grid is resampled to [default: those of the grid].
+    sizes: "grid" those of x (batch, height, width, d_model), for all images; "each" those that an input `sizes` gives
+        each image, of x (batch, seq, d_model), as SigLIP2-NaFlex has it: padding has the row of the first place.
     weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder: (prefix + places, d_model), or
         (height, width, d_model).
     key: the name of the table in a file that holds several tensors.
@@ -72,18 +79,21 @@ def interpolated(
     _check(grid, prefix, align_corners, offset, std)
     of = Filter(mode == "bicubic", antialias, align_corners, offset)
     if weights is None:
-        sizes = grid or GRID
-        table = _random(D_MODEL if d_model is None else d_model, prefix + prod(sizes), key, std)
+        held = grid or GRID
+        table = _random(D_MODEL if d_model is None else d_model, prefix + prod(held), key, std)
     else:
         table = _from_file(weights, key, d_model)
-        sizes = _sizes(table, weights, grid, prefix)
+        held = _held(table, weights, grid, prefix)
         table = table.flatten(0, -2)
     table = table.to(getattr(torch, spec.angle_dtype))
-    size = _size(spec, size, sizes)
+    rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), of)
+    exact, add = rows.weight.double().numpy(), output == "add"
+    if sizes == "each":
+        _check_each(spec, held, prefix, size)
+        return interpolation.encode_each(rows, spec, add=add, formula=partial(reference_of_tokens, exact, of))
+    size = _size(spec, size, held)
     check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
-    rows = interpolation.Grid(table[prefix:].reshape(*sizes, -1), table[:prefix].clone(), of)
-    formula = partial(reference, rows.weight.double().numpy(), of)
-    return interpolation.encode(rows, spec, add=output == "add", size=size, formula=formula)
+    return interpolation.encode(rows, spec, add=add, size=size, formula=partial(reference, exact, of))
 
 
 def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float, std: float) -> None:
@@ -106,6 +116,14 @@ def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...]) -> tu
     if len(size) != len(grid) or min(size) < 1:
         raise ValueError(f"size must be as many numbers as grid {_text(grid, ',')}, at least 1, got {_text(size, ',')}")
     return size
+
+
+def _check_each(spec: Spec, grid: tuple[int, ...], prefix: int, size: tuple[int, ...] | None) -> None:
+    if spec.mode == "baked" or size is not None:
+        raise UnsupportedSpec("sizes=each takes a size from each image: a table of one holds for none; use --dynamic")
+    if len(grid) != 2 or prefix:
+        given = f"grid={_text(grid, ',')} and prefix={prefix}"
+        raise UnsupportedSpec(f"sizes=each takes a grid of height and width, and tokens of it alone, got {given}")
 
 
 def _random(d_model: int, rows: int, key: str | None, std: float) -> Tensor:
@@ -131,7 +149,7 @@ def _from_file(weights: str, key: str | None, d_model: int | None) -> Tensor:
     return table
 
 
-def _sizes(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int) -> tuple[int, ...]:
+def _held(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int) -> tuple[int, ...]:
     """Return how many rows a table from a file has along each axis; raise ValueError where that is not as asked for."""
     if table.dim() == 3:
         held = tuple(table.shape[:2])
@@ -162,6 +180,17 @@ def reference(table: Floats, of: Filter, sizes: Sequence[int]) -> Floats:
         matrix = _matrix(table.shape[axis], size, of, of.offset if shifted else 0.0)
         table = np.asarray(np.moveaxis(np.tensordot(matrix, table, (1, axis)), 0, axis))
     return table
+
+
+def reference_of_tokens(table: Floats, of: Filter, sizes: Sequence[int], tokens: int) -> Floats:
+    """Return the rows of the first tokens of an image in float64: (tokens, features)."""
+    height, width = map(int, sizes)
+    places = [token if token < height * width else 0 for token in range(tokens)]
+    unlike = [size != grid for size, grid in zip((height, width), table.shape, strict=False)]
+    shifted = [any(unlike)] * 2 if of.cubic and not of.antialias else unlike
+    down = _matrix(table.shape[0], height, of, of.offset * shifted[0])[[place // width for place in places]]
+    across = _matrix(table.shape[1], width, of, of.offset * shifted[1])[[place % width for place in places]]
+    return np.asarray(np.einsum("th,tw,hwf->tf", down, across, table, optimize=True))
 
 
 def _matrix(grid: int, size: int, of: Filter, offset: float) -> Floats:

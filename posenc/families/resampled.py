@@ -1,0 +1,156 @@
+"""Modules that resample a table to as many places as x has, and what is made of its rows then.
+
+Along each axis the rows are multiplied by a small matrix of weights: (places, rows). On a plane that is two products,
+down and across, of the whole table: twenty times cheaper than to weigh sixteen rows for each place.
+"""
+
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.families.axis_weights import AxisWeights, Filter
+from posenc.lookup import check_width
+
+
+class Line(nn.Module):
+    """A table of (rows, features), resampled to the length of x."""
+
+    def __init__(self, weight: Tensor, of: Filter) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.along = AxisWeights(weight.shape[0], of, weight.dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows of the places of x: (batch, seq, features) -> (seq, features)."""
+        check_width(x.shape[2], self.weight.shape[1])
+        return self.rows(x.shape[1])
+
+    def rows(self, length: int) -> Tensor:
+        """Return the rows of as many places: (length, features)."""
+        rows: Tensor = self.along(length, self.along.unlike(length)) @ self.weight
+        return rows
+
+
+class Plane(nn.Module):
+    """A table of (height, width, features), resampled to the height and the width of x."""
+
+    together: Final[bool]
+
+    def __init__(self, weight: Tensor, of: Filter) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.down = AxisWeights(weight.shape[0], of, weight.dtype)
+        self.across = AxisWeights(weight.shape[1], of, weight.dtype)
+        self.together = of.together
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows of the places of x: (batch, height, width, features) -> (height, width, features)."""
+        check_width(x.shape[3], self.weight.shape[2])
+        return self.rows(x.shape[1], x.shape[2])
+
+    def rows(self, height: int, width: int) -> Tensor:
+        """Return the rows of as many places: (height, width, features)."""
+        of_height, of_width, features = self.weight.shape
+        shift_down, shift_across = self.down.unlike(height), self.across.unlike(width)
+        if self.together:
+            shift_down = (shift_down + shift_across).clamp(0, 1)
+            shift_across = shift_down
+        down: Tensor = self.down(height, shift_down) @ self.weight.reshape(of_height, of_width * features)
+        rows: Tensor = self.across(width, shift_across) @ down.reshape(height, of_width, features)
+        return rows
+
+
+class Each(nn.Module):
+    """A table of (height, width, features), resampled to the sizes of each image, as SigLIP2-NaFlex has it."""
+
+    add: Final[bool]
+    together: Final[bool]
+
+    def __init__(self, weight: Tensor, of: Filter, *, add: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.down = AxisWeights(weight.shape[0], of, weight.dtype)
+        self.across = AxisWeights(weight.shape[1], of, weight.dtype)
+        self.together = of.together
+        self.add = add
+
+    def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
+        """Return x + rows, or rows: (batch, seq, features), sizes (batch, 2) of height and width -> as x.
+
+        Tokens beyond height x width are padding, and have the row of the first place; sizes below 1 count as 1.
+        """
+        check_width(x.shape[2], self.weight.shape[2])
+        sizes = sizes.clamp(1, 2**31 - 1).unsqueeze(2)  # height x width fits an int64
+        height, width = sizes[:, :1], sizes[:, 1:]  # (batch, 1, 1)
+        tokens = torch.arange(x.shape[1], device=x.device).unsqueeze(1)
+        tokens = tokens * (tokens < height * width).to(torch.int64)  # (batch, seq, 1)
+        row = tokens // width
+        shift_down, shift_across = self.down.others(height), self.across.others(width)
+        if self.together:
+            shift_down = (shift_down + shift_across).clamp(0, 1)
+            shift_across = shift_down
+        down = self.down.at(row, height, shift_down)
+        across = self.across.at(tokens - row * width, width, shift_across)
+        both = (down.unsqueeze(3) * across.unsqueeze(2)).flatten(2)  # (batch, seq, places of the grid)
+        rows: Tensor = both @ self.weight.flatten(0, 1)
+        return (x.to(rows.dtype) + rows if self.add else rows).to(x.dtype)
+
+
+class Fixed(nn.Module):
+    """Rows that were resampled to one size, once, in float64."""
+
+    table: Tensor  # (*sizes, features)
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("table", table)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows: (batch, *sizes, features) -> (*sizes, features)."""
+        if x.shape[1:] != self.table.shape:
+            raise ValueError("x is of {}, this encoding of {}".format(x.shape[1:], self.table.shape))
+        return self.table
+
+
+class Added(nn.Module):
+    """x plus the rows of its places."""
+
+    def __init__(self, source: nn.Module) -> None:
+        super().__init__()
+        self.source = source
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x + rows: (batch, *sizes, features) -> the same."""
+        rows: Tensor = self.source(x)
+        return (x.to(rows.dtype) + rows).to(x.dtype)
+
+
+class Tokens(nn.Module):
+    """The rows of the prefix, then those of the places of x, line by line."""
+
+    def __init__(self, source: nn.Module, prefix: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.source = source
+        self.prefix = nn.Parameter(prefix)
+        self.dtype = dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows: (batch, *sizes, features) -> (1, prefix + places, features)."""
+        rows: Tensor = self.source(x).flatten(0, -2)
+        return torch.cat([self.prefix, rows]).unsqueeze(0).to(self.dtype)
+
+
+class WholeTable(nn.Module):
+    """Rows that were resampled to one size, with no input."""
+
+    table: Tensor  # (1, prefix + places, features)
+
+    def __init__(self, table: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.register_buffer("table", table)
+        self.dtype = dtype
+
+    def forward(self) -> Tensor:
+        """Return the rows: (1, prefix + places, features)."""
+        return self.table.to(self.dtype)
