@@ -62,7 +62,7 @@ class AxisWeights(nn.Module):
 
     odd: Tensor  # (1, columns), int64: twice the index of a row, and one; or the index itself
     fold: Tensor  # (columns, grid): adds what lies beyond an edge to the row there
-    grid: Final[int]
+    grid: int  # not Final: the weights of two axes are one type in TorchScript then
     radius: Final[int]
     a: Final[float]
     offset: Final[float]

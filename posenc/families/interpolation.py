@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, NoTables, Probes, Tables, Tolerance, eps, rounding
 from posenc.families.axis_weights import Filter
-from posenc.families.resampled import Added, Each, Fixed, Line, Plane, Tokens, WholeTable
+from posenc.families.resampled import Each, Fixed, Line, Plane
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Indices, Integers, Port, fixed
 from posenc.spec import Spec
 
@@ -29,6 +29,49 @@ class FormulaOfTokens(Protocol):
 
     def __call__(self, sizes: Sequence[int], tokens: int) -> Floats:
         """Return the rows of as many tokens of an image of a height and a width: (tokens, features)."""
+
+
+class Added(nn.Module):
+    """x plus the rows of its places."""
+
+    def __init__(self, source: nn.Module) -> None:
+        super().__init__()
+        self.source = source
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x + rows: (batch, *sizes, features) -> the same."""
+        rows: Tensor = self.source(x)
+        return (x.to(rows.dtype) + rows).to(x.dtype)
+
+
+class Tokens(nn.Module):
+    """The rows of the prefix, then those of the places of x, line by line."""
+
+    def __init__(self, source: nn.Module, prefix: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.source = source
+        self.prefix = nn.Parameter(prefix)
+        self.dtype = dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows: (batch, *sizes, features) -> (1, prefix + places, features)."""
+        rows: Tensor = self.source(x).flatten(0, -2)
+        return torch.cat([self.prefix, rows]).unsqueeze(0).to(self.dtype)
+
+
+class WholeTable(nn.Module):
+    """Rows that were resampled to one size, with no input."""
+
+    table: Tensor  # (1, prefix + places, features)
+
+    def __init__(self, table: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.register_buffer("table", table)
+        self.dtype = dtype
+
+    def forward(self) -> Tensor:
+        """Return the rows: (1, prefix + places, features)."""
+        return self.table.to(self.dtype)
 
 
 @dataclass(frozen=True)
