@@ -98,6 +98,10 @@ class Grid:
             rows: Tensor = self.source(torch.float64).rows(*sizes)
         return rows.to(self.weight.dtype)
 
+    def behind_prefix(self, rows: Floats) -> Floats:
+        """Return float64 rows (*sizes, features) as tokens: (1, prefix + places, features)."""
+        return np.concatenate([self.prefix.double().numpy(), rows.reshape(-1, rows.shape[-1])])[None]
+
     def off(self, sizes: Sequence[int], dtype: str) -> float:
         """Return how far rows may be from the formula where weights and products are of a dtype."""
         return sum(map(self.of.roundings, self.sizes, sizes)) * self.rounded(dtype)
@@ -120,10 +124,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         rows = formula(feeds[x.name].shape[1:-1] if inputs else size)
-        if add:
-            return {y.name: feeds[x.name].astype(np.float64) + rows}
-        prefix = grid.prefix.double().numpy()
-        return {y.name: np.concatenate([prefix, rows.reshape(-1, rows.shape[-1])])[None]}  # exporters sample rows
+        return {y.name: feeds[x.name].astype(np.float64) + rows if add else grid.behind_prefix(rows)}
 
     def tolerance(case: CaseLike) -> Tolerance:
         sizes = [axis.size_in(case.sizes) for axis in places]
