@@ -1,0 +1,155 @@
+"""Sines and cosines of the distance from a query to a key: a row each, from keys far behind to keys far ahead.
+
+Attention makes a column of scores of each row, and shifts the columns of every query to the keys that they belong to.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import (
+    SAME_BITS,
+    CaseLike,
+    Encoding,
+    NoTables,
+    Pair,
+    Probes,
+    Reference,
+    RowSource,
+    Tables,
+    Tolerance,
+    rounding,
+)
+from posenc.lookup import exactly, take
+from posenc.ports import Array, Feeds, Floats, Integers, Port, sizes_of
+from posenc.spec import Spec
+
+LAST_QUERIES: tuple[Pair, ...] = ("1,1", "1,n", "n,n", "n,past+n")
+"""There are as many keys as queries, or more: a query is itself among the keys."""
+ONE_ORDER = {
+    "offset": "a distance does not change where both ends move; use --positions implicit",
+    "explicit": "rows are of distances in a row, and not of tokens; use --positions implicit",
+    "mask": "padding moves queries and keys alike; use --positions implicit",
+}
+"""Why distances are given in no other way."""
+
+Formula = Callable[[Mapping[str, int]], Floats]
+"""The sizes of a call -> its rows in float64."""
+
+
+class RelativeRows(nn.Module):
+    """Rows of a source by distance: a sine changes its sign where a key is after its query, a cosine does not.
+
+    clamp: distances beyond it are taken for it; None where none are.
+    """
+
+    signs: Tensor  # (2, width): of a key that is not after its query, and of one that is
+    width: Final[int]
+    clamp: Final[int | None]
+
+    def __init__(
+        self, source: RowSource, spec: Spec, width: int, *, interleaved: bool, clamp: int | None = None
+    ) -> None:
+        super().__init__()
+        self.source = source
+        self.width = width
+        self.clamp = clamp
+        self.dtype = getattr(torch, spec.torch_dtype)
+        signs = torch.ones(2, width, dtype=getattr(torch, spec.angle_dtype))
+        signs[1, :: 2 if interleaved else 1][: width // 2] = -1
+        self.register_buffer("signs", signs, persistent=False)
+
+    def down_from(self, first: int, count: int, held: int) -> Tensor:
+        """Return the rows of first, first - 1, ..., `count` of them, none `held` or more: (1, count, width)."""
+        distance = first - torch.arange(count, device=self.signs.device)
+        clamp = self.clamp
+        if clamp is not None:
+            distance, held = distance.clamp(-clamp, clamp), clamp + 1
+        # What is beyond the source is refused by the number of its rows, as no index is on CUDA.
+        rows = exactly(self.source.arange(held, self.width), held)[0]
+        signs = take(self.signs, (distance < 0).to(torch.int64), 2)
+        return (take(rows, distance.abs(), held) * signs).to(self.dtype).unsqueeze(0)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What an encoding of distances is made of.
+
+    formula: sizes of a call -> its rows in float64. reach: the largest distance in a case.
+    end: calls of so many tokens, and shorter ones, are held.
+    """
+
+    module: RelativeRows
+    inputs: tuple[Port, ...]
+    output: Port
+    formula: Formula
+    reach: Callable[[CaseLike], int]
+    end: int | None
+
+
+def encode(rows: Rows, spec: Spec) -> Encoding:
+    """Return the encoding of rows of distances."""
+    source, rounded = rows.module.source, rounding(spec, add=False)
+
+    def eager_tolerance(case: CaseLike) -> Tolerance:
+        allowed = source.eager_tolerance(rows.reach(case))
+        return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        return {rows.output.name: rows.formula(sizes_of(rows.inputs, feeds))}  # every row: exporters sample them
+
+    return Encoding(
+        family="relative",
+        module=rows.module,
+        inputs=rows.inputs,
+        outputs=(rows.output,),
+        reference=reference,
+        tolerance=lambda case: source.tolerance(rows.reach(case)).plus(rounded),
+        eager_tolerance=eager_tolerance,
+        tables=no_tables,
+        positions=spec.positions,
+        end=rows.end,
+        probes=replace(source.probes, pairs=LAST_QUERIES),
+        half_safe=source.half_safe,
+    )
+
+
+def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, reference: Reference) -> Encoding:
+    """Return the encoding that sends scores by distance to scores by key: it copies, and no number is another."""
+    return Encoding(
+        family="shift",
+        module=module,
+        inputs=(scores,),
+        outputs=(by_key,),
+        reference=reference,
+        tolerance=lambda case: Tolerance(),
+        eager_tolerance=lambda case: SAME_BITS,
+        tables=no_tables,
+        positions=spec.positions,
+        probes=Probes(pairs=LAST_QUERIES),
+    )
+
+
+def waves(distance: Integers, inv_freq: Floats, *, interleaved: bool) -> Floats:
+    """Return the rows of distances in float64: (1, positions, 2 pairs)."""
+    angle = distance[:, None] * inv_freq
+    pairs = [np.sin(angle), np.cos(angle)]
+    rows = np.stack(pairs, -1).reshape(len(distance), -1) if interleaved else np.concatenate(pairs, -1)
+    return np.asarray(rows[None])
+
+
+def check_frequencies(d_model: int, base: float) -> None:
+    """Raise ValueError where there are no pairs of features, or no frequencies."""
+    if d_model < 2 or d_model % 2:
+        raise ValueError(f"d_model must be an even number of at least 2, got {d_model}")
+    if not (base > 1 and np.isfinite(base)):
+        raise ValueError(f"base must be a finite number above 1, got {base}")
+
+
+def no_tables() -> Tables:
+    """Raise NoTables: what is stored goes by distances, not by positions."""
+    raise NoTables("its rows are of distances, not of positions")

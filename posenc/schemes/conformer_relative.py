@@ -1,0 +1,263 @@
+"""Relative positions of Conformers (arXiv:2005.08100), which have those of Transformer-XL (arXiv:1901.02860), by code.
+
+    R(d)[2i] = sin(d / base^(2i / d_model))        R(d)[2i + 1] = cos(d / base^(2i / d_model))
+
+The distances d of a call of `seq` frames, first row to last, and the codes that have them so:
+
+    both         seq-1, ..., 0, ..., 1-seq    ESPnet's RelPositionalEncoding, NeMo's, Wav2Vec2-Conformer, SeamlessM4T,
+                                              FastSpeech2-Conformer, Parakeet, Nemotron streaming (x holds the cached
+                                              frames, too)
+    descending   seq-1, ..., 0                ESPnet's LegacyRelPositionalEncoding, which stores `stored` rows (5000)
+                                              and takes the first ones: with it, stored-1, ..., stored-seq
+    ascending    0, ..., seq-1                wenet's RelPositionalEncoding; a chunk begins at `start`
+    chunk        past, ..., 0, ..., -future   Gemma 3n's and Gemma 4's audio: the same rows for each chunk of a call,
+                                              all sines, then all cosines of d / base^(i / (d_model / 2 - 1))
+
+Parakeet ends at 5000 frames, and so does wenet; here a graph that is not baked ends at 2^24. ESPnet, wenet and NeMo
+scale x by sqrt(d_model), too, which is no position.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.call import Call
+from posenc.encoding import Encoding, RowSource
+from posenc.families import additive, relative
+from posenc.families.relative import RelativeRows
+from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
+from posenc.sincos.angle_addition import END
+from posenc.spec import Spec, UnsupportedSpec
+
+Style = Literal["both", "descending", "ascending", "chunk"]
+
+
+class Both(RelativeRows):
+    """Distances from the last frame back to the first, and from the first on to the last."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows: (batch, seq, d_model) -> (1, 2 seq - 1, d_model)."""
+        seq = x.shape[1]
+        return self.down_from(seq - 1, 2 * seq - 1, seq)
+
+
+class Descending(RelativeRows):
+    """Distances from the last frame back to the first."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows: (batch, seq, d_model) -> (1, seq, d_model)."""
+        seq = x.shape[1]
+        return self.down_from(seq - 1, seq, seq)
+
+
+class Stored(RelativeRows):
+    """The first rows of a table that descends from the farthest distance that it has."""
+
+    stored: Final[int]
+
+    def __init__(self, source: RowSource, spec: Spec, width: int, *, stored: int) -> None:
+        super().__init__(source, spec, width, interleaved=True)
+        self.stored = stored
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows: (batch, seq, d_model) -> (1, seq, d_model)."""
+        # A call that is longer than the table makes a longer one.
+        held = larger(x.shape[1], self.stored)
+        return self.down_from(held - 1, x.shape[1], held)
+
+
+class Chunk(RelativeRows):
+    """The distances within a chunk and its context, the same for every one."""
+
+    past: Final[int]
+    future: Final[int]
+
+    def __init__(self, source: RowSource, spec: Spec, width: int, *, past: int, future: int) -> None:
+        super().__init__(source, spec, width, interleaved=False)
+        self.past = past
+        self.future = future
+
+    def forward(self) -> Tensor:
+        """Return the rows: (1, past + 1 + future, d_model)."""
+        return self.down_from(self.past, self.past + 1 + self.future, max(self.past, self.future) + 1)
+
+
+class ChunkShift(nn.Module):
+    """Scores by distance to scores by key, of chunks that see keys before and after themselves."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return scores by key: (batch, heads, chunks, chunk, past + 1 + future) -> (..., past + chunk + future)."""
+        batch, heads, chunks, chunk, columns = scores.shape
+        context = columns + chunk - 1
+        # Padded, a row is one longer than the keys: in rows of their length, each begins a column later.
+        flat = nn.functional.pad(scores, [0, chunk]).flatten(3)[:, :, :, : chunk * context]
+        return flat.reshape(batch, heads, chunks, chunk, context)
+
+
+def larger(length: int, stored: int) -> int:
+    """Return the larger of two sizes, whichever that is in a call."""
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return max(length, stored)
+    most: int = torch.sym_max(length, stored)
+    return most
+
+
+@scheme(
+    "conformer_relative",
+    paper="arXiv:2005.08100; arXiv:1901.02860, appendix B",
+    samples=(
+        {"d_model": 16},
+        {"d_model": 6, "style": "descending", "stored": 20},
+        {"style": "chunk", "past": 2, "future": 1, "chunk": 3, "output": "shift"},
+    ),
+    unsupported=Unsupported(positions={name: relative.ONE_ORDER[name] for name in ("explicit", "mask")}),
+)
+def conformer_relative(
+    spec: Spec,
+    *,
+    d_model: int = 512,
+    style: Style = "both",
+    base: float = 10000.0,
+    stored: int | None = None,
+    past: int = 12,
+    future: int = 0,
+    chunk: int = 12,
+    output: Literal["rows", "shift"] = "rows",
+) -> Encoding:
+    """Rows of sines and cosines of distances between frames, as the codes of Conformers have them.
+
+    d_model: features, an even number.
+    style: "both" seq-1 .. 1-seq (ESPnet, NeMo, Parakeet), "descending" seq-1 .. 0 (ESPnet's legacy), "ascending" 0 ..
+        seq-1 (wenet), "chunk" past .. -future (Gemma 3n and 4).
+    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+    stored: of descending: rows of a table of which the first are taken; 5000 in ESPnet [default: as many as there are].
+    past: of chunk: keys before a query (attention_context_left - 1).
+    future: of chunk: keys after a query (attention_context_right).
+    chunk: of chunk: queries of one, for the shift.
+    output: "rows", or of chunk "shift", scores with these rows to scores with the keys of a chunk and its context.
+    """
+    relative.check_frequencies(d_model, base)
+    _check(style, stored, (past, future, chunk))
+    _check_spec(spec, style, output)
+    if output == "shift":
+        return _shift(spec, past + 1 + future, chunk)
+    if style == "chunk":
+        return _chunk(spec, past, future, d_model, base)
+    table = replace(spec, max_len=max(spec.max_len, stored or 0))
+    source = sincos(table, inverse_frequencies(d_model, base), interleaved=True)
+    if style == "ascending":
+        rows = partial(ascending, d_model=d_model, base=base)
+        return additive.encode(source, spec, additive.Output("rows", d_model), formula=rows)
+    both = style == "both"
+    formula = partial(of_frames, both=both, stored=stored or 0, d_model=d_model, base=base)
+    return _of_frames(source, spec, both, stored, formula)
+
+
+def _check(style: Style, stored: int | None, chunk: tuple[int, int, int]) -> None:
+    if stored is not None and (style != "descending" or not 1 <= stored <= END):
+        raise ValueError(f"stored is a number of rows of style=descending, from 1 to {END}, got {stored} with {style}")
+    if min(chunk[:2]) < 0 or chunk[2] < 1 or sum(chunk) >= END:
+        raise ValueError(f"past and future must be at least 0, chunk at least 1, below {END} in sum, got {chunk}")
+
+
+def _check_spec(spec: Spec, style: Style, output: str) -> None:
+    """Raise UnsupportedSpec for what a style has no form of."""
+    if spec.positions != "implicit" and style != "ascending":
+        raise UnsupportedSpec(f"style={style} has no {spec.positions} form: {relative.ONE_ORDER['offset']}")
+    if output == "shift" and style != "chunk":
+        raise UnsupportedSpec(
+            f"output=shift is of style=chunk, got {style}: transformer_xl has the shift of a whole call"
+        )
+    if style == "chunk" and output == "rows" and spec.mode == "dynamic":
+        raise UnsupportedSpec("rows of style=chunk are a constant: they take --baked")
+
+
+def _of_frames(source: SinCosMethod, spec: Spec, both: bool, stored: int | None, formula: relative.Formula) -> Encoding:
+    """Return the encoding of the distances of a call's frames."""
+    d_model = source.width
+    module: RelativeRows = (Both if both else Descending)(source, spec, d_model, interleaved=True)
+    if stored is not None:
+        module = Stored(source, spec, d_model, stored=stored)
+    frames = replace(SEQ, most=source.end)
+    x = Port("x", (BATCH, frames, fixed(d_model)), spec.torch_dtype)
+    length = Axis("-1+2*seq", "length") if both else frames
+    rows = relative.Rows(
+        module=module,
+        inputs=(x,),
+        output=Port("rows", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
+        formula=formula,
+        reach=lambda case: max(case.max_position, (stored or 1) - 1),
+        end=source.end,
+    )
+    return relative.encode(rows, spec)
+
+
+def _chunk(spec: Spec, past: int, future: int, d_model: int, base: float) -> Encoding:
+    """Return the encoding of the distances within a chunk and its context: one array."""
+    farthest = max(past, future)
+    source = sincos(replace(spec, max_len=farthest + 1), timescales(d_model, base))
+    length = fixed(past + 1 + future, "length")
+    rows = relative.Rows(
+        module=Chunk(source, spec, d_model, past=past, future=future),
+        inputs=(),
+        output=Port("rows", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
+        formula=partial(of_chunk, past=past, future=future, d_model=d_model, base=base),
+        reach=lambda case: farthest,
+        end=None,
+    )
+    return relative.encode(rows, spec)
+
+
+def timescales(d_model: int, base: float) -> Floats:
+    """Return frequencies from 1 down to 1 / base itself: (pairs,)."""
+    pairs = d_model // 2
+    return np.asarray(base ** (-np.arange(pairs) / max(pairs - 1, 1)))
+
+
+def of_frames(sizes: Mapping[str, int], *, both: bool, stored: int, d_model: int, base: float) -> Floats:
+    """Return the rows of a call in float64 from the formula."""
+    seq = sizes["seq"]
+    farthest = max(seq, stored) - 1
+    distance = np.arange(farthest, -seq, -1) if both else farthest - np.arange(seq)
+    return relative.waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True)
+
+
+def of_chunk(sizes: Mapping[str, int], *, past: int, future: int, d_model: int, base: float) -> Floats:
+    """Return the rows of every chunk in float64 from the formula."""
+    growth = np.log(base) / max(d_model // 2 - 1, 1)
+    inv_freq = np.exp(-growth * np.arange(d_model // 2))
+    return relative.waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False)
+
+
+def ascending(call: Call, *, d_model: int, base: float) -> tuple[Array]:
+    """Return the rows of a call in float64 from the formula, at the positions that are wanted."""
+    inv_freq = base ** -(2.0 * np.arange(d_model // 2) / d_model)
+    return (relative.waves(call.positions[0, call.picked], inv_freq, interleaved=True),)
+
+
+def _shift(spec: Spec, columns: int, chunk: int) -> Encoding:
+    """Return the encoding that sends scores by distance to those by key."""
+    some = (BATCH, Axis("heads", "heads"), Axis("chunks", "length"), fixed(chunk))
+    scores = Port("scores", (*some, fixed(columns)), spec.torch_dtype)
+    by_key = Port("by_key", (*some, fixed(columns + chunk - 1)), spec.torch_dtype)
+
+    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        return {by_key.name: shift_reference(feeds[scores.name])}  # every row: exporters sample them
+
+    return relative.shift(ChunkShift(), spec, scores, by_key, of_feeds)
+
+
+def shift_reference(scores: Array) -> Floats:
+    """Return for every query of a chunk the scores of the keys that it has any with, and 0 for the others."""
+    chunk, columns = scores.shape[3:]
+    by_key = np.zeros((*scores.shape[:4], columns + chunk - 1))
+    for query in range(chunk):
+        by_key[:, :, :, query, query : query + columns] = scores[:, :, :, query]
+    return by_key

@@ -1,0 +1,223 @@
+"""The relative positions of Transformer-XL (arXiv:1901.02860, appendix B) and XLNet (arXiv:1906.08237).
+
+    R(d)[i] = sin(d / base^(2i / d_model))        R(d)[half + i] = cos(d / base^(2i / d_model))
+
+Rows of distances d from a query back to a key: with `seq` queries, the last of `seq_k` keys,
+
+    causal   seq_k - 1, ..., 0              Transformer-XL: keys are the memory and the call
+    uni      seq_k, ..., 0                  XLNet with attn_type uni
+    bi       seq_k, ..., 0, ..., 1 - seq    XLNet; a negative distance is that of a key after its query
+
+The scores of a query with these rows, a column each, are then shifted: the query before the last needs them one column
+later, and so on. Both codes do it by views of other shapes, and what a query must not see is then whatever lies there
+in memory; here it is 0. XLNet's `bi_data` joins two such calls, the second of negative distances, as training does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import Encoding
+from posenc.families import relative
+from posenc.families.relative import RelativeRows
+from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos import inverse_frequencies, sincos
+from posenc.sincos.angle_addition import END
+from posenc.spec import Spec
+
+Attention = Literal["causal", "uni", "bi"]
+
+
+class Causal(RelativeRows):
+    """Distances from the last query back to every key."""
+
+    def forward(self, k: Tensor) -> Tensor:
+        """Return the rows: (batch, seq_k, d_model) -> (1, seq_k, d_model)."""
+        seq_k = k.shape[1]
+        return self.down_from(seq_k - 1, seq_k, seq_k)
+
+
+class Uni(RelativeRows):
+    """The same, and of one more key before the first."""
+
+    def forward(self, k: Tensor) -> Tensor:
+        """Return the rows: (batch, seq_k, d_model) -> (1, 1 + seq_k, d_model)."""
+        seq_k = k.shape[1]
+        return self.down_from(seq_k, seq_k + 1, seq_k + 1)
+
+
+class Bi(RelativeRows):
+    """The same, and from the first query to every query after it."""
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the rows: (batch, seq, d_model), (batch, seq_k, d_model) -> (1, seq + seq_k, d_model)."""
+        seq, seq_k = q.shape[1], k.shape[1]
+        check_last(seq, seq_k)
+        return self.down_from(seq_k, seq + seq_k, seq_k + 1)
+
+
+class CausalShift(nn.Module):
+    """Scores by distance, from seq_k - 1 down to 0, to scores by key."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return scores by key: (batch, heads, seq, seq_k) -> the same."""
+        padded = nn.functional.pad(scores, [0, 1])  # a row is then one longer than its keys, so that each begins later
+        return seen(shifted(padded, scores.shape[2] - 1))
+
+
+class UniShift(nn.Module):
+    """Scores by distance, from seq_k down to 0, to scores by key."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return scores by key: (batch, heads, seq, 1 + seq_k) -> (batch, heads, seq, seq_k)."""
+        return seen(shifted(scores, scores.shape[2]))
+
+
+class BiShift(nn.Module):
+    """Scores by distance, from seq_k down to 1 - seq, to scores by key."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return scores by key: (batch, heads, seq, seq + seq_k) -> (batch, heads, seq, seq_k)."""
+        seq, seq_k = scores.shape[2], scores.shape[3] - scores.shape[2]
+        return shifted(scores, seq)[:, :, :, :seq_k]
+
+
+def shifted(scores: Tensor, first: int) -> Tensor:
+    """Return rows that each begin a column before the one above: (..., seq, n) -> (..., seq, n - 1).
+
+    first: the column at which the first begins. In memory, a row of n - 1 follows another as far on as that.
+    """
+    batch, heads, seq, columns = scores.shape
+    flat = scores.flatten(2)[:, :, first : first + seq * (columns - 1)]
+    return flat.reshape(batch, heads, seq, columns - 1)
+
+
+def seen(scores: Tensor) -> Tensor:
+    """Return scores (batch, heads, seq, seq_k) with 0 where a key is after its query."""
+    seq, seq_k = scores.shape[2], scores.shape[3]
+    query = (seq_k - seq) + torch.arange(seq, device=scores.device)
+    after = torch.arange(seq_k, device=scores.device) > query.unsqueeze(1)
+    return scores.masked_fill(after, 0.0)
+
+
+def check_last(seq: int, seq_k: int) -> None:
+    """Raise ValueError where queries are not the last of the keys."""
+    if seq > seq_k:
+        raise ValueError("{} queries must be the last of the keys, got {} keys".format(seq, seq_k))
+
+
+@scheme(
+    "transformer_xl",
+    paper="arXiv:1901.02860; XLNet (arXiv:1906.08237)",
+    samples=(
+        {"d_model": 16},
+        {"d_model": 6, "attention": "bi", "clamp_len": 5},
+        {"attention": "bi", "output": "shift"},
+    ),
+    unsupported=Unsupported(positions=relative.ONE_ORDER),
+)
+def transformer_xl(
+    spec: Spec,
+    *,
+    d_model: int = 512,
+    attention: Attention = "causal",
+    clamp_len: int | None = None,
+    base: float = 10000.0,
+    output: Literal["rows", "shift"] = "rows",
+) -> Encoding:
+    """Rows of sines and cosines of distances from queries to keys, or the shift of scores with them to keys.
+
+    d_model: features, an even number; the sines come first, then the cosines.
+    attention: "causal" distances seq_k-1 .. 0, as Transformer-XL; "uni" seq_k .. 0 and "bi" seq_k .. 1-seq, as XLNet.
+    clamp_len: distances beyond it are taken for it, and calls have no end.
+    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+    output: "rows" for the keys k (and queries q), or "shift" scores with these rows to scores with keys, 0 if unseen.
+    """
+    relative.check_frequencies(d_model, base)
+    if clamp_len is not None and not 1 <= clamp_len < END:
+        raise ValueError(f"clamp_len must be a distance from 1 to {END - 1}, got {clamp_len}")
+    if output == "shift":
+        return _shift(spec, attention)
+    more = attention != "causal"
+    held = spec.max_len + more if clamp_len is None else clamp_len + 1
+    source = sincos(replace(spec, max_len=held), inverse_frequencies(d_model, base))
+    end = None if clamp_len is not None or source.end is None else source.end - more
+    inputs, output_axis = _ports_of_rows(attention, end)
+    ports = [Port(name, (BATCH, axis, fixed(d_model)), spec.torch_dtype) for name, axis in inputs.items()]
+    kind = {"causal": Causal, "uni": Uni, "bi": Bi}[attention]
+    rows = relative.Rows(
+        module=kind(source, spec, d_model, interleaved=False, clamp=clamp_len),
+        inputs=tuple(ports),
+        output=Port("rows", (fixed(1, "batch"), output_axis, fixed(d_model)), spec.torch_dtype),
+        formula=partial(reference, attention=attention, clamp=clamp_len, d_model=d_model, base=base),
+        reach=lambda case: case.max_position + more,
+        end=end,
+    )
+    return relative.encode(rows, spec)
+
+
+def _ports_of_rows(attention: Attention, end: int | None) -> tuple[dict[str, Axis], Axis]:
+    """Return the lengths of the inputs, and that of the rows."""
+    keys = Axis("seq_k", "length", most=end)
+    formula = {"causal": "seq_k", "uni": "1+seq_k", "bi": "seq+seq_k"}[attention]
+    queries = {"q": SEQ} if attention == "bi" else {}
+    return {**queries, "k": keys}, Axis(formula, "length")
+
+
+def reference(
+    sizes: Mapping[str, int], *, attention: Attention, clamp: int | None, d_model: int, base: float
+) -> Floats:
+    """Return the rows in float64 from the formula, from the farthest key behind to the farthest ahead."""
+    seq_k = sizes["seq_k"]
+    if attention == "causal":
+        distance = np.arange(seq_k - 1, -1, -1)
+    else:
+        distance = np.arange(seq_k, -sizes["seq"] if attention == "bi" else -1, -1)
+    if clamp is not None:
+        distance = np.minimum(np.maximum(distance, -clamp), clamp)
+    return relative.waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=False)
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """The columns of scores by distance, and those of scores by key."""
+
+    columns: Axis
+    keys: Axis
+
+
+SHIFTS: dict[Attention, tuple[type[nn.Module], _Lengths]] = {
+    "causal": (CausalShift, _Lengths(Axis("seq_k", "length"), Axis("seq_k", "length"))),
+    "uni": (UniShift, _Lengths(Axis("columns", "length", least=2), Axis("-1+columns", "length"))),
+    "bi": (BiShift, _Lengths(Axis("seq+seq_k", "length"), Axis("seq_k", "length"))),
+}
+
+
+def _shift(spec: Spec, attention: Attention) -> Encoding:
+    module, lengths = SHIFTS[attention]
+    heads = Axis("heads", "heads")
+    scores = Port("scores", (BATCH, heads, SEQ, lengths.columns), spec.torch_dtype)
+    by_key = Port("by_key", (BATCH, heads, SEQ, lengths.keys), spec.torch_dtype)
+
+    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        return {by_key.name: shift_reference(feeds[scores.name], attention)}  # every row: exporters sample them
+
+    return relative.shift(module(), spec, scores, by_key, of_feeds)
+
+
+def shift_reference(scores: Array, attention: Attention) -> Floats:
+    """Return for every query and key the score at the column of their distance, and 0 where there is none."""
+    seq, columns = scores.shape[2:]
+    seq_k = {"causal": columns, "uni": columns - 1, "bi": columns - seq}[attention]
+    farthest = seq_k - 1 if attention == "causal" else seq_k
+    distance = np.arange(seq_k - seq, seq_k)[:, None] - np.arange(seq_k)
+    column = farthest - distance
+    exists = column < columns
+    picked = scores[:, :, np.arange(seq)[:, None], np.where(exists, column, 0)]
+    return np.where(exists, picked.astype(np.float64), 0.0)
