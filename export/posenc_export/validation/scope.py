@@ -44,10 +44,13 @@ class Scope:
 
     @property
     def longest(self) -> int:
-        """The length up to which calls are tried: positions from a mask begin at its offset, sums are of several."""
+        """The length up to which calls are tried: positions from a mask begin at its offset.
+
+        What a user's module joins may be as long as its longest call; an encoding says where each axis ends.
+        """
         end = self.encoding.end
         most = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
-        return max(1, most // most_terms(self.ports))
+        return max(1, most // (most_terms(self.ports) if self.encoding.family == "module" else 1))
 
     @property
     def ports(self) -> tuple[Port, ...]:

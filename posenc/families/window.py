@@ -1,0 +1,126 @@
+"""Biases of attention within a window: a number for each head, and each difference of two places' rows and columns.
+
+Differences of rows in a window of `height` are 1-height .. height-1, so a table has (2 height - 1) (2 width - 1) rows;
+the one of places i and j is (row_i - row_j + height - 1) (2 width - 1) + column_i - column_j + width - 1.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, Encoding, NoTables, Tables, Tolerance, rounding
+from posenc.lookup import take
+from posenc.memory import check_room
+from posenc.ports import BATCH, Array, Feeds, Floats, Integers, Port, fixed
+from posenc.spec import Spec
+
+Sides = tuple[int, int]
+"""Rows and columns of a window."""
+NO_POSITIONS = {
+    "offset": "a window has no first position to shift; use --positions implicit",
+    "explicit": "places are those of the window; use --positions implicit",
+    "mask": "a window has no padding to count from; use --positions implicit",
+}
+NO_SINES = {"trig": "a bias has no sines; leave --method trig out"}
+
+
+class FixedWindow(nn.Module):
+    """A table of differences, and the integers that say which of them is where in a window of a fixed size."""
+
+    index: Tensor  # (tokens, tokens)
+
+    def __init__(self, table: Tensor, index: Integers, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.table = nn.Parameter(table)
+        self.dtype = dtype
+        self.register_buffer("index", torch.from_numpy(index), persistent=False)
+
+    def bias(self) -> Tensor:
+        """Return the bias in the dtype of the table."""
+        return by_head(self.table, self.index)
+
+
+class WindowBias(FixedWindow):
+    """The bias of a window of a fixed size."""
+
+    def forward(self) -> Tensor:
+        """Return the bias: (1, heads, tokens, tokens)."""
+        return self.bias().to(self.dtype)
+
+
+class BiasedScores(FixedWindow):
+    """Scores with the bias of a window of a fixed size."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return biased scores: (batch, heads, tokens, tokens) -> the same."""
+        bias = self.bias()
+        return (scores.to(bias.dtype) + bias).to(scores.dtype)
+
+
+def by_head(table: Tensor, index: Tensor) -> Tensor:
+    """Return the numbers at indices, by head: (rows, heads), (tokens, tokens) -> (1, heads, tokens, tokens)."""
+    return take(table, index, table.shape[0]).permute(2, 0, 1).unsqueeze(0)
+
+
+def indices(sides: Sides) -> Integers:
+    """Return which row of a table each two places of a window have: (tokens, tokens)."""
+    height, width = sides
+    row, column = (places.ravel() for places in np.indices(sides))
+    rows = row[:, None] - row + height - 1
+    columns = column[:, None] - column + width - 1
+    return np.asarray(rows * (2 * width - 1) + columns)
+
+
+def sides_of(name: str, given: tuple[int, ...], least: int = 1) -> Sides:
+    """Return rows and columns from one number for both, or from two; raise ValueError where there are no such sides."""
+    if len(given) > 2 or min(given) < least:
+        words = ",".join(map(str, given))
+        raise ValueError(f"{name} must be rows and columns of at least {least}, or one number for both, got {words}")
+    return given[0], given[-1]
+
+
+def check_bias(spec: Spec, heads: int, tokens: int) -> None:
+    """Raise ValueError where there are no heads, or no memory for the bias of so many tokens."""
+    if heads < 1:
+        raise ValueError(f"heads must be at least 1, got {heads}")
+    check_room("a bias", (heads + 2, tokens, tokens), spec.angle_dtype)  # and its indices, of int64
+
+
+def encode(
+    spec: Spec, table: Tensor, index: Integers, formula: Callable[[], Floats], *, scores: bool, off: float = 0.0
+) -> Encoding:
+    """Return the encoding of a window of a fixed size: its bias, without any input, or scores with it.
+
+    table: (rows, heads), in the dtype of angles. formula: the bias in float64, by head (heads, tokens, tokens).
+    off: how far the table may be from that.
+    """
+    dtype, heads, tokens = getattr(torch, spec.torch_dtype), fixed(table.shape[1], "heads"), fixed(len(index), "length")
+    bias = Port("bias", (fixed(1, "batch"), heads, tokens, tokens), spec.torch_dtype)
+    given = Port("scores", (BATCH, heads, tokens, tokens), spec.torch_dtype)
+    biased = replace(given, name="biased")
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
+        added = formula()[None]
+        return {biased.name: feeds[given.name].astype(np.float64) + added} if scores else {bias.name: added}
+
+    module = (BiasedScores if scores else WindowBias)(table, index, dtype)
+    allowed = Tolerance(atol=off).plus(rounding(spec, add=scores))
+    return Encoding(
+        family="window",
+        module=module,
+        inputs=(given,) if scores else (),
+        outputs=(biased if scores else bias,),
+        reference=reference,
+        tolerance=lambda case: allowed,
+        eager_tolerance=lambda case: SAME_BITS,
+        tables=no_tables,
+        positions=spec.positions,
+    )
+
+
+def no_tables() -> Tables:
+    """Raise NoTables: what is stored goes by two differences, not by positions."""
+    raise NoTables("its table is of differences of rows and columns, not of positions")

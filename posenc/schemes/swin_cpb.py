@@ -1,0 +1,250 @@
+"""The continuous relative position bias of Swin Transformer V2 (arXiv:2111.09883, section 3.3).
+
+    c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3             of a difference of rows, or of columns
+    bias[h, i, j] = 16 sigmoid(W2 relu(W1 [c(row_i - row_j), c(column_i - column_j)] + b1))[h]
+
+`side` is the window's, or the one that a model was pretrained with. The network is small, and sees a pair of
+differences once; the bias is then looked up. The differences of a window of one column are all 0, and stay so here;
+transformers divides 0 by 0.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import CaseLike, Encoding, Tolerance, eps, rounding
+from posenc.families import window as windows
+from posenc.families.window import Sides, by_head
+from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, fixed, sizes_of
+from posenc.scheme import Unsupported, scheme
+from posenc.spec import Spec, UnsupportedSpec
+from posenc.weights import load_tensor, names_in
+
+LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
+"""What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
+NETWORKS = ("continuous_position_bias_mlp", "cpb_mlp", "rel_pos.mlp")
+"""What the network is called."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The weights, in the dtype of angles: (hidden, 2), (hidden,), (heads, hidden)."""
+
+    first: Tensor
+    bias: Tensor
+    second: Tensor
+
+    def to(self, dtype: torch.dtype) -> "Network":
+        """Return it in a dtype."""
+        return Network(self.first.to(dtype), self.bias.to(dtype), self.second.to(dtype))
+
+
+class ContinuousBias(nn.Module):
+    """The bias of a window as large as x, its network in the graph."""
+
+    log8: Tensor
+    rows_norm: Final[int]  # the side that rows are divided by; 0 for that of x
+    columns_norm: Final[int]
+
+    def __init__(self, network: Network, norm: Sides, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.rows_norm, self.columns_norm = norm
+        self.dtype = dtype
+        self.first = nn.Parameter(network.first.T.contiguous())
+        self.bias = nn.Parameter(network.bias)
+        self.second = nn.Parameter(network.second.T.contiguous())
+        log8 = torch.tensor(np.log(8.0), dtype=network.first.dtype)
+        self.register_buffer("log8", log8, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the bias: (batch, height, width, dim) -> (1, heads, height * width, height * width)."""
+        height, width = x.shape[1], x.shape[2]
+        rows = self.differences(height).unsqueeze(1).unsqueeze(3) * (2 * width - 1)
+        index = (rows + self.differences(width).unsqueeze(1)).flatten(2).flatten(0, 1)
+        return by_head(self.table(height, width), index).to(self.dtype)
+
+    def table(self, height: int, width: int) -> Tensor:
+        """Return the bias of every pair of differences: ((2 height - 1) (2 width - 1), heads)."""
+        by_row = self.coordinates(height, self.rows_norm) * self.first[0]
+        by_column = self.coordinates(width, self.columns_norm) * self.first[1] + self.bias
+        hidden = torch.relu(by_row.unsqueeze(1) + by_column).flatten(0, 1)
+        return 16.0 * torch.sigmoid(torch.matmul(hidden, self.second))
+
+    def coordinates(self, side: int, norm: int) -> Tensor:
+        """Return c of the differences 1 - side .. side - 1: (2 side - 1, 1)."""
+        difference = (torch.arange(2 * side - 1, device=self.log8.device) - (side - 1)).to(self.log8.dtype)
+        size = difference.abs()
+        # The last difference is the side less one: so nothing branches on the side, and 1 is divided by 1.
+        largest = size[-1:].clamp(min=1.0) if norm == 0 else torch.full_like(size[-1:], norm - 1)
+        scaled = size * 8.0 / largest
+        return (difference.sign() * (scaled + 1.0).log() / self.log8).unsqueeze(1)
+
+    def differences(self, side: int) -> Tensor:
+        """Return the index of the difference of every two rows: (side, side)."""
+        place = torch.arange(side, device=self.log8.device)
+        return place.unsqueeze(1) - place + (side - 1)
+
+
+@scheme(
+    "swin_cpb",
+    paper="arXiv:2111.09883",
+    samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": (12,)}),
+    unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
+)
+def swin_cpb(
+    spec: Spec,
+    *,
+    heads: int | None = None,
+    window: tuple[int, ...] = (8, 8),
+    pretrained_window: tuple[int, ...] = (0,),
+    hidden: int | None = None,
+    output: Literal["bias", "scores"] = "bias",
+    weights: str | None = None,
+    key: str | None = None,
+) -> Encoding:
+    """A bias of attention that a small network makes of the differences of rows and columns within a window.
+
+    heads: outputs of the network [default: those of the weights, or 3].
+    window: rows and columns of a window, or one number for both; a dynamic graph takes those of x.
+    pretrained_window: the window whose differences are 1; 0 for the window itself.
+    hidden: units of the network [default: those of the weights, or 512].
+    output: "bias" (1, heads, tokens, tokens), or "scores" biased, of a fixed window.
+    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, that holds the network.
+    key: the name of the network, as ...continuous_position_bias_mlp, before .0.weight, .0.bias and .2.weight.
+    """
+    sides, norm = windows.sides_of("window", window), _norm(pretrained_window)
+    windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
+    if hidden is not None and hidden < 1:
+        raise ValueError(f"hidden must be at least 1, got {hidden}")
+    network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
+    network = network.to(getattr(torch, spec.angle_dtype))
+    if spec.mode == "baked":
+        return _baked(spec, network, sides, norm, output == "scores")
+    if output == "scores":
+        raise UnsupportedSpec("output=scores does not say how wide a window is: it takes --baked, or output=bias")
+    return _dynamic(spec, network, norm)
+
+
+def _norm(pretrained: tuple[int, ...]) -> Sides:
+    norm = windows.sides_of("pretrained_window", pretrained, least=0)
+    if 1 in norm or (0 in norm and norm != (0, 0)):
+        words = ",".join(map(str, pretrained))
+        raise ValueError(f"pretrained_window must be sides of at least 2, or 0 for none, got {words}")
+    return norm
+
+
+def _random(heads: int, hidden: int, key: str | None) -> Network:
+    if key is not None:
+        raise ValueError(f"key names tensors in a file: give weights=FILE beside key={key}")
+    first, second = nn.Linear(2, hidden), nn.Linear(hidden, heads, bias=False)
+    return Network(first.weight.detach(), first.bias.detach(), second.weight.detach())
+
+
+def _from_file(weights: str, key: str | None, heads: int | None, hidden: int | None) -> Network:
+    names = _names(weights, names_in(weights), key)
+    first = load_tensor(weights, names[0], ("hidden", "2"))
+    bias, second = load_tensor(weights, names[1], ("hidden",)), load_tensor(weights, names[2], ("heads", "hidden"))
+    units, outputs = hidden or len(first), heads or len(second)
+    for name, tensor, shape in zip(names, (first, bias, second), ((units, 2), (units,), (outputs, units)), strict=True):
+        if tensor.shape != shape:
+            raise ValueError(f"weights: {name} must be {shape} of these heads and hidden, got {tuple(tensor.shape)}")
+    return Network(first, bias, second)
+
+
+def _names(path: str, found: tuple[str, ...], key: str | None) -> tuple[str, ...]:
+    """Return the names of the three tensors of the network that is meant; raise ValueError where not one is."""
+    ends = {name.removesuffix(layers[0]): layers for layers in LAYERS for name in found if name.endswith(layers[0])}
+    whole = {start: [start + end for end in ends[start]] for start in ends}
+    networks = {start: names for start, names in whole.items() if set(names) <= set(found)}
+    if key is None:
+        meant = [start for start in networks if start == "" or start.rstrip(".").endswith(NETWORKS)]
+    else:
+        meant = [start for start in networks if start == f"{key.rstrip('.')}."]
+    if len(meant) != 1:
+        known = [start.rstrip(".") for start in networks if start.rstrip(".").endswith(NETWORKS)] or ["none"]
+        given = "no key was given" if key is None else f"none of them is {key!r}"
+        shown = ", ".join(known[:20])
+        raise ValueError(f"weights: {path} holds {len(found)} tensors and {given}; networks of such a bias: {shown}")
+    return tuple(networks[meant[0]])
+
+
+def _baked(spec: Spec, network: Network, sides: Sides, norm: Sides, scores: bool) -> Encoding:
+    """Return the encoding of a window whose network ran here, in float64."""
+    formula = partial(reference, network=network, sides=sides, norm=norm)
+    with torch.no_grad():
+        table = ContinuousBias(network.to(torch.float64), norm, torch.float64).table(*sides).to(network.first.dtype)
+    off = 16 * eps(spec.angle_dtype) / 2 + error(network, sides, norm, eps("float64"))
+    return windows.encode(spec, table, windows.indices(sides), formula, scores=scores, off=off)
+
+
+def _dynamic(spec: Spec, network: Network, norm: Sides) -> Encoding:
+    """Return the encoding of a window as large as each x."""
+    height, width = Axis("height", "grid"), Axis("width", "grid")
+    x = Port("x", (BATCH, height, width, Axis("dim", "features")), spec.torch_dtype)
+    heads, tokens = fixed(len(network.second), "heads"), Axis("height*width", "length")
+    bias = Port("bias", (fixed(1, "batch"), heads, tokens, tokens), spec.torch_dtype)
+    rounded = rounding(spec, add=False)
+
+    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
+        sizes = sizes_of((x,), feeds)
+        return {bias.name: reference(network=network, sides=(sizes["height"], sizes["width"]), norm=norm)[None]}
+
+    def off(case: CaseLike) -> float:
+        return error(network, (case.sizes["height"], case.sizes["width"]), norm, eps(spec.angle_dtype))
+
+    return Encoding(
+        family="window",
+        module=ContinuousBias(network, norm, getattr(torch, spec.torch_dtype)),
+        inputs=(x,),
+        outputs=(bias,),
+        reference=of_feeds,
+        tolerance=lambda case: Tolerance(atol=off(case)).plus(rounded),
+        eager_tolerance=lambda case: replace(rounded, atol=2 * off(case), rtol=2 * rounded.rtol, ulps=2 * rounded.ulps),
+        tables=windows.no_tables,
+        positions=spec.positions,
+    )
+
+
+def error(network: Network, sides: Sides, norm: Sides, unit: float) -> float:
+    """Return how far the bias may be off where each rounding costs half a `unit`, of whatever order of the sums.
+
+    A coordinate c, of at most `far`, has a product, a quotient, a sum and a logarithm behind it (3 roundings of its
+    argument, which cost 3 / ln 8 of one), the last digits of the logarithm (4) and a quotient (2): less than 8 of
+    max(far, 1). A unit adds 2 for a product, 2 for sums; an output as many as it has units, and one for its product;
+    16 sigmoid rises by 4 at most, and has 4 roundings of its own.
+    """
+    far = max(
+        1.0,
+        *(
+            np.log(1 + 8 * (side - 1) / max(1, (n or side) - 1)) / np.log(8)
+            for side, n in zip(sides, norm, strict=True)
+        ),
+    )
+    first, bias, second = (tensor.abs().double() for tensor in (network.first, network.bias, network.second))
+    largest = float((second @ (first.sum(1) * far + bias)).max())
+    return unit / 2 * (4 * (8 + 4 + 1 + len(network.bias)) * largest + 4 * 16)
+
+
+def logits(network: Network, sides: Sides, norm: Sides) -> Floats:
+    """Return what the network says of every pair of differences in float64: (rows, heads)."""
+    first, bias, second = (tensor.double().numpy() for tensor in (network.first, network.bias, network.second))
+    coordinates = []
+    for side, n in zip(sides, norm, strict=True):
+        difference = np.arange(1 - side, side) * 8.0 / max(1, (n or side) - 1)
+        coordinates.append(np.sign(difference) * np.log2(np.abs(difference) + 1) / 3)
+    places = np.stack(np.meshgrid(*coordinates, indexing="ij"), -1).reshape(-1, 2)
+    return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
+
+
+def reference(*, network: Network, sides: Sides, norm: Sides) -> Floats:
+    """Return the bias by head in float64, from the formula, for every two places: (heads, tokens, tokens)."""
+    bias = 16 / (1 + np.exp(-logits(network, sides, norm)))
+    height, width = sides
+    grid = bias.reshape(2 * height - 1, 2 * width - 1, -1)
+    row, column = np.divmod(np.arange(height * width), width)
+    found = grid[row[:, None] - row + height - 1, column[:, None] - column + width - 1]
+    return np.moveaxis(found, -1, 0)
