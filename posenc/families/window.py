@@ -74,8 +74,9 @@ def indices(sides: Sides) -> Integers:
     return np.asarray(rows * (2 * width - 1) + columns)
 
 
-def sides_of(name: str, given: tuple[int, ...], least: int = 1) -> Sides:
+def sides_of(name: str, given: int | tuple[int, ...], least: int = 1) -> Sides:
     """Return rows and columns from one number for both, or from two; raise ValueError where there are no such sides."""
+    given = (given,) if isinstance(given, int) else given
     if len(given) > 2 or min(given) < least:
         words = ",".join(map(str, given))
         raise ValueError(f"{name} must be rows and columns of at least {least}, or one number for both, got {words}")

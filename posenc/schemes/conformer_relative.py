@@ -112,6 +112,17 @@ def larger(length: int, stored: int) -> int:
 @scheme(
     "conformer_relative",
     paper="arXiv:2005.08100; arXiv:1901.02860, appendix B",
+    formula="R(d)[2i] = sin(d / base^(2i / d_model)), R(d)[2i + 1] = cos(d / base^(2i / d_model))",
+    models=(
+        "ESPnet",
+        "wenet",
+        "NeMo",
+        "Parakeet",
+        "Wav2Vec2-Conformer",
+        "SeamlessM4T",
+        "Gemma 3n audio",
+        "Gemma 4 audio",
+    ),
     samples=(
         {"d_model": 16},
         {"d_model": 6, "style": "descending", "stored": 20},

@@ -27,7 +27,9 @@ OF_CLASS = 3
 @scheme(
     "swin_bias",
     paper="arXiv:2103.14030",
-    samples=({"heads": 3, "window": (2, 3)}, {"heads": 2, "window": (3,), "class_token": True}),
+    formula="bias[h, i, j] = table[(row_i - row_j, column_i - column_j), h]",
+    models=("Swin", "BEiT", "Donut", "Data2Vec vision"),
+    samples=({"heads": 3, "window": (2, 3)}, {"heads": 2, "window": 3, "class_token": True}),
     unsupported=Unsupported(
         modes={
             "dynamic": "a row exists for each difference of places in its window and no formula gives another; "
@@ -41,7 +43,7 @@ def swin_bias(
     spec: Spec,
     *,
     heads: int | None = None,
-    window: tuple[int, ...] = (7, 7),
+    window: int | tuple[int, ...] = (7, 7),
     class_token: bool = False,
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,

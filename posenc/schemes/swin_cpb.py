@@ -92,15 +92,17 @@ class ContinuousBias(nn.Module):
 @scheme(
     "swin_cpb",
     paper="arXiv:2111.09883",
-    samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": (12,)}),
+    formula="bias[h, i, j] = 16 sigmoid(network(c(dr), c(dc)))[h], c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3",
+    models=("Swin V2",),
+    samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": 12}),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )
 def swin_cpb(
     spec: Spec,
     *,
     heads: int | None = None,
-    window: tuple[int, ...] = (8, 8),
-    pretrained_window: tuple[int, ...] = (0,),
+    window: int | tuple[int, ...] = (8, 8),
+    pretrained_window: int | tuple[int, ...] = 0,
     hidden: int | None = None,
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
@@ -129,11 +131,10 @@ def swin_cpb(
     return _dynamic(spec, network, norm)
 
 
-def _norm(pretrained: tuple[int, ...]) -> Sides:
+def _norm(pretrained: int | tuple[int, ...]) -> Sides:
     norm = windows.sides_of("pretrained_window", pretrained, least=0)
     if 1 in norm or (0 in norm and norm != (0, 0)):
-        words = ",".join(map(str, pretrained))
-        raise ValueError(f"pretrained_window must be sides of at least 2, or 0 for none, got {words}")
+        raise ValueError(f"pretrained_window must be sides of at least 2, or 0 for none, got {norm[0]},{norm[1]}")
     return norm
 
 

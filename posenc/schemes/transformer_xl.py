@@ -115,6 +115,8 @@ def check_last(seq: int, seq_k: int) -> None:
 @scheme(
     "transformer_xl",
     paper="arXiv:1901.02860; XLNet (arXiv:1906.08237)",
+    formula="R(d)[i] = sin(d / base^(2i / d_model)), R(d)[d_model / 2 + i] = cos(d / base^(2i / d_model))",
+    models=("Transformer-XL", "XLNet"),
     samples=(
         {"d_model": 16},
         {"d_model": 6, "attention": "bi", "clamp_len": 5},
