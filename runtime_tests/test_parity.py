@@ -32,6 +32,9 @@ DTYPES: tuple[DType, ...] = get_args(DType)
 MEANINGLESS = ("width", "rope_type")
 """Choices that mean nothing without others: they are among the samples."""
 
+SUMS = {("swin_cpb", "dynamic")}
+"""Modes whose graphs hold a matrix product: each runtime adds in an order of its own."""
+
 Parameters = Mapping[str, Value]
 
 
@@ -140,7 +143,8 @@ def test_the_bits_are_promised_of_tables_and_angle_addition() -> None:
     for scheme, mode in product(SCHEMES.values(), get_args(Mode)):
         if mode not in scheme.unsupported.modes and (scheme.name, mode) not in SUMS:
             encoding = posenc.build(scheme.name, Spec(mode, max_len=MAX_LEN), **scheme.samples[0])
-            assert encoding.eager_tolerance(Case("longest", {}, max_position=MAX_LEN - 1)).bits
+            allowed = encoding.eager_tolerance(Case("longest", {}, max_position=MAX_LEN - 1))
+            assert allowed.bits == ((scheme.name, mode) not in SUMS)
 
 
 NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 32}

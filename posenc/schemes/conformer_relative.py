@@ -20,15 +20,14 @@ scale x by sqrt(d_model), too, which is no position.
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from posenc.call import Call
-from posenc.encoding import Encoding, RowSource
+from posenc.encoding import Encoding
 from posenc.families import additive, relative
+from posenc.families.conformer import Both, Chunk, ChunkShift, Descending, Stored
 from posenc.families.relative import RelativeRows
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
@@ -37,76 +36,6 @@ from posenc.sincos.angle_addition import END
 from posenc.spec import Spec, UnsupportedSpec
 
 Style = Literal["both", "descending", "ascending", "chunk"]
-
-
-class Both(RelativeRows):
-    """Distances from the last frame back to the first, and from the first on to the last."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows: (batch, seq, d_model) -> (1, 2 seq - 1, d_model)."""
-        seq = x.shape[1]
-        return self.down_from(seq - 1, 2 * seq - 1, seq)
-
-
-class Descending(RelativeRows):
-    """Distances from the last frame back to the first."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows: (batch, seq, d_model) -> (1, seq, d_model)."""
-        seq = x.shape[1]
-        return self.down_from(seq - 1, seq, seq)
-
-
-class Stored(RelativeRows):
-    """The first rows of a table that descends from the farthest distance that it has."""
-
-    stored: Final[int]
-
-    def __init__(self, source: RowSource, spec: Spec, width: int, *, stored: int) -> None:
-        super().__init__(source, spec, width, interleaved=True)
-        self.stored = stored
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows: (batch, seq, d_model) -> (1, seq, d_model)."""
-        # A call that is longer than the table makes a longer one.
-        held = larger(x.shape[1], self.stored)
-        return self.down_from(held - 1, x.shape[1], held)
-
-
-class Chunk(RelativeRows):
-    """The distances within a chunk and its context, the same for every one."""
-
-    past: Final[int]
-    future: Final[int]
-
-    def __init__(self, source: RowSource, spec: Spec, width: int, *, past: int, future: int) -> None:
-        super().__init__(source, spec, width, interleaved=False)
-        self.past = past
-        self.future = future
-
-    def forward(self) -> Tensor:
-        """Return the rows: (1, past + 1 + future, d_model)."""
-        return self.down_from(self.past, self.past + 1 + self.future, max(self.past, self.future) + 1)
-
-
-class ChunkShift(nn.Module):
-    """Scores by distance to scores by key, of chunks that see keys before and after themselves."""
-
-    def forward(self, scores: Tensor) -> Tensor:
-        """Return scores by key: (batch, heads, chunks, chunk, past + 1 + future) -> (..., past + chunk + future)."""
-        batch, heads, chunks, chunk, columns = scores.shape
-        context = columns + chunk - 1
-        # Padded, a row is one longer than the keys: in rows of their length, each begins a column later.
-        flat = nn.functional.pad(scores, [0, chunk]).flatten(3)[:, :, :, : chunk * context]
-        return flat.reshape(batch, heads, chunks, chunk, context)
-
-
-def larger(length: int, stored: int) -> int:
-    """Return the larger of two sizes, whichever that is in a call."""
-    if torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return max(length, stored)
-    most: int = torch.sym_max(length, stored)
-    return most
 
 
 @scheme(

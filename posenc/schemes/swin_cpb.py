@@ -8,17 +8,18 @@ differences once; the bias is then looked up. The differences of a window of one
 transformers divides 0 by 0.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from posenc.encoding import CaseLike, Encoding, Tolerance, eps, rounding
 from posenc.families import window as windows
-from posenc.families.window import Sides, by_head
+from posenc.families.continuous_bias import ContinuousBias, Network
+from posenc.families.window import Sides
 from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, fixed, sizes_of
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
@@ -28,65 +29,6 @@ LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.we
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
 NETWORKS = ("continuous_position_bias_mlp", "cpb_mlp", "rel_pos.mlp")
 """What the network is called."""
-
-
-@dataclass(frozen=True)
-class Network:
-    """The weights, in the dtype of angles: (hidden, 2), (hidden,), (heads, hidden)."""
-
-    first: Tensor
-    bias: Tensor
-    second: Tensor
-
-    def to(self, dtype: torch.dtype) -> "Network":
-        """Return it in a dtype."""
-        return Network(self.first.to(dtype), self.bias.to(dtype), self.second.to(dtype))
-
-
-class ContinuousBias(nn.Module):
-    """The bias of a window as large as x, its network in the graph."""
-
-    log8: Tensor
-    rows_norm: Final[int]  # the side that rows are divided by; 0 for that of x
-    columns_norm: Final[int]
-
-    def __init__(self, network: Network, norm: Sides, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.rows_norm, self.columns_norm = norm
-        self.dtype = dtype
-        self.first = nn.Parameter(network.first.T.contiguous())
-        self.bias = nn.Parameter(network.bias)
-        self.second = nn.Parameter(network.second.T.contiguous())
-        log8 = torch.tensor(np.log(8.0), dtype=network.first.dtype)
-        self.register_buffer("log8", log8, persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the bias: (batch, height, width, dim) -> (1, heads, height * width, height * width)."""
-        height, width = x.shape[1], x.shape[2]
-        rows = self.differences(height).unsqueeze(1).unsqueeze(3) * (2 * width - 1)
-        index = (rows + self.differences(width).unsqueeze(1)).flatten(2).flatten(0, 1)
-        return by_head(self.table(height, width), index).to(self.dtype)
-
-    def table(self, height: int, width: int) -> Tensor:
-        """Return the bias of every pair of differences: ((2 height - 1) (2 width - 1), heads)."""
-        by_row = self.coordinates(height, self.rows_norm) * self.first[0]
-        by_column = self.coordinates(width, self.columns_norm) * self.first[1] + self.bias
-        hidden = torch.relu(by_row.unsqueeze(1) + by_column).flatten(0, 1)
-        return 16.0 * torch.sigmoid(torch.matmul(hidden, self.second))
-
-    def coordinates(self, side: int, norm: int) -> Tensor:
-        """Return c of the differences 1 - side .. side - 1: (2 side - 1, 1)."""
-        difference = (torch.arange(2 * side - 1, device=self.log8.device) - (side - 1)).to(self.log8.dtype)
-        size = difference.abs()
-        # The last difference is the side less one: so nothing branches on the side, and 1 is divided by 1.
-        largest = size[-1:].clamp(min=1.0) if norm == 0 else torch.full_like(size[-1:], norm - 1)
-        scaled = size * 8.0 / largest
-        return (difference.sign() * (scaled + 1.0).log() / self.log8).unsqueeze(1)
-
-    def differences(self, side: int) -> Tensor:
-        """Return the index of the difference of every two rows: (side, side)."""
-        place = torch.arange(side, device=self.log8.device)
-        return place.unsqueeze(1) - place + (side - 1)
 
 
 @scheme(
@@ -195,7 +137,8 @@ def _dynamic(spec: Spec, network: Network, norm: Sides) -> Encoding:
         return {bias.name: reference(network=network, sides=(sizes["height"], sizes["width"]), norm=norm)[None]}
 
     def off(case: CaseLike) -> float:
-        return error(network, (case.sizes["height"], case.sizes["width"]), norm, eps(spec.angle_dtype))
+        side = case.max_position + 1  # the longer one: coordinates grow with it
+        return error(network, (side, side), norm, eps(spec.angle_dtype))
 
     return Encoding(
         family="window",
