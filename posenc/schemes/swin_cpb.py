@@ -29,10 +29,13 @@ LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.we
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
 NETWORKS = ("continuous_position_bias_mlp", "cpb_mlp", "rel_pos.mlp")
 """What the network is called."""
+LONGEST = 64
+"""Up to which side windows are tried where nobody says: a bias grows with its fourth power."""
 
 
 @scheme(
     "swin_cpb",
+    rows=lambda parameters: LONGEST,
     paper="arXiv:2111.09883",
     formula="bias[h, i, j] = 16 sigmoid(network(c(dr), c(dc)))[h], c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3",
     models=("Swin V2",),
