@@ -14,8 +14,8 @@ from posenc.spec import CHOICES, Spec, UnsupportedSpec
 FOLDERS = ("posenc", "export/posenc_export")
 READERS = ("posenc/hf/", "export/posenc_export/cli/")
 """What reads a model's config, and what reads text."""
-PARAMETERS = ("width",)
-"""Names of parameters, too."""
+PARAMETERS = ("width", "scores")
+"""Names of parameters, or of their choices, too."""
 
 
 def names() -> set[str]:

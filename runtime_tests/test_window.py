@@ -96,7 +96,7 @@ def called(encoding: posenc.Encoding, mode: Mode, sides: tuple[int, int]) -> tup
 
 
 def case_of(sides: tuple[int, int]) -> CaseLike:
-    return Case("one", {"batch": 2, "height": sides[0], "width": sides[1], "dim": 5}, max_position=max(sides) - 1)
+    return Case("one", {"batch": 2, "height": sides[0], "width": sides[1], "channels": 5}, max_position=max(sides) - 1)
 
 
 @pytest.mark.parametrize("mode", MODES)

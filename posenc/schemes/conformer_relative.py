@@ -131,7 +131,7 @@ def _of_frames(source: SinCosMethod, spec: Spec, both: bool, stored: int | None,
     rows = relative.Rows(
         module=module,
         inputs=(x,),
-        output=Port("rows", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
+        output=Port("y", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
         formula=formula,
         reach=lambda case: max(case.max_position, (stored or 1) - 1),
         end=source.end,
@@ -147,7 +147,7 @@ def _chunk(spec: Spec, past: int, future: int, d_model: int, base: float) -> Enc
     rows = relative.Rows(
         module=Chunk(source, spec, d_model, past=past, future=future),
         inputs=(),
-        output=Port("rows", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
+        output=Port("y", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
         formula=partial(of_chunk, past=past, future=future, d_model=d_model, base=base),
         reach=lambda case: farthest,
         end=None,
@@ -163,7 +163,7 @@ def timescales(d_model: int, base: float) -> Floats:
 
 def of_frames(sizes: Mapping[str, int], *, both: bool, stored: int, d_model: int, base: float) -> Floats:
     """Return the rows of a call in float64 from the formula."""
-    seq = sizes["seq"]
+    seq = sizes[SEQ.name]
     farthest = max(seq, stored) - 1
     distance = np.arange(farthest, -seq, -1) if both else farthest - np.arange(seq)
     return relative.waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True)
@@ -184,7 +184,7 @@ def ascending(call: Call, *, d_model: int, base: float) -> tuple[Array]:
 
 def _shift(spec: Spec, columns: int, chunk: int) -> Encoding:
     """Return the encoding that sends scores by distance to those by key."""
-    some = (BATCH, Axis("heads", "heads"), Axis("chunks", "length"), fixed(chunk))
+    some = (BATCH, Axis("head", "heads"), Axis("chunks", "length"), fixed(chunk))
     scores = Port("scores", (*some, fixed(columns)), spec.torch_dtype)
     by_key = Port("by_key", (*some, fixed(columns + chunk - 1)), spec.torch_dtype)
 

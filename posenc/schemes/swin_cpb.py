@@ -130,14 +130,14 @@ def _baked(spec: Spec, network: Network, sides: Sides, norm: Sides, scores: bool
 def _dynamic(spec: Spec, network: Network, norm: Sides) -> Encoding:
     """Return the encoding of a window as large as each x."""
     height, width = Axis("height", "grid"), Axis("width", "grid")
-    x = Port("x", (BATCH, height, width, Axis("dim", "features")), spec.torch_dtype)
+    x = Port("x", (BATCH, height, width, Axis("channels", "features")), spec.torch_dtype)
     heads, tokens = fixed(len(network.second), "heads"), Axis("height*width", "length")
     bias = Port("bias", (fixed(1, "batch"), heads, tokens, tokens), spec.torch_dtype)
     rounded = rounding(spec, add=False)
 
     def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
         sizes = sizes_of((x,), feeds)
-        return {bias.name: reference(network=network, sides=(sizes["height"], sizes["width"]), norm=norm)[None]}
+        return {bias.name: reference(network=network, sides=(sizes[height.name], sizes[width.name]), norm=norm)[None]}
 
     def off(case: CaseLike) -> float:
         side = case.max_position + 1  # the longer one: coordinates grow with it

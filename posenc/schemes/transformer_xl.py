@@ -32,6 +32,7 @@ from posenc.sincos.angle_addition import END
 from posenc.spec import Spec
 
 Attention = Literal["causal", "uni", "bi"]
+KEYS = Axis("seq_k", "length")
 
 
 class Causal(RelativeRows):
@@ -156,7 +157,7 @@ def transformer_xl(
     rows = relative.Rows(
         module=kind(source, spec, d_model, interleaved=False, clamp=clamp_len),
         inputs=tuple(ports),
-        output=Port("rows", (fixed(1, "batch"), output_axis, fixed(d_model)), spec.torch_dtype),
+        output=Port("y", (fixed(1, "batch"), output_axis, fixed(d_model)), spec.torch_dtype),
         formula=partial(reference, attention=attention, clamp=clamp_len, d_model=d_model, base=base),
         reach=lambda case: case.max_position + more,
         end=end,
@@ -166,7 +167,7 @@ def transformer_xl(
 
 def _ports_of_rows(attention: Attention, end: int | None) -> tuple[dict[str, Axis], Axis]:
     """Return the lengths of the inputs, and that of the rows."""
-    keys = Axis("seq_k", "length", most=end)
+    keys = replace(KEYS, most=end)
     formula = {"causal": "seq_k", "uni": "1+seq_k", "bi": "seq+seq_k"}[attention]
     queries = {"q": SEQ} if attention == "bi" else {}
     return {**queries, "k": keys}, Axis(formula, "length")
@@ -176,11 +177,11 @@ def reference(
     sizes: Mapping[str, int], *, attention: Attention, clamp: int | None, d_model: int, base: float
 ) -> Floats:
     """Return the rows in float64 from the formula, from the farthest key behind to the farthest ahead."""
-    seq_k = sizes["seq_k"]
+    seq_k = sizes[KEYS.name]
     if attention == "causal":
         distance = np.arange(seq_k - 1, -1, -1)
     else:
-        distance = np.arange(seq_k, -sizes["seq"] if attention == "bi" else -1, -1)
+        distance = np.arange(seq_k, -sizes[SEQ.name] if attention == "bi" else -1, -1)
     if clamp is not None:
         distance = np.minimum(np.maximum(distance, -clamp), clamp)
     return relative.waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=False)
@@ -195,15 +196,15 @@ class _Lengths:
 
 
 SHIFTS: dict[Attention, tuple[type[nn.Module], _Lengths]] = {
-    "causal": (CausalShift, _Lengths(Axis("seq_k", "length"), Axis("seq_k", "length"))),
+    "causal": (CausalShift, _Lengths(KEYS, KEYS)),
     "uni": (UniShift, _Lengths(Axis("columns", "length", least=2), Axis("-1+columns", "length"))),
-    "bi": (BiShift, _Lengths(Axis("seq+seq_k", "length"), Axis("seq_k", "length"))),
+    "bi": (BiShift, _Lengths(Axis("seq+seq_k", "length"), KEYS)),
 }
 
 
 def _shift(spec: Spec, attention: Attention) -> Encoding:
     module, lengths = SHIFTS[attention]
-    heads = Axis("heads", "heads")
+    heads = Axis("head", "heads")
     scores = Port("scores", (BATCH, heads, SEQ, lengths.columns), spec.torch_dtype)
     by_key = Port("by_key", (BATCH, heads, SEQ, lengths.keys), spec.torch_dtype)
 
