@@ -90,10 +90,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class Values:
-    """Numbers, of which nothing is known but the range they are in, if it is."""
+    """Numbers, of which nothing is known but the range they are in, if it is.
+
+    strict: numbers that are beyond the range by one or more must be refused.
+    """
 
     low: float | None = None
     high: float | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,11 @@ def sizes_of(ports: Iterable[Port], feeds: Feeds) -> dict[str, int]:
 def carrying(ports: Iterable[Port], *kinds: type[object]) -> list[Port]:
     """Return the ports that carry one of these."""
     return [port for port in ports if isinstance(port.carries, kinds)]
+
+
+def is_strict(port: Port) -> bool:
+    """Whether a port carries numbers that must be refused beyond their range."""
+    return isinstance(port.carries, Values) and port.carries.strict
 
 
 BATCH, SEQ = Axis("batch", "batch"), Axis("seq", "length")

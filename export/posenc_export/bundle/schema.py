@@ -81,6 +81,7 @@ class ValuesJson(TypedDict):
     what: Literal["values"]
     low: NoNumber
     high: NoNumber
+    strict: NotRequired[Flag]
 
 
 class PositionsJson(TypedDict):

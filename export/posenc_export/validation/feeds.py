@@ -17,6 +17,8 @@ MASKED = -1e9
 """What is added to a score that does not count: finite, so that rows without any token stay numbers."""
 LOWEST = {"float16": -65504.0}
 """The lowest number of a dtype that does not hold that."""
+WHOLE = 5
+"""One in so many numbers of a range is a whole one."""
 
 
 def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
@@ -38,17 +40,20 @@ def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
         return rng.integers(0, 2, shape).astype(dtype)
     at, axis = sampled_rows(port, shape), long_axis(port, shape)
     rows = shape if at is None else (*shape[:axis], len(at), *shape[axis + 1 :])
-    numbers = _numbers(port, rows, rng).astype(dtype)
+    numbers = _numbers(port, rows, case, rng).astype(dtype)
     return numbers if at is None else spread(numbers, at, shape, axis)
 
 
-def _numbers(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _numbers(port: Port, shape: tuple[int, ...], case: Case, rng: np.random.Generator) -> Array:
     assert isinstance(port.carries, Values)
     low, high = port.carries.low, port.carries.high
     if low is None or high is None:
         return rng.standard_normal(shape)
+    if case.refused and port.carries.strict:
+        return np.full(shape, float(case.first))
     numbers = rng.uniform(low, high, shape)
-    if numbers.size > 1:  # both ends are tried
+    if numbers.size > 1:  # both ends are tried, and whole numbers among others, where digits change
+        numbers.flat[::WHOLE] = np.clip(np.rint(numbers.flat[::WHOLE]), low, high)
         numbers.flat[0], numbers.flat[-1] = low, high
     return numbers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from math import ceil, floor
 
 from posenc.encoding import Encoding, Pair
 from posenc.ports import Axis, Port, Positions, carrying
@@ -147,7 +148,7 @@ def _every_row(scope: Scope) -> Iterable[Case]:
 
 
 def _refused(scope: Scope) -> Iterable[Case]:
-    """Yield what must be refused: positions beyond the end, negative ones, masks of too many, sizes beyond `most`."""
+    """Yield what must be refused: positions or numbers beyond what is held, masks of too many, sizes beyond `most`."""
     end = scope.encoding.end
     names = [axis.name for axis in scope.lengths]
     if end is not None and scope.position_ports:
@@ -156,6 +157,9 @@ def _refused(scope: Scope) -> Iterable[Case]:
             yield _case(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
         yield _case(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
+    for low, high in scope.strict:
+        for first in (floor(low) - 1, ceil(high) + 1):
+            yield _case(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     for axis in scope.lengths:
         if axis.most is not None:
             yield _case(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, axes_of
+from posenc.ports import Array, Port, axes_of, is_strict
 from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
@@ -61,8 +61,9 @@ class RefusedByModule(BadInput):
 
 
 def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> GoldenCase:
-    if case.refused:  # absent floats are read back as zeros: no refusal depends on them
-        return GoldenCase(case, {k: v for k, v in feeds.items() if v.dtype.name not in FLOATS})
+    if case.refused:  # absent floats are read back as zeros: no refusal depends on them, but that of numbers themselves
+        kept = [p.name for p in encoding.inputs if p.dtype not in FLOATS or is_strict(p)]
+        return GoldenCase(case, {name: feeds[name] for name in kept})
     eager, rows = _eager(encoding, case, feeds)
     reference = _reference(encoding, feeds, eager, rows)
     rows |= {p.name: at for p in encoding.inputs if (at := _sparse(p, feeds[p.name])) is not None}

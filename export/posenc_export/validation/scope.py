@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from posenc.encoding import Encoding
-from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying
+from posenc.ports import Axis, Mask, Port, Positions, Start, Values, axes_of, carrying
 from posenc_export.validation.sizes import most_terms
 
 BUDGET = 2**28
@@ -61,6 +61,12 @@ class Scope:
     def position_ports(self) -> list[Port]:
         """The ports that positions are given by."""
         return carrying(self.encoding.inputs, Positions, Start)
+
+    @property
+    def strict(self) -> list[tuple[float, float]]:
+        """The ranges beyond which numbers must be refused."""
+        values = [port.carries for port in self.encoding.inputs if isinstance(port.carries, Values)]
+        return [(v.low, v.high) for v in values if v.strict and v.low is not None and v.high is not None]
 
     @property
     def masks(self) -> list[Port]:

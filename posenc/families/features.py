@@ -1,0 +1,143 @@
+"""Features of numbers: what goes in are values, and what comes out are a cosine and a sine of each of their angles.
+
+In a row, sines come before cosines, in blocks of so many pairs: of all, of one, or of what belongs together.
+
+    all   s0 s1 s2 s3 c0 c1 c2 c3        one   s0 c0 s1 c1 s2 c2 s3 c3        two   s0 s1 c0 c1 s2 s3 c2 c3
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from posenc.call import Formula, call_of
+from posenc.encoding import CaseLike, Encoding, NoTables, Probes, Tables, Tolerance, rounding
+from posenc.ports import Array, Feeds, Integers, Port, fixed
+from posenc.spec import Spec
+
+
+class Waves(Protocol):
+    """A source of cosines and sines of numbers."""
+
+    @property
+    def half_safe(self) -> str:
+        """Why it is not, or nothing; see Encoding."""
+
+    def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines of all angles: twice (..., pairs)."""
+
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far they may be from the float64 reference, at angles up to one."""
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph's may be from those of the eager module."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How features lie in a row.
+
+    pairs: cosines and sines of each row. block: how many lie together. cos_first: cosines before sines.
+    include: numbers that come in, and go out in front. zero: a column of zeros comes last.
+    """
+
+    pairs: int
+    block: int
+    cos_first: bool = False
+    include: int = 0
+    zero: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns of a row."""
+        return self.include + 2 * self.pairs + int(self.zero)
+
+
+class Features(nn.Module):
+    """Cosines and sines of numbers, laid out in a row."""
+
+    block: Final[int]
+    blocks: Final[int]
+    cos_first: Final[bool]
+    include: Final[bool]
+    zero: Final[bool]
+
+    def __init__(self, waves: Waves, layout: Layout, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.waves = waves
+        self.dtype = dtype
+        self.block, self.blocks = layout.block, layout.pairs // layout.block
+        self.cos_first, self.include, self.zero = layout.cos_first, layout.include > 0, layout.zero
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features: (batch,) or (batch, seq, numbers) -> (batch, width) or (batch, seq, width)."""
+        cos, sin = self.waves.cos_sin(x)
+        rows = self.lay(cos, sin) if self.cos_first else self.lay(sin, cos)
+        if self.include:
+            rows = torch.cat([x.to(rows.dtype), rows], -1)
+        if self.zero:
+            rows = torch.cat([rows, torch.zeros_like(rows[..., :1])], -1)
+        return rows.to(self.dtype)
+
+    def lay(self, first: Tensor, second: Tensor) -> Tensor:
+        """Lay out what comes first in a block and what comes second: twice (..., pairs) -> (..., 2 pairs)."""
+        if self.blocks == 1:
+            return torch.cat([first, second], -1)
+        first = first.unflatten(-1, [self.blocks, self.block])
+        second = second.unflatten(-1, [self.blocks, self.block])
+        return torch.cat([first, second], -1).flatten(-2)
+
+
+def encode(
+    waves: Waves,
+    spec: Spec,
+    x: Port,
+    layout: Layout,
+    *,
+    formula: Formula,
+    largest: Callable[[int], int],
+    end: int | None = None,
+    probes: Probes | None = None,
+) -> Encoding:
+    """Return the encoding that cosines and sines of numbers make.
+
+    x: the port of the numbers; where it has several axes, they lie along the last.
+    formula: a call -> the output in float64. largest: a call's largest position -> its largest angle.
+    end: whole numbers from here on are refused. probes: what must be tried.
+    """
+    places = x.axes if len(x.axes) == 1 else x.axes[:-1]
+    y = Port("y", (*places, fixed(layout.width)), spec.torch_dtype)
+    rounded = rounding(spec, add=False)
+
+    def tolerance(case: CaseLike) -> Tolerance:
+        return waves.tolerance(largest(case.max_position)).plus(rounded)
+
+    def eager_tolerance(case: CaseLike) -> Tolerance:
+        allowed = waves.eager_tolerance(largest(case.max_position))
+        return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        (rows,) = formula(call_of(spec, (x,), feeds, at))
+        return {y.name: rows}
+
+    return Encoding(
+        family="features",
+        module=Features(waves, layout, getattr(torch, spec.torch_dtype)),
+        inputs=(x,),
+        outputs=(y,),
+        reference=reference,
+        tolerance=tolerance,
+        eager_tolerance=eager_tolerance,
+        tables=no_tables,
+        positions=spec.positions,
+        end=end,
+        probes=probes or Probes(),
+        half_safe=waves.half_safe,
+    )
+
+
+def no_tables() -> Tables:
+    """Raise NoTables: numbers that are no whole ones have no rows."""
+    raise NoTables("what goes in are numbers, between which no table has rows")

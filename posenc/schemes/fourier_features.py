@@ -1,0 +1,209 @@
+"""Fourier features of coordinates: sines and cosines of them along random directions, or of their octaves.
+
+gaussian   sin(2 pi x @ B), cos(2 pi x @ B), B drawn once (arXiv:2006.10739): SAM's points and boxes, noise levels
+log        sin(2^k pi x), cos(2^k pi x), k = 0, 1, ... (arXiv:2003.08934, section 5.1): radiance fields
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+
+from posenc.call import Call
+from posenc.encoding import Encoding
+from posenc.families import features as family
+from posenc.memory import check_room
+from posenc.ports import BATCH, SEQ, Array, Floats, Port, Values, fixed
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos.octaves import DirectOctaves, Octaves
+from posenc.sincos.projection import DirectProjection, Projection
+from posenc.spec import Spec, UnsupportedSpec
+from posenc.weights import load_tensor
+
+Inputs = Literal["as_given", "centered", "logs"]
+Order = Literal["halves", "octaves", "numbers"]
+NUMBERS = "coordinates are an input, numbers of each token; use --positions explicit"
+MOST_NUMBERS, MOST_OCTAVES = 1024, 64
+"""A graph has operators for each number of a token; 2^64 is no power that a coordinate is multiplied by."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What comes in: numbers of a token, the span that they, or their logarithms, are in, and what is made of them."""
+
+    numbers: int
+    span: float
+    inputs: Inputs
+
+    def port(self, spec: Spec) -> Port:
+        """Return their port; they stay in what angles are in, whatever the output is in."""
+        ranges = {"as_given": (-self.span, self.span), "centered": (0.0, 1.0)}
+        low, high = ranges.get(self.inputs, (math.exp(-self.span), math.exp(self.span)))
+        return Port("x", (BATCH, SEQ, fixed(self.numbers)), spec.angle_dtype, Values(low, high))
+
+    def mapped(self, x: Floats) -> Floats:
+        """Return what is projected, in float64."""
+        if self.inputs == "logs":
+            return np.asarray(np.log(x))
+        return 2 * x - 1 if self.inputs == "centered" else x
+
+
+@dataclass(frozen=True)
+class Octave:
+    """How many octaves there are, of pi x or of x, and in which order they lie."""
+
+    count: int
+    pi: bool
+    order: Order
+
+
+@scheme(
+    "fourier_features",
+    paper="arXiv:2006.10739 (gaussian), arXiv:2003.08934 (log)",
+    formula="gaussian: sin(2 pi x @ B), cos(2 pi x @ B); log: sin(2^k pi x), cos(2^k pi x), k = 0..features-1",
+    models=("SAM", "SAM 2", "EdgeTAM", "NCSN++", "NeRF"),
+    samples=({"features": 4}, {"kind": "log", "in_features": 3, "features": 4, "include_input": True}),
+    positions="explicit",
+    unsupported=Unsupported(
+        modes={"baked": "coordinates are numbers between which no table has rows; use --dynamic"},
+        positions={"implicit": NUMBERS, "offset": NUMBERS, "mask": NUMBERS},
+    ),
+)
+def fourier_features(
+    spec: Spec,
+    *,
+    in_features: int = 2,
+    kind: Literal["gaussian", "log"] = "gaussian",
+    features: int | None = None,
+    std: float = 1.0,
+    weights: str | None = None,
+    key: str | None = None,
+    inputs: Inputs = "as_given",
+    span: float = 1.0,
+    pi: bool = True,
+    include_input: bool = False,
+    order: Order | None = None,
+    flip_sin_to_cos: bool = False,
+) -> Encoding:
+    """Sines and cosines of numbers along random directions ("gaussian"), or of their octaves ("log").
+
+    in_features: numbers of a token.
+    kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x.
+    features: columns of B [default: those of the weights, or 128], or octaves [default: 10].
+    std: standard deviation of the random B, where no weights are given.
+    weights: a file or a model's folder that holds B, (in_features, features), or (features) of one number.
+    key: the name of B in a file that holds several tensors.
+    inputs: "as_given", "centered" 2x - 1 of x in 0..1 (SAM), "logs" of x above 0 (noise levels).
+    span: numbers, or their logs, are in -span..span; beyond, errors grow.
+    pi: octaves are of pi x (the paper), or else of x (its code).
+    include_input: x itself comes first.
+    order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an octave.
+    flip_sin_to_cos: cosines before sines.
+    """
+    given = Given(in_features, span, inputs)
+    _check(given, kind, features, std)
+    layout = partial(family.Layout, cos_first=flip_sin_to_cos, include=in_features if include_input else 0)
+    if kind == "log":
+        _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
+        return _of_octaves(spec, given, Octave(features or 10, pi, order or "octaves"), layout)
+    _refuse(order not in (None, "halves") or not pi, "order and pi", "log")
+    check_room("a matrix", (in_features, features or 128), "float64")
+    matrix = _random(given, features or 128, key, std) if weights is None else _from_file(given, weights, key, features)
+    return _of_projection(spec, given, matrix.astype(spec.angle_dtype).astype(np.float64), layout)
+
+
+def _check(given: Given, kind: str, features: int | None, std: float) -> None:
+    if not 1 <= given.numbers <= MOST_NUMBERS:
+        raise ValueError(f"in_features must be 1 to {MOST_NUMBERS}, got {given.numbers}")
+    if features is not None and features < 1:
+        raise ValueError(f"features must be at least 1, got {features}")
+    for name, value in (("span", given.span), ("std", std)):
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} must be a finite number above 0, got {value}")
+    if features is not None and features > MOST_OCTAVES and kind == "log":
+        raise ValueError(f"features must be at most {MOST_OCTAVES} octaves with kind=log, got {features}")
+    if given.inputs == "centered" and given.span != 1:
+        raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {given.span}")
+
+
+def _refuse(wrong: bool, names: str, kind: str) -> None:
+    if wrong:
+        raise UnsupportedSpec(f"{names} go with kind={kind}")
+
+
+def _random(given: Given, features: int, key: str | None, std: float) -> Floats:
+    if key is not None:
+        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
+    return (torch.randn(given.numbers, features) * std).double().numpy()
+
+
+def _from_file(given: Given, weights: str, key: str | None, features: int | None) -> Floats:
+    """Return the matrix of a file; of one number it may have one axis, as that of noise levels has."""
+    axes = ("in_features", "features")
+    matrix = load_tensor(weights, key, axes[1:] if given.numbers == 1 else axes).double().numpy()
+    matrix = matrix.reshape(-1, matrix.shape[-1])
+    expected = (given.numbers, features or matrix.shape[1])
+    if matrix.shape != expected:
+        raise ValueError(f"weights must be (in_features, features) = {expected}, got {matrix.shape} in {weights}")
+    return matrix
+
+
+def _of_projection(spec: Spec, given: Given, matrix: Floats, layout: "partial[family.Layout]") -> Encoding:
+    dtype, logs = getattr(torch, spec.angle_dtype), given.inputs == "logs"
+    centered, pairs = given.inputs == "centered", matrix.shape[1]
+    waves: family.Waves
+    if spec.method == "trig":
+        waves = DirectProjection(matrix, given.span, logs=logs, centered=centered, dtype=dtype)
+    else:  # 2x - 1 is no step of its own, which would be rounded: x goes with twice the matrix, and with a phase
+        phase = -matrix.sum(0) if centered else np.zeros(pairs)
+        waves = Projection(matrix * (2 if centered else 1), phase, given.span, logs=logs, dtype=dtype)
+    largest = math.ceil(2 * math.pi * given.span * float(np.abs(matrix).sum(0).max()))
+    laid = layout(pairs, pairs)
+    formula = partial(projected, matrix=matrix, given=given, layout=laid)
+    return family.encode(waves, spec, given.port(spec), laid, formula=formula, largest=lambda _: largest)
+
+
+def _of_octaves(spec: Spec, given: Given, octave: Octave, layout: "partial[family.Layout]") -> Encoding:
+    dtype, by_number = getattr(torch, spec.angle_dtype), octave.order != "octaves"
+    pairs = given.numbers * octave.count
+    check_room("a token", (pairs,), "float64")
+    waves: family.Waves
+    if spec.method == "trig":
+        waves = DirectOctaves(octave.count, pi=octave.pi, by_number=by_number, dtype=dtype)
+    else:
+        waves = Octaves(octave.count, given.span, pi=octave.pi, by_number=by_number, dtype=dtype)
+    largest = math.ceil(2.0 ** (octave.count - 1) * given.span * (math.pi if octave.pi else 1))
+    laid = layout(pairs, {"halves": pairs, "octaves": given.numbers, "numbers": 1}[octave.order])
+    formula = partial(octaves, octave=octave, layout=laid)
+    return family.encode(waves, spec, given.port(spec), laid, formula=formula, largest=lambda _: largest)
+
+
+def projected(call: Call, *, matrix: Floats, given: Given, layout: family.Layout) -> tuple[Array]:
+    """Return the features of random directions in float64."""
+    x = call.values[0][:, call.picked].astype(np.float64)
+    angle = 2 * np.pi * (given.mapped(x) @ matrix)
+    waves = [np.cos(angle), np.sin(angle)] if layout.cos_first else [np.sin(angle), np.cos(angle)]
+    return (np.concatenate([x, *waves] if layout.include else waves, -1),)
+
+
+def octaves(call: Call, *, octave: Octave, layout: family.Layout) -> tuple[Array]:
+    """Return the features of octaves in float64: whole circles of pi x are taken off, exactly, before the sine."""
+    x = call.values[0][:, call.picked].astype(np.float64)
+    powers = 2.0 ** np.arange(octave.count)
+    angle = powers[:, None] * x[..., None, :]  # (batch, seq, octaves, numbers)
+    if octave.pi:
+        angle = np.pi * np.fmod(angle, 2.0)
+    if octave.order != "octaves":
+        angle = angle.swapaxes(-1, -2)
+    waves = [np.cos(angle), np.sin(angle)] if layout.cos_first else [np.sin(angle), np.cos(angle)]
+    if octave.order == "numbers":
+        rows = np.stack(waves, -1)
+    elif octave.order == "octaves":
+        rows = np.stack(waves, -2)
+    else:
+        rows = np.concatenate([wave.reshape(*x.shape[:-1], -1) for wave in waves], -1)
+    rows = rows.reshape(*x.shape[:-1], -1)
+    return (np.concatenate([x, rows], -1) if layout.include else rows,)

@@ -1,0 +1,114 @@
+"""The embedding of diffusion timesteps: sines and cosines of a step, a row for each sequence of a batch.
+
+angle = scale * t * max_period^(-i / (half - downscale_freq_shift)), i = 0, ..., half - 1, with half = dim // 2
+
+DDPM (arXiv:2006.11239) has it with a shift of 1; ADM (arXiv:2105.05233) and what came after with 0, and cosines first.
+Parameters and their defaults are those of `get_timestep_embedding` in diffusers.
+
+Steps with fractions are taken as they are, negative ones too: EDM's schedules give log(sigma) / 4. Beyond max_len
+either way they are refused, as is infinity; NaN is refused, or, where a machine makes 0 of it, comes out as NaN. Whole
+steps are positions: what is negative, or beyond a table, is refused. What --method trig computes refuses nothing.
+"""
+
+import math
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+
+from posenc.call import Call
+from posenc.encoding import Encoding
+from posenc.families import features
+from posenc.ports import Array, Axis, Floats, Port, Positions, Values
+from posenc.scheme import Unsupported, scheme
+from posenc.sincos import DirectSinCos, sincos
+from posenc.sincos.fractional import FractionalSteps
+from posenc.spec import Spec
+
+STEPS = Axis("batch", "length")
+"""Steps run along the batch: as many are tried in a call as of positions."""
+GIVEN = "steps are an input, one for each sequence of a batch; use --positions explicit"
+
+
+@scheme(
+    "timestep",
+    paper="arXiv:2006.11239; cosines first, and no shift: arXiv:2105.05233",
+    formula="PE[t, i] = sin(w_i t), PE[t, dim/2 + i] = cos(w_i t), w_i = scale * max_period^(-i / (dim/2 - shift))",
+    models=("DDPM", "Stable Diffusion", "SDXL", "SVD", "SD3", "Flux", "DiT", "PixArt", "Qwen-Image", "Wan"),
+    samples=({"dim": 8}, {"dim": 9, "flip_sin_to_cos": True, "downscale_freq_shift": 0.0, "scale": 3.0}),
+    positions="explicit",
+    unsupported=Unsupported(positions={"implicit": GIVEN, "offset": GIVEN, "mask": GIVEN}),
+)
+def timestep(
+    spec: Spec,
+    *,
+    dim: int = 256,
+    flip_sin_to_cos: bool = False,
+    downscale_freq_shift: float = 1.0,
+    scale: float = 1.0,
+    max_period: float = 10000.0,
+    steps: Literal["float", "int"] = "float",
+) -> Encoding:
+    """Sines and cosines of diffusion timesteps, as get_timestep_embedding of diffusers has them.
+
+    dim: features; of an odd number the last is 0.
+    flip_sin_to_cos: cosines before sines (Stable Diffusion, Flux).
+    downscale_freq_shift: by how many frequencies the slowest is beyond max_period (Stable Diffusion, Flux: 0).
+    scale: multiplies every angle (Qwen-Image: 1000, of steps from 0 to 1).
+    max_period: the slowest wavelength is about 2 pi times this.
+    steps: "float" fractions and negative numbers too, from -max_len to max_len; "int" from 0 to max_len - 1.
+    """
+    _check(dim, downscale_freq_shift, scale, max_period)
+    pairs = dim // 2
+    inv_freq = scale * max_period ** (-np.arange(pairs, dtype=np.float64) / (pairs - downscale_freq_shift))
+    formula = partial(
+        reference, dim=dim, first=flip_sin_to_cos, shift=downscale_freq_shift, scale=scale, period=max_period
+    )
+    layout = features.Layout(pairs, pairs, cos_first=flip_sin_to_cos, zero=dim % 2 == 1)
+    encode = _of_floats if steps == "float" else _of_integers
+    return encode(spec, inv_freq, partial(features.encode, spec=spec, layout=layout, formula=formula))
+
+
+def _check(dim: int, shift: float, scale: float, max_period: float) -> None:
+    if dim < 2:
+        raise ValueError(f"dim must be at least 2, got {dim}")
+    if not (math.isfinite(shift) and shift < dim // 2):
+        raise ValueError(f"downscale_freq_shift must be below the {dim // 2} frequencies of dim={dim}, got {shift}")
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"scale must be a finite number above 0, got {scale}")
+    if not (max_period > 1 and math.isfinite(max_period)):
+        raise ValueError(f"max_period must be a finite number above 1, got {max_period}")
+
+
+def _of_integers(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Encoding:
+    """Return the encoding of whole steps: they are positions."""
+    source, fastest = sincos(spec, inv_freq), float(inv_freq.max())
+    port = Port("timesteps", (STEPS,), "int64", Positions(source.end))
+    return encode(
+        source, x=port, largest=lambda p: math.ceil(p * max(1.0, fastest)), end=source.end, probes=source.probes
+    )
+
+
+def _of_floats(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Encoding:
+    """Return the encoding of steps with fractions, which stay in what angles are in, whatever the output is in."""
+    dtype, most = getattr(torch, spec.angle_dtype), spec.max_len
+    direct = spec.mode == "dynamic" and spec.method == "trig"
+    values = Values(-float(most), float(most), strict=not direct)
+    port = Port("timesteps", (STEPS,), spec.angle_dtype, values)
+    waves: features.Waves
+    if direct:
+        waves = DirectSinCos(inv_freq, 2 * len(inv_freq), interleaved=False, dtype=dtype)
+    else:
+        waves = FractionalSteps(inv_freq, most, stored=spec.mode == "baked", dtype=dtype)
+    return encode(waves, x=port, largest=lambda _: math.ceil(most * max(1.0, float(inv_freq.max()))))
+
+
+def reference(call: Call, *, dim: int, first: bool, shift: float, scale: float, period: float) -> tuple[Array]:
+    """Return the features in float64, of the steps that are wanted."""
+    given = call.values[0] if call.values else call.positions
+    half = dim // 2
+    exponent = -math.log(period) * np.arange(half) / (half - shift)
+    angle = scale * (given[call.picked, None].astype(np.float64) * np.exp(exponent))
+    waves = [np.cos(angle), np.sin(angle)] if first else [np.sin(angle), np.cos(angle)]
+    return (np.concatenate([*waves, np.zeros((len(angle), dim % 2))], -1),)

@@ -1,0 +1,124 @@
+"""Cosines and sines of numbers times powers of two, as radiance fields have them."""
+
+import math
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, Tolerance
+from posenc.sincos.direct import HOLDS_POSITIONS, direct_tolerance, last_digits, reduced_error
+from posenc.sincos.quarters import Quarters
+from posenc.sincos.rows import float64_error
+
+HALF_PI = math.pi / 2
+MOST = 2**16
+"""Angles up to here leave two parts of pi / 2 as many digits as a third one makes good."""
+HOLDS_ANGLES = (
+    "a float holds an angle of many circles, of which half precision keeps a few digits; with pi, circles are whole"
+)
+ONE_CIRCLE = 7
+LARGEST_FLOAT16 = 65504
+OVERFLOWS = f"float16 ends at {LARGEST_FLOAT16}, and the last octave has more quarters of a circle"
+
+
+class Octaves(nn.Module):
+    """Cosines and sines of 2^k pi x, or of 2^k x, k = 0..octaves-1: within 3e-7 of float64, the last octave too.
+
+    Products with powers of two are exact. With pi, 2^(k + 1) x is in quarters of a circle, and what is left of the next
+    whole one is exact too, however large it is: only then it is multiplied by pi / 2. Without, as many quarters are
+    taken off by parts of pi / 2 (Cody and Waite): the first two have so few digits that their products are exact.
+
+    by_number: all octaves of a number lie together; else all numbers of an octave.
+    """
+
+    factors: Tensor  # (octaves,): quarters of a unit with pi, else powers of two
+    parts: Tensor  # (3,): of pi / 2; with pi the first one is all
+    per_unit: Tensor  # (): quarters of a radian
+    by_number: Final[bool]
+    pi: Final[bool]
+
+    def __init__(self, octaves: int, span: float, *, pi: bool, by_number: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.pi, self.by_number, self.dtype = pi, by_number, dtype
+        most = 2.0 ** (octaves - 1) * span
+        if not pi and most > MOST:
+            raise ValueError(f"2^(features - 1) * span must be at most {MOST} without pi, got {most:.3g}")
+        self.half_safe = HOLDS_ANGLES if not pi else OVERFLOWS if 2.0**octaves * span > LARGEST_FLOAT16 else ""
+        factors = 2.0 ** (np.arange(octaves) + (1 if pi else 0))
+        parts = (HALF_PI, 0.0, 0.0) if pi else parts_of(HALF_PI, digits(dtype) - math.ceil(math.log2(max(most, 1))))
+        self.quarters = Quarters(dtype)
+        for name, values in (("factors", factors), ("parts", parts), ("per_unit", 1 / HALF_PI)):
+            self.register_buffer(name, torch.as_tensor(values, dtype=dtype), persistent=False)
+
+    def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (..., numbers) -> twice (..., octaves * numbers)."""
+        scaled = outer(x, self.factors, self.by_number)
+        if self.pi:
+            whole = scaled.round()
+            return self.quarters.turned(whole, (scaled - whole) * self.parts[0])
+        whole = (scaled * self.per_unit).round()
+        small = ((scaled - whole * self.parts[0]) - whole * self.parts[1]) - whole * self.parts[2]
+        return self.quarters.turned(whole, small)
+
+    def tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far they may be from the reference, which takes whole circles off, too, where they are exact."""
+        largest = min(max_angle, ONE_CIRCLE) if self.pi else max_angle
+        return Tolerance(atol=reduced_error(self.dtype) + float64_error(largest))
+
+    def eager_tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far a graph's may be from these: no bit."""
+        return SAME_BITS
+
+
+class DirectOctaves(nn.Module):
+    """Cosines and sines of 2^k pi x, or of 2^k x, by Sin and Cos of a product, as training code has them."""
+
+    factors: Tensor  # (octaves,)
+    by_number: Final[bool]
+    half_safe = HOLDS_POSITIONS
+
+    def __init__(self, octaves: int, *, pi: bool, by_number: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.by_number, self.dtype = by_number, dtype
+        factors = 2.0 ** np.arange(octaves) * (math.pi if pi else 1.0)
+        self.register_buffer("factors", torch.from_numpy(factors).to(dtype), persistent=False)
+
+    def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (..., numbers) -> twice (..., octaves * numbers)."""
+        angles = outer(x, self.factors, self.by_number)
+        return angles.cos(), angles.sin()
+
+    def tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far they may be from the reference: what float32 does to so large an angle."""
+        return direct_tolerance(self.dtype, max_angle)
+
+    def eager_tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far a graph's may be from these: the last digits of Sin and Cos."""
+        return last_digits(self.dtype)
+
+
+def outer(x: Tensor, factors: Tensor, by_number: bool) -> Tensor:
+    """Return all products, a number's together or an octave's: (..., numbers), (octaves,) -> (..., both)."""
+    if by_number:
+        return (x.unsqueeze(-1) * factors).flatten(-2)
+    return (x.unsqueeze(-2) * factors.unsqueeze(-1)).flatten(-2)
+
+
+def digits(dtype: torch.dtype) -> int:
+    """Return how many binary digits a number of a dtype has."""
+    return 1 - round(math.log2(torch.finfo(dtype).eps))
+
+
+def parts_of(number: float, bits: int) -> tuple[float, float, float]:
+    """Return three numbers whose sum is one, the first two of so many binary digits."""
+    first = rounded_to(number, bits)
+    second = rounded_to(number - first, bits)
+    return first, second, number - first - second
+
+
+def rounded_to(number: float, bits: int) -> float:
+    """Return the nearest number of so many binary digits."""
+    fraction, exponent = math.frexp(number)
+    return math.ldexp(round(fraction * 2**bits), exponent - bits)

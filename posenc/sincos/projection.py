@@ -1,0 +1,124 @@
+"""Cosines and sines of 2 pi times a product with a matrix, as random Fourier features have them."""
+
+import math
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import SAME_BITS, Tolerance
+from posenc.ports import Floats
+from posenc.sincos.direct import HOLDS_POSITIONS, last_digits, reduced_error
+from posenc.sincos.octaves import HALF_PI, digits
+from posenc.sincos.quarters import Quarters
+from posenc.sincos.rows import float64_error
+
+HOLDS_CIRCLES = "a float holds an angle in circles: of the 11 binary digits of float16, many are before the point"
+OF_QUARTERS = 1.4e-7
+"""What an angle of at most half a quarter, and its sine, are off by in float32.
+
+What is multiplied by pi / 2 is off by 2^-26, 2.4e-8 of the angle; pi / 2 itself by 2.2e-8; the product by 3e-8; the
+polynomial's last sum by 3e-8, and by a quarter of that all before it; and it leaves out 2e-9.
+"""
+
+
+class Projection(nn.Module):
+    """Cosines and sines of 2 pi (x @ matrix + phase), with whole circles taken off: most often within 3e-7 of float64.
+
+    In quarters of a circle, with w = 4 matrix: x = x1 + x2 and w = w1 + w2, x1 and w1 of so few digits that all of
+    x1 @ w1 is exact in float32, in whatever order it is summed, and so is what is left of the next whole quarter. The
+    others, x1 @ w2 + x2 @ w, are 2^-10 of that, and so are their roundings. Where the matrix has entries of some
+    hundreds, that is more than 3e-7 again: the tolerance says how much. Beyond `span` x1 has more digits, and a product
+    is as right as float32 has it.
+    """
+
+    coarse: Tensor  # (numbers, pairs): w1
+    fine: Tensor  # (numbers, pairs): w2
+    whole: Tensor  # (numbers, pairs): w
+    start: Tensor  # (pairs,): what is exact of the phase
+    rest: Tensor  # (pairs,)
+    half_pi: Tensor
+    numbers: Final[int]
+    logs: Final[bool]
+    half_safe = HOLDS_CIRCLES
+
+    def __init__(self, matrix: Floats, phase: Floats, span: float, *, logs: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.numbers, self.logs, self.dtype, self.span = matrix.shape[0], logs, dtype, span
+        bits = (digits(dtype) - math.ceil(math.log2(self.numbers + 1))) // 2
+        self.grain = 2.0 ** (math.ceil(math.log2(span)) - bits)
+        w, start = 4 * matrix, 4 * (phase - np.rint(phase))
+        step = 2.0 ** (np.ceil(np.log2(np.maximum(np.abs(w).max(0), 2.0**-bits))) - bits)  # of each column
+        coarse, exact = np.rint(w / step) * step, np.rint(start / (self.grain * step)) * (self.grain * step)
+        self.quarters = Quarters(dtype)
+        buffers = {"coarse": coarse, "fine": w - coarse, "whole": w, "start": exact, "rest": start - exact}
+        for name, values in {**buffers, "half_pi": np.asarray(HALF_PI)}.items():
+            self.register_buffer(name, torch.from_numpy(values).to(dtype), persistent=False)
+        self.left = float((span * np.abs(w - coarse) + self.grain * np.abs(w) / 2).sum(0).max())
+        self.of_logs = of_logs(matrix, span, dtype) if logs else 0.0
+
+    def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (..., numbers) -> twice (..., pairs)."""
+        if self.logs:
+            x = x.log()
+        large = (x / self.grain).round() * self.grain
+        small = x - large
+        exact, rest = self.start, self.rest
+        for i in range(self.numbers):  # in this order on every runtime, as no product of matrices is
+            one, left = large[..., i : i + 1], small[..., i : i + 1]
+            exact = exact + one * self.coarse[i]
+            rest = rest + (one * self.fine[i] + left * self.whole[i])
+        whole = (exact + rest).round()
+        return self.quarters.turned(whole, ((exact - whole) + rest) * self.half_pi)
+
+    def tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far they may be from the reference: each term of the rest is rounded, and each sum."""
+        grain = torch.finfo(self.dtype).eps
+        rest = HALF_PI * grain / 2 * (2 * self.numbers + 4) * self.left
+        least = reduced_error(self.dtype)
+        off = max(least, OF_QUARTERS / 3e-7 * least + rest)
+        return Tolerance(atol=off + self.of_logs + float64_error(max_angle))
+
+    def eager_tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far a graph's may be from these: no bit, but those of logarithms."""
+        return Tolerance(atol=self.tolerance(max_angle).atol + self.of_logs) if self.logs else SAME_BITS
+
+
+class DirectProjection(nn.Module):
+    """Cosines and sines of 2 pi (x @ matrix) by Sin and Cos, as training code has them."""
+
+    matrix: Tensor  # (numbers, pairs)
+    two_pi: Tensor
+    logs: Final[bool]
+    centered: Final[bool]
+    half_safe = HOLDS_POSITIONS
+
+    def __init__(self, matrix: Floats, span: float, *, logs: bool, centered: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.logs, self.centered, self.dtype, self.numbers = logs, centered, dtype, len(matrix)
+        self.register_buffer("matrix", torch.from_numpy(matrix).to(dtype), persistent=False)
+        self.register_buffer("two_pi", torch.tensor(2 * math.pi, dtype=dtype), persistent=False)
+        self.of_logs = of_logs(matrix, span, dtype) if logs else 0.0
+
+    def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (..., numbers) -> twice (..., pairs)."""
+        if self.logs:
+            x = x.log()
+        if self.centered:
+            x = 2 * x - 1
+        angles = self.two_pi * (x @ self.matrix)
+        return angles.cos(), angles.sin()
+
+    def tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far they may be from the reference: each product and sum is rounded, and two things beside."""
+        return Tolerance(atol=(self.numbers + 4) * torch.finfo(self.dtype).eps * max(max_angle, 1) + self.of_logs)
+
+    def eager_tolerance(self, max_angle: int) -> Tolerance:
+        """Return how far a graph's may be from these: products of matrices are summed in any order."""
+        return Tolerance(atol=self.tolerance(max_angle).atol + last_digits(self.dtype).atol + self.of_logs)
+
+
+def of_logs(matrix: Floats, span: float, dtype: torch.dtype) -> float:
+    """Return what two last digits of a logarithm, of at most `span`, cost an angle."""
+    return float(2 * math.pi * np.abs(matrix).sum(0).max() * 2 * span * torch.finfo(dtype).eps)
