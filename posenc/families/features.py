@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula, call_of
-from posenc.encoding import CaseLike, Encoding, NoTables, Probes, Tables, Tolerance, rounding
+from posenc.encoding import Encoding, NoTables, Probes, Tables, Tolerance, rounding
 from posenc.ports import Array, Feeds, Integers, Port, fixed
 from posenc.spec import Spec
 
@@ -107,16 +107,7 @@ def encode(
     formula: a call -> the output in float64. largest: a call's largest position -> its largest angle.
     end: whole numbers from here on are refused. probes: what must be tried.
     """
-    places = x.axes if len(x.axes) == 1 else x.axes[:-1]
-    y = Port("y", (*places, fixed(layout.width)), spec.torch_dtype)
-    rounded = rounding(spec, add=False)
-
-    def tolerance(case: CaseLike) -> Tolerance:
-        return waves.tolerance(largest(case.max_position)).plus(rounded)
-
-    def eager_tolerance(case: CaseLike) -> Tolerance:
-        allowed = waves.eager_tolerance(largest(case.max_position))
-        return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+    y = Port("y", (*(x.axes[:-1] or x.axes), fixed(layout.width)), spec.torch_dtype)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         (rows,) = formula(call_of(spec, (x,), feeds, at))
@@ -128,14 +119,20 @@ def encode(
         inputs=(x,),
         outputs=(y,),
         reference=reference,
-        tolerance=tolerance,
-        eager_tolerance=eager_tolerance,
+        tolerance=lambda case: waves.tolerance(largest(case.max_position)).plus(rounding(spec, add=False)),
+        eager_tolerance=lambda case: _eager_tolerance(spec, waves.eager_tolerance(largest(case.max_position))),
         tables=no_tables,
         positions=spec.positions,
         end=end,
         probes=probes or Probes(),
         half_safe=waves.half_safe,
     )
+
+
+def _eager_tolerance(spec: Spec, allowed: Tolerance) -> Tolerance:
+    """Return what outputs may be off by where cosines and sines may be off by this: each side is rounded."""
+    rounded = rounding(spec, add=False)
+    return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
 
 
 def no_tables() -> Tables:

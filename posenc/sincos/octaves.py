@@ -57,10 +57,10 @@ class Octaves(nn.Module):
         scaled = outer(x, self.factors, self.by_number)
         if self.pi:
             whole = scaled.round()
-            return self.quarters.turned(whole, (scaled - whole) * self.parts[0])
+            return self.quarters.after(whole, (scaled - whole) * self.parts[0])
         whole = (scaled * self.per_unit).round()
         small = ((scaled - whole * self.parts[0]) - whole * self.parts[1]) - whole * self.parts[2]
-        return self.quarters.turned(whole, small)
+        return self.quarters.after(whole, small)
 
     def tolerance(self, max_angle: int) -> Tolerance:
         """Return how far they may be from the reference, which takes whole circles off, too, where they are exact."""

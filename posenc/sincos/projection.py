@@ -70,7 +70,7 @@ class Projection(nn.Module):
             exact = exact + one * self.coarse[i]
             rest = rest + (one * self.fine[i] + left * self.whole[i])
         whole = (exact + rest).round()
-        return self.quarters.turned(whole, ((exact - whole) + rest) * self.half_pi)
+        return self.quarters.after(whole, ((exact - whole) + rest) * self.half_pi)
 
     def tolerance(self, max_angle: int) -> Tolerance:
         """Return how far they may be from the reference: each term of the rest is rounded, and each sum."""
@@ -88,8 +88,7 @@ class Projection(nn.Module):
 class DirectProjection(nn.Module):
     """Cosines and sines of 2 pi (x @ matrix) by Sin and Cos, as training code has them."""
 
-    matrix: Tensor  # (numbers, pairs)
-    two_pi: Tensor
+    matrix: Tensor  # (numbers, pairs), in radians: ONNX Runtime holds what multiplies a product of matrices in float32
     logs: Final[bool]
     centered: Final[bool]
     half_safe = HOLDS_POSITIONS
@@ -97,8 +96,7 @@ class DirectProjection(nn.Module):
     def __init__(self, matrix: Floats, span: float, *, logs: bool, centered: bool, dtype: torch.dtype) -> None:
         super().__init__()
         self.logs, self.centered, self.dtype, self.numbers = logs, centered, dtype, len(matrix)
-        self.register_buffer("matrix", torch.from_numpy(matrix).to(dtype), persistent=False)
-        self.register_buffer("two_pi", torch.tensor(2 * math.pi, dtype=dtype), persistent=False)
+        self.register_buffer("matrix", torch.from_numpy(2 * math.pi * matrix).to(dtype), persistent=False)
         self.of_logs = of_logs(matrix, span, dtype) if logs else 0.0
 
     def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,7 +105,7 @@ class DirectProjection(nn.Module):
             x = x.log()
         if self.centered:
             x = 2 * x - 1
-        angles = self.two_pi * (x @ self.matrix)
+        angles = x @ self.matrix
         return angles.cos(), angles.sin()
 
     def tolerance(self, max_angle: int) -> Tolerance:
