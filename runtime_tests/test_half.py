@@ -44,13 +44,17 @@ Parameters = dict[str, Value]
 Feeds = dict[str, Array]
 
 
+NUMBERS = ("timestep", "fourier_features")
+"""Their graphs take floats apart that come in as such: test_half_safe.py has what half precision makes of them."""
+
+
 def name_of(scheme: str, spec: Spec) -> str:
     return f"{scheme}-{spec.mode}-{spec.method}-{spec.positions}"
 
 
 def combinations() -> Iterator[tuple[str, Spec]]:
     """Every scheme, baked and dynamic, with positions in every way that it has; none that has no angles by method."""
-    for scheme in (one for one in SCHEMES.values() if not one.unsupported.methods):
+    for scheme in (one for one in SCHEMES.values() if not one.unsupported.methods and one.name not in NUMBERS):
         for mode in ("baked", "dynamic"):
             for positions in ("explicit", "offset", "implicit", "mask"):
                 if not {mode, positions} & {*scheme.unsupported.modes, *scheme.unsupported.positions}:
@@ -179,7 +183,11 @@ def test_every_rope_type_but_those_that_say_why(tmp_path: Path, kind: str) -> No
 @pytest.mark.parametrize(
     "scheme",
     one_of_each(
-        [s.name for s in SCHEMES.values() if not {"explicit", "dynamic", "trig"} & {*s.unsupported.reasons()}],
+        [
+            s.name
+            for s in SCHEMES.values()
+            if s.name not in NUMBERS and not {"explicit", "dynamic", "trig"} & {*s.unsupported.reasons()}
+        ],
         lambda _: "",
     ),
 )
