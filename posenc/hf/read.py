@@ -1,4 +1,4 @@
-"""A model's config to a rotary scheme and its parameters, each with the key that it was read from.
+"""A model's config to a scheme and its parameters, each with the key that it was read from.
 
 Where a key is absent, what transformers does then is done; what was taken from elsewhere is said in `origin`.
 """
@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from posenc.hf.config import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, THETA_KEYS, WIDTH_KEYS, ModelConfig
+from posenc.hf.config import ModelConfig
+from posenc.hf.described import parameters_of as described_parameters
+from posenc.hf.parts import Part
+from posenc.hf.rotary import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, THETA_KEYS, WIDTH_KEYS
+from posenc.hf.rows import Row
 from posenc.hf.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
 from posenc.hf.settings import Json, Setting, short
 
@@ -35,28 +39,52 @@ class Reading:
 
     origin also names, under "not used", the rope settings that nothing was read from.
     max_position_embeddings: how many positions the model is made for, if the config says so.
+    spec: fields of a spec that the model implies: positions, position_offset, max_len; `origin` says where from.
     """
 
     scheme: str
     parameters: Parameters
     origin: dict[str, str]
     max_position_embeddings: int | None = None
+    spec: Mapping[str, object] = field(default_factory=dict)
 
 
 def read_config(
-    config: ModelConfig | Json, layer_type: str | None = None, overrides: Mapping[str, object] | None = None
+    config: ModelConfig | Json,
+    layer_type: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+    *,
+    part: str | None = None,
+    positions: str | None = None,
 ) -> Reading:
-    """Return the rotary scheme that a config describes, of one of its layer types where those differ.
+    """Return the scheme that a config describes, of one of its parts and layer types where those differ.
 
     overrides: parameters to take as they are, whatever the config says of them; their origin is "given".
-    Raises ValueError, in one line that names the key, for a config that is not rotary, an unknown rope type, a missing
-    or malformed field, and a layer type that is missing, or that the config has not.
+    part: which of its encodings; a `ModelConfig` has chosen already. positions: how they are given, where it matters.
+    Raises ValueError, in one line that names the key, for a config whose encoding is not known, an unknown rope type, a
+    missing or malformed field, and a layer type or a part that is missing, or that the config has not.
     """
     if not isinstance(config, ModelConfig):
-        config = ModelConfig.of(config, layer_type)
+        config = ModelConfig.of(config, layer_type, part=part)
     elif layer_type not in (None, config.layer_type):
-        config = ModelConfig.of(config.content, layer_type, config.path)
+        config = ModelConfig.of(config.content, layer_type, config.path, part)
+    if config.part is not None and config.part.row is not None:
+        return _described(config, config.part, config.part.row, overrides or {}, positions)
     return _Reader(config, overrides or {}).read()
+
+
+def _described(
+    config: ModelConfig, part: Part, row: Row, overrides: Mapping[str, object], positions: str | None
+) -> Reading:
+    """Return what the row of a model type says of its config."""
+    spec = config.spec_settings(positions)
+    settings = described_parameters(part, row, positions, overrides)
+    values = {name: setting.value for name, setting in settings.items() if setting.value is not None}
+    origin = {name: setting.path for name, setting in {**settings, **spec}.items()}
+    fields = {name: setting.value for name, setting in spec.items()}
+    longest = None if row.length is None else int(str(row.length.read(part.config, part.absent).value))
+    given = dict.fromkeys(overrides, "given")
+    return Reading(row.scheme, {**overrides, **values}, {**given, **origin}, longest, fields)
 
 
 class _Reader:

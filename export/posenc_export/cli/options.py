@@ -101,7 +101,14 @@ SPEC = options(
         type=click.Path(path_type=Path),
         default=None,
         metavar="CONFIG",
-        help="Take scheme and parameters from a model's config.json, or its folder; -p is stronger.",
+        help="Take scheme and parameters from a model's config.json, or its folder; -p is stronger.  "
+        "-p weights=FOLDER reads its tables.",
+    ),
+    click.option(
+        "--part",
+        default=None,
+        metavar="NAME",
+        help="Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder, ...",
     ),
     click.option("--layer-type", default=None, metavar="NAME", help="Which layers of --from-hf, where they differ."),
     click.option(
@@ -126,14 +133,14 @@ SPEC = options(
         type=click.Choice(["implicit", "offset", "explicit", "mask"]),
         default=None,
         help="0..seq-1; the same from an input `start`; an input `positions`; or counted from an attention mask.  "
-        "[default: the scheme's]",
+        "[default: the scheme's, or with --from-hf the model's]",
     ),
     click.option(
         "--position-offset",
         type=click.IntRange(min=0),
         default=None,
         metavar="N",
-        help="Where positions from a mask begin: 2 for RoBERTa and OPT.  [default: 0]",
+        help="Where positions from a mask begin: 2 for RoBERTa and OPT.  [default: 0, or with --from-hf the model's]",
     ),
     PARAMS,
     click.option(

@@ -78,11 +78,13 @@ def _config(values: Values) -> ModelConfig | None:
     if path is None:
         if values["layer_type"] is not None:
             raise click.UsageError("--layer-type chooses among the layers of a config: give --from-hf with it")
+        if values["part"] is not None:
+            raise click.UsageError("--part chooses among the parts of a config: give --from-hf with it")
         return None
     if values["inputs"]:
         raise click.UsageError("-i gives the inputs of package.module:factory; --from-hf has its own")
     with bad_input():
-        config = ModelConfig.load(path, values["layer_type"])
+        config = ModelConfig.load(path, values["layer_type"], values["part"])
         scheme = config.scheme
     if values["scheme"] not in (None, scheme):
         raise click.UsageError(f"{path} describes {scheme}, not {values['scheme']}: leave SCHEME out")

@@ -43,7 +43,7 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
     taken = {**of_spec, **of_options, **of_validation}
     validation = with_fields(options.validation, of_validation)
     if spec is None and isinstance(source, ModelConfig) and of_spec.get("mode", "baked") == "baked":
-        of_spec = {"max_len": _context(source), **of_spec}
+        of_spec = {**_context(source, of_spec.get("positions")), **of_spec}
     return Settings(
         with_fields(spec or Spec(), of_spec),
         replace(with_fields(options, of_options), validation=validation),
@@ -61,13 +61,17 @@ def spec_for(settings: Settings, source: object, parameters: Mapping[str, object
     return settings.spec if rows is None else replace(settings.spec, max_len=rows)
 
 
-def _context(config: ModelConfig) -> int:
-    """Return how many rows the table of a model has; raise BadInput where nobody means so many without saying so."""
+def _context(config: ModelConfig, positions: object) -> dict[str, object]:
+    """Return how many rows the table of a model has.
+
+    Raises BadInput where nobody means so many without saying so.
+    """
     with bad_input():
-        context = config.max_position_embeddings or Spec.max_len
-    if context > LONGEST_TABLE:
-        raise BadInput(f"the config's max_position_embeddings is {context}: give --max-len for a table")
-    return context
+        setting = config.spec_settings(None if positions is None else str(positions)).get("max_len")
+    rows = Spec.max_len if setting is None else int(str(setting.value))
+    if setting is not None and rows > LONGEST_TABLE:
+        raise BadInput(f"the config's {setting.path} is {rows}: give --max-len for a table")
+    return {"max_len": rows}
 
 
 def fields_of(options: type) -> set[str]:

@@ -1,9 +1,10 @@
-"""The rotary encoding that a model's config.json describes, as a target."""
+"""The encoding that a model's config.json describes, as a target."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from posenc.hf import ModelConfig, read_config
 from posenc.spec import Spec
@@ -13,12 +14,21 @@ from posenc_export.targets.scheme import scheme_target
 
 
 def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, object], seed: int) -> Target:
-    """Return the encoding that a config describes; parameters that are given are stronger than what it says.
+    """Return the encoding that a config describes; what is given is stronger than what it says.
 
     Raises BadInput, in one line, where it describes none, or one that cannot be built.
     """
     with bad_input():
-        reading = read_config(config, overrides=parameters)
+        reading = read_config(config, overrides=parameters, positions=spec.positions)
+        spec = replace(spec, **_implied(spec, reading.spec))
     target = scheme_target(reading.scheme, spec, reading.parameters, seed)
     path = "the config" if config.path is None else config.path.as_posix()
-    return replace(target, origin={"config": path, **reading.origin})
+    of_another = {name for name, value in reading.spec.items() if getattr(spec, name) != value}
+    origin = {name: where for name, where in reading.origin.items() if name not in of_another}
+    return replace(target, origin={"config": path, **origin})
+
+
+def _implied(spec: Spec, fields: Mapping[str, object]) -> dict[str, Any]:
+    """Return how a model gives positions, and where they begin, as far as the spec does not say so."""
+    unsaid = {"positions": spec.positions is None, "position_offset": not spec.position_offset}
+    return {name: fields[name] for name, is_unsaid in unsaid.items() if is_unsaid and name in fields}

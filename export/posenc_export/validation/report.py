@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from posenc.ports import Mask
 from posenc_export.bundle.folder import REPORTS, write_json
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import printable
@@ -141,7 +142,10 @@ def _count(what: str, number: int) -> str:
 
 def read_from(manifest: Manifest) -> str:
     """Return one line that says which parameters were read, and from where; long lists by their lengths."""
-    values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in manifest.params.items()}
+    starts = [port.carries.offset for port in manifest.inputs if isinstance(port.carries, Mask)]
+    fields = {"positions": manifest.positions, "position_offset": starts[0] if starts else 0}
+    params = {**manifest.params, **fields, "max_len": manifest.max_len}
+    values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in params.items()}
     read = (f"{k} {values[k]} ({where})" for k, where in manifest.origin.items() if k in values)
     unused = f"; not used: {manifest.origin['not used']}" if "not used" in manifest.origin else ""
     return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}"

@@ -1,0 +1,81 @@
+"""What a row of `encodings` says of a config: parameters, fields of the spec, the names of weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from posenc.hf.parts import Part
+from posenc.hf.rows import Row
+from posenc.hf.settings import Setting
+
+LISTED = 12
+"""Names that a message lists."""
+NOT_GIVEN = "none given: as before training; -p weights=FOLDER reads them"
+
+
+def spec_settings(part: Part, row: Row, positions: str | None) -> dict[str, Setting]:
+    """Return what is said of positions, position_offset and max_len; see `ModelConfig.spec_settings`."""
+    before = row.before.read(part.config, part.absent)
+    given = positions or row.positions
+    if positions == "implicit" and before.value and not row.shifted:
+        wanted = f"use --positions mask, or explicit with positions from {before.value} on"
+        raise ValueError(f"positions of model_type {part.model_type} begin at {before.value}: {wanted}")
+    settings = {}
+    if row.positions is not None:
+        settings["positions"] = Setting(row.positions, f"model_type {part.model_type}")
+    if given == "mask" and before.value:
+        settings["position_offset"] = before
+    if row.length is not None:
+        settings["max_len"] = _rows(row.length.read(part.config, part.absent), before, row.shifted and given != "mask")
+    return settings
+
+
+def _rows(length: Setting, before: Setting, shifted: bool) -> Setting:
+    """Return how many positions there are, those before the first counted too where they are positions."""
+    if shifted or not before.value:
+        return length
+    return Setting(int(str(length.value)) + int(str(before.value)), f"{length.path}, and {before.path} before")
+
+
+def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mapping[str, object]) -> dict[str, Setting]:
+    """Return the parameters of the scheme, with where from, but for those that are given."""
+    settings = row.read(part.config, part.absent, f"model_type {part.model_type}")
+    before = row.before.read(part.config, part.absent)
+    if before.value and row.shifted and (positions or row.positions) != "mask":
+        settings["offset"] = before
+    if row.tables and overrides.get("weights") is None:
+        settings["weights"] = Setting(None, NOT_GIVEN)
+    elif row.tables and "key" not in overrides:
+        settings |= _key(row, str(overrides["weights"]))
+    return {name: setting for name, setting in settings.items() if name not in overrides}
+
+
+def _key(row: Row, path: str) -> dict[str, Setting]:
+    """Return the names of the tables in a file of weights, or a model's folder; none of a file that has no names."""
+    from posenc.weights import names_in
+
+    names = names_in(path)
+    if not names:
+        return {}
+    return {"key": Setting(",".join(name_of(table, names, path) for table in row.tables), f"its name in {path}")}
+
+
+def name_of(table: str, names: tuple[str, ...], path: str) -> str:
+    """Return the one name that ends as that of a table does; see `Row`.
+
+    Raises ValueError, in one line, where none or several do.
+    """
+    for ending in table.split("|"):
+        found = [name for name in names if _pattern(ending).search(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            listed = ", ".join(found[:LISTED]) + (", ..." if len(found) > LISTED else "")
+            raise ValueError(f"weights: {len(found)} tensors of {path} may be meant: give one as -p key=NAME: {listed}")
+    endings = " or ".join(ending.replace("*", "N") for ending in table.split("|"))
+    raise ValueError(f"weights: none of the {len(names)} tensors of {path} ends in {endings}: give -p key=NAME")
+
+
+def _pattern(ending: str) -> re.Pattern[str]:
+    return re.compile(r"(^|\.)" + re.escape(ending).replace(r"\*", r"\d+") + "$")

@@ -1,0 +1,69 @@
+"""Model types of text with biases on attention scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from posenc.hf.encodings.tables import BERT, table
+from posenc.hf.keys import Key, Made, quotient
+from posenc.hf.rows import LENGTH, If, Row, alike, hidden
+
+T5 = "{}.block.*.layer.0.SelfAttention.relative_attention_bias.weight"
+LOCAL = "encoder.block.*.layer.0.{}.relative_attention_bias.weight"
+LONG = "|".join(LOCAL.format(name) for name in ("LocalSelfAttention", "TransientGlobalSelfAttention"))
+
+
+def _t5(heads: int, encoder: str = T5.format("encoder")) -> tuple[Row, Row]:
+    """Return T5's buckets: its encoder's on either side of a query, its decoder's before it."""
+    parameters = {
+        "heads": Key("num_heads", heads),
+        "num_buckets": Key("relative_attention_num_buckets", 32),
+        "max_distance": Key("relative_attention_max_distance", 128),
+    }
+    return (
+        Row("t5_bias", {**parameters, "bidirectional": True}, "encoder", tables=(encoder,)),
+        Row("t5_bias", {**parameters, "bidirectional": False}, "decoder", tables=(T5.format("decoder"),)),
+    )
+
+
+def _falcon() -> Row:
+    """Return Falcon's slopes, which are rounded, and added to scores before those are scaled."""
+    heads = Key("num_attention_heads", 71, ("n_head",))
+    scale = Made("1 / sqrt({})", lambda dim: dim**-0.5, (quotient(hidden(4544), heads),))
+    parameters = {"heads": heads, "form": "key", "scale": scale, "bfloat16_slopes": True}
+    return Row("alibi", parameters, when=(If(Key("alibi", False), (True,)),), positions="mask")
+
+
+def _mpt() -> Row:
+    longest = Made("{}", float, (Key("attn_config.alibi_bias_max", 8),))
+    parameters = {"heads": Key("n_heads", 16), "form": "last_key", "bias_max": longest}
+    return Row("alibi", parameters, when=(If(Key("attn_config.alibi", True), (True,)),))
+
+
+def _deberta(width: int) -> tuple[Row, ...]:
+    """Return a learned table and buckets of distances, either of which a config may leave out."""
+    longest = Key(LENGTH, 512)
+    own = Key("max_relative_positions", -1, least=-1)
+    farthest = Made("{} or {}", lambda given, length: given if given > 0 else length, (own, longest))
+    buckets = Key("position_buckets", -1, least=-1)
+    absolute = If(Key("position_biased_input", True), (True,))
+    relative, some = If(Key("relative_attention", False), (True,)), Made("{} > 0", lambda count: count > 0, (buckets,))
+    parameters = {"num_buckets": buckets, "max_distance": farthest}
+    return (
+        table(hidden(width), longest, BERT, part="absolute", when=(absolute,)),
+        Row("deberta_buckets", parameters, "relative", (relative, If(some, (True,)))),
+        Row("", part="relative", when=(relative, If(some, (False,))), lacks="its distances are in no buckets"),
+    )
+
+
+BIASES: Mapping[str, tuple[Row, ...]] = {
+    "t5": _t5(8),
+    **alike("mt5 umt5", *_t5(6)),
+    "longt5": _t5(8, LONG),
+    "switch_transformers": _t5(12),
+    "pop2piano": _t5(8),
+    "deberta-v2": _deberta(1536),
+    "bloom": (Row("alibi", {"heads": Key("n_head", 8, ("num_attention_heads",)), "form": "key"}, positions="mask"),),
+    "mpt": (_mpt(),),
+    "falcon": (_falcon(),),
+}

@@ -1,0 +1,130 @@
+"""Model types of images: grids that are learned, of sines and cosines, and biases of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from posenc.hf.keys import Key, Made, Source, grid, item
+from posenc.hf.rows import If, Row, alike, hidden
+
+VIT = "embeddings.position_embeddings"
+CLIP = "vision_model.embeddings.position_embedding.weight|embeddings.position_embedding.weight"
+BLIP = "vision_model.embeddings.position_embedding|embeddings.position_embedding"
+SWIN = "layers.{0}.blocks.*.attention."
+SWIN_TABLE = f"{SWIN}relative_position_bias.relative_position_bias_table|{SWIN}self.relative_position_bias_table"
+SWIN_NETWORK = f"{SWIN}self.continuous_position_bias_mlp"
+HEADS = Key("num_heads", (3, 6, 12, 24))
+STAGES = range(4)
+
+GRIDS = (
+    (224, 16, 768, 1, VIT, "vit vit_msn vitdet flava_image_model"),
+    (224, 16, 768, 2, VIT, "deit"),
+    (224, 14, 768, 1, VIT, "dinov2"),
+    (224, 16, 768, 0, VIT, "ijepa"),
+    (448, 14, 1024, 1, VIT, "internvl_vision"),
+    (224, 32, 768, 1, CLIP, "clip_vision_model chinese_clip_vision_model clipseg_vision_model metaclip_2_vision_model"),
+    (224, 32, 768, 1, CLIP, "xclip_vision_model altclip_vision_model"),
+    (224, 16, 768, 0, CLIP, "siglip_vision_model"),
+    (768, 32, 768, 1, CLIP, "owlvit_vision_model"),
+    (768, 16, 768, 1, CLIP, "owlv2_vision_model"),
+    (384, 16, 768, 1, BLIP, "blip_vision_model"),
+    (224, 14, 1408, 1, BLIP, "blip_2_vision_model instructblip_vision_model"),
+)
+"""Sides of image and patch, width, rows of tokens before the patches, the name of the table; resized bicubically."""
+
+
+def patches(
+    places: Source,
+    width: int,
+    name: str,
+    prefix: int,
+    *,
+    when: tuple[If, ...] = (),
+    part: str = "",
+    **more: object,
+) -> Row:
+    """Return a learned grid of patches, resized to the image, and the rows of tokens before them."""
+    parameters = {"d_model": hidden(width), "grid": places, "prefix": prefix, "mode": "bicubic", **more}
+    parameters |= (
+        {"output": "rows"} if prefix else {}
+    )  # x has a place for each patch: rows before them are added to none
+    return Row("interpolated", parameters, part, when, tables=(name,))
+
+
+def _siglip2() -> Row:
+    """Return SigLIP2's grid, which the config counts the patches of."""
+    places = Made("sqrt({})", lambda count: (round(count**0.5),) * 2, (Key("num_patches", 256),))
+    return patches(places, 768, CLIP, 0, mode="bilinear", antialias=True)
+
+
+def _beit() -> tuple[Row, ...]:
+    reason = "its bias has rows of the class token, which swin_bias has not"
+    absolute = If(Key("use_absolute_position_embeddings", False), (True,))
+    kinds = ("use_relative_position_bias", "use_shared_relative_position_bias")
+    return (
+        patches(grid(224, 16), 768, VIT, 1, when=(absolute,), part="absolute"),
+        *(Row("", part="relative", when=(If(Key(kind, False), (True,)),), lacks=reason) for kind in kinds),
+    )
+
+
+def _swin(stage: int) -> Row:
+    parameters = {"heads": item(HEADS, stage), "window": Key("window_size", (7, 7))}
+    return Row("swin_bias", parameters, f"stage{stage + 1}", tables=(SWIN_TABLE.format(stage),))
+
+
+def _swinv2(stage: int) -> Row:
+    trained = item(Key("pretrained_window_sizes", (0, 0, 0, 0), least=0), stage)
+    parameters = {"heads": item(HEADS, stage), "window": Key("window_size", (7, 7)), "pretrained_window": trained}
+    return Row("swin_cpb", parameters, f"stage{stage + 1}", tables=(SWIN_NETWORK.format(stage),))
+
+
+def _detr(**more: object) -> Row:
+    sine = If(Key("position_embedding_type", "sine"), ("sine",))
+    return Row("sine_2d", {"dim": Key("d_model", 256), **more}, when=(sine,))
+
+
+IMAGES: Mapping[str, tuple[Row, ...]] = {
+    **{
+        model_type: (patches(grid(image, patch), width, name, prefix),)
+        for image, patch, width, prefix, name, names in GRIDS
+        for model_type in names.split()
+    },
+    "dinov2_with_registers": (patches(grid(224, 16), 768, VIT, 1, antialias=True),),
+    "siglip2_vision_model": (_siglip2(),),
+    **alike("beit data2vec-vision", *_beit()),
+    **alike("swin donut-swin maskformer-swin", *map(_swin, STAGES)),
+    "swinv2": tuple(map(_swinv2, STAGES)),
+    "sam_vision_model": (patches(grid(1024, 16), 768, "pos_embed", 0, when=(If(Key("use_abs_pos", True), (True,)),)),),
+    "sam": (
+        Row(
+            "fourier_features",
+            {
+                "in_features": 2,
+                "kind": "gaussian",
+                "features": Key("vision_config.num_pos_feats", 128),
+                "std": Made("{}", float, (Key("vision_config.scale", 384),)),
+            },
+            "prompt",
+            tables=("shared_image_embedding.positional_embedding",),
+        ),
+    ),
+    "vit_mae": (
+        Row("sincos_2d", {"dim": hidden(768), "order": "column_first"}, "encoder"),
+        Row("sincos_2d", {"dim": Key("decoder_hidden_size", 512), "order": "column_first"}, "decoder"),
+    ),
+    **alike("detr conditional_detr", _detr()),
+    "deformable_detr": (_detr(shift=-0.5),),
+    **alike("grounding-dino mm-grounding-dino", _detr(temperature=Key("positional_embedding_temperature", 20.0))),
+    **alike(
+        "rt_detr rt_detr_v2 d_fine",
+        Row(
+            "sincos_2d",
+            {
+                "dim": Key("encoder_hidden_dim", 256),
+                "base": Key("positional_encoding_temperature", 10000.0),
+                "order": "row_first",
+                "output": "rows",
+            },
+        ),
+    ),
+}

@@ -1,0 +1,94 @@
+"""Model types of text and speech with sines and cosines, and speech models' relative positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from posenc.hf.encodings.tables import PARTS, table
+from posenc.hf.keys import Key, Made, Source, plus, quotient
+from posenc.hf.rows import LENGTH, If, Row, alike, hidden
+
+CONVOLUTION = "its positions come from a convolution over the features, and no scheme is one"
+
+
+def fairseq(width: Source, length: Source, *, part: str = "", padding: int = 1) -> Row:
+    """Return fairseq's sines and cosines, which count positions from the mask and have a row of zeros for padding."""
+    pad = Key("pad_token_id", padding, least=0)
+    parameters = {"d_model": width, "layout": "halves", "spacing": "half", "padding_row": pad}
+    before = plus(pad, 1)
+    return Row("sinusoidal", parameters, part, positions="mask", length=length, before=before, shifted=False)
+
+
+def _whisper(width: Source, part: str = "", key: str = "max_source_positions") -> Row:
+    parameters = {"d_model": width, "layout": "halves", "spacing": "half"}
+    return Row("sinusoidal", parameters, part, length=Key(key, 1500))
+
+
+def _marian(length: int) -> Row:
+    return Row("sinusoidal", {"d_model": Key("d_model", 1024), "layout": "halves"}, length=Key(LENGTH, length))
+
+
+def _scaled(length: Key, kind: str, side: str) -> Row:
+    """Return sines and cosines with a learned scale."""
+    name = f"{side}.prenet.encode_positions.alpha|{kind}_{side}_prenet.encode_positions.alpha"
+    return Row("sinusoidal", {"d_model": hidden(768)}, f"{kind}-{side}", length=length, tables=(name,))
+
+
+def _speecht5() -> tuple[Row, ...]:
+    speech, text = Key("max_speech_positions", 4000), Key("max_text_positions", 450)
+    farthest = Key("encoder_max_relative_position", 160)
+    head = quotient(hidden(768), Key("encoder_attention_heads", 12))
+    clipped, name = {"left": farthest, "right": plus(farthest, -1), "dim": head}, "embed_positions.pe_k.weight"
+    return (
+        Row("clipped_relative", clipped, "encoder", tables=(name,)),
+        fairseq(hidden(768), speech, part="speech-encoder"),
+        _scaled(text, "text", "encoder"),
+        _scaled(speech, "speech", "decoder"),
+        fairseq(hidden(768), text, part="text-decoder"),
+    )
+
+
+def _conformer(kind: str, *, width: int, heads: int) -> tuple[Row, ...]:
+    """Return what wav2vec2-conformer and wav2vec2-bert choose from."""
+    type_ = Key("position_embeddings_type", kind)
+    head = quotient(hidden(width), Key("num_attention_heads", heads))
+    rope = {"head_dim": head, "rope_theta": Key("rotary_embedding_base", 10000.0)}
+    left, right = Key("left_max_position_embeddings", 64), Key("right_max_position_embeddings", 8)
+    clipped, name = {"left": left, "right": right, "dim": head}, "self_attn.distance_embedding.weight"
+    return (
+        Row("conformer_relative", {"d_model": hidden(width)}, when=(If(type_, ("relative",)),)),
+        Row("rope", rope, when=(If(type_, ("rotary",)),)),
+        Row("clipped_relative", clipped, when=(If(type_, ("relative_key",)),), tables=(name,)),
+    )
+
+
+def _xlnet() -> Row:
+    farthest = Made("{}", lambda most: most if most > 0 else None, (Key("clamp_len", -1, least=-1),))
+    attention = Key("attn_type", "bi")
+    return Row("transformer_xl", {"d_model": Key("d_model", 1024), "attention": attention, "clamp_len": farthest})
+
+
+WAVES: Mapping[str, tuple[Row, ...]] = {
+    **alike("marian pegasus", _marian(1024)),
+    **alike("m2m_100 nllb-moe fsmt", fairseq(Key("d_model", 1024), Key(LENGTH, 1024))),
+    "kosmos_2_text_model": (fairseq(Key("embed_dim", 2048), Key(LENGTH, 2048)),),
+    "speech_to_text": (
+        fairseq(Key("d_model", 256), Key("max_source_positions", 6000), part="encoder"),
+        fairseq(Key("d_model", 256), Key("max_target_positions", 1024), part="decoder"),
+    ),
+    "speecht5": _speecht5(),
+    "whisper": (
+        _whisper(Key("d_model", 384), "encoder"),
+        table(Key("d_model", 384), Key("max_target_positions", 448), PARTS["decoder"], part="decoder"),
+    ),
+    "qwen2_audio_encoder": (_whisper(Key("d_model", 1280)),),
+    **alike("audioflamingo3_encoder voxtral_encoder", _whisper(hidden(1280))),
+    "wav2vec2-conformer": _conformer("relative", width=768, heads=12),
+    "wav2vec2-bert": _conformer("relative_key", width=1024, heads=16),
+    "parakeet_encoder": (Row("conformer_relative", {"d_model": hidden(1024)}),),
+    "xlnet": (_xlnet(),),
+    **alike(
+        "wav2vec2 hubert wavlm data2vec-audio sew sew-d unispeech unispeech-sat",
+        Row("", lacks=CONVOLUTION),
+    ),
+}
