@@ -25,8 +25,6 @@ BERT = {
     "intermediate_size": 16,
     "vocab_size": VOCAB,
 }
-VIT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-TINY_VIT = {**VIT, "image_size": 32, "patch_size": 8}
 BART = {
     "d_model": 16,
     "encoder_layers": 1,
@@ -42,10 +40,6 @@ BART = {
     "decoder_start_token_id": 2,
     "forced_eos_token_id": 2,
 }
-T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 4, "vocab_size": VOCAB}
-SWIN = {"image_size": 32, "patch_size": 2, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4}
-HEIGHT, WIDTH = 5, 3
-"""Of a grid in patches, of a size that no model here was made for."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ class Model:
     """A model type in small, one of its encodings, and what the model's own modules give for that.
 
     own: of a model, the values. call: of our module, the values to be equal to them. sizes: its configuration.
-    make: of that, the model, or the module alone. allowed: by how much values may be off.
+    make: of that, the model, or the module alone. roundings: of the largest value, that values may be off by.
     """
 
     model_type: str
@@ -62,12 +56,17 @@ class Model:
     sizes: Mapping[str, Any] = field(default_factory=dict)
     part: str | None = None
     make: Callable[[Any], nn.Module] | None = None
-    allowed: float = 0.0
+    roundings: int = 0
     mode: str = "baked"
 
     @property
     def name(self) -> str:
         return f"{self.model_type}-{self.part}" if self.part else self.model_type
+
+    @property
+    def kind(self) -> str:
+        """What its values come of: models alike have a function in common."""
+        return self.own.__qualname__
 
     def config(self) -> Any:
         return AutoConfig.for_model(self.model_type, **self.sizes)
@@ -138,140 +137,62 @@ def bart(model_type: str, part: str) -> Model:
     return Model(model_type, side(part), rows(16), {**BART, "max_position_embeddings": 12}, part)
 
 
-def resized(embeddings: Any) -> Tensor:
-    """SigLIP2's rows for an image of another size than it was made for."""
-    square = embeddings.position_embedding.weight.reshape(4, 4, -1)
-    sizes = torch.tensor([[HEIGHT, WIDTH]])
-    values: Tensor = embeddings.resize_positional_embeddings(square, sizes, HEIGHT * WIDTH)
+ENDS = 16
+"""Roundings of angles that are computed in float32, of positions below 16."""
+GPT2 = {"n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": VOCAB, "n_positions": 12}
+DISTILBERT = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "vocab_size": VOCAB}
+OPT = {**BERT, "word_embed_proj_dim": 16, "ffn_dim": 16, "max_position_embeddings": 12}
+WHISPER = {**BART, "max_source_positions": 12, "max_target_positions": 12, "begin_suppress_tokens": None}
+SPEECH = {**BART, "max_source_positions": 12, "max_target_positions": 12, "conv_channels": 8}
+LAYOUT = {**BERT, "max_position_embeddings": 12, "max_2d_position_embeddings": 20}
+
+
+def layoutlm(model: Any) -> Tensor:
+    values: Tensor = alone(model.embeddings)(input_ids=IDS, bbox=boxes())
     return values
 
 
-def of_patches(prefix: int) -> Callable[[Any], Tensor]:
-    """What a vision model adds to patches of another size than it was made for."""
-
-    def own(model: Any) -> Tensor:
-        inner = getattr(model, "vision_model", model).embeddings
-        size = inner.patch_size if isinstance(inner.patch_size, int) else inner.patch_size[0]
-        tokens = torch.zeros(1, prefix + HEIGHT * WIDTH, 16)
-        values: Tensor = inner.interpolate_pos_encoding(tokens, HEIGHT * size, WIDTH * size)
-        return values
-
-    return own
+def boxes() -> Tensor:
+    """Left, upper, right and lower side of each token."""
+    low = torch.arange(2 * SEQ).reshape(2, SEQ, 1) % 5
+    return torch.cat([low, low + 1, low + 3, low + 6], -1)
 
 
-def on_grid(*axes: int, flat: bool = True) -> Callable[[nn.Module], Tensor]:
-    """What a module gives for a grid of patches; line by line, where flat."""
-
-    def call(module: nn.Module) -> Tensor:
-        values: Tensor = module(torch.zeros(1, HEIGHT, WIDTH, 16))
-        return values.flatten(1, 2) if values.dim() == 4 else values
-
-    return call
+def in_tables(module: nn.Module) -> Tensor:
+    left, upper, right, lower = boxes().unbind(-1)
+    order = torch.arange(SEQ).expand(2, -1)
+    positions = torch.stack([order, left, upper, right, lower, lower - upper, right - left])
+    values: Tensor = module(torch.zeros(2, SEQ, 16), positions)
+    return values
 
 
-def vit(model_type: str, prefix: int, **sizes: Any) -> Model:
-    return Model(model_type, of_patches(prefix), on_grid(), {**TINY_VIT, **sizes}, mode="dynamic")
+def fairseq(model_type: str, sizes: Mapping[str, Any], part: str | None = None) -> Model:
+    return Model(model_type, side(part or "decoder"), counted(16), sizes, part, roundings=ENDS)
 
 
-def two(text: dict[str, Any], vision: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of a model of text and images."""
-    return {"text_config": {**BERT, "max_position_embeddings": 12, **text}, "vision_config": {**TINY_VIT, **vision}}
-
-
-def scores(heads: int, seq: int = 6, seq_k: int | None = None) -> Callable[[nn.Module], Tensor]:
-    """The bias of a module for queries and keys."""
-
-    def call(module: nn.Module) -> Tensor:
-        q, k = torch.zeros(1, heads, seq, 4), torch.zeros(1, heads, seq_k or seq, 4)
-        values: Tensor = module(q, k)
-        return values
-
-    return call
-
-
-def t5(model_type: str, part: str, layer: str = "SelfAttention") -> Model:
-    def own(model: Any) -> Tensor:
-        attention = getattr(getattr(model, part).block[0].layer[0], layer)
-        values: Tensor = attention.compute_bias(6, 6) if layer == "SelfAttention" else local(attention)
-        return values
-
-    return Model(model_type, own, scores(4), T5, part)
-
-
-def local(attention: Any) -> Tensor:
-    """The bias of LongT5's blocks, read back by distance: of block b, query i and key j of three blocks."""
-    blocks = attention.compute_bias(6)[0, 0]  # (heads, block, 3 block)
-    places = torch.arange(6)
-    values: Tensor = blocks[:, 0, 6 + places[None, :] - places[:, None]]
-    return values[None]
-
-
-MODELS = (
+TEXTS = [
     *(bert(name) for name in ("bert", "deberta-v2", "megatron-bert", "splinter")),
-    bert("electra", 8, embedding_size=8),
-    bert("albert", 8, embedding_size=8),
+    *(bert(name, 8, embedding_size=8) for name in ("electra", "albert")),
     *(roberta(name) for name in ("roberta", "xlm-roberta", "camembert", "longformer")),
-    Model(
-        "distilbert",
-        of_tokens,
-        rows(16),
-        {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "vocab_size": VOCAB, "max_position_embeddings": 12},
-    ),
-    Model(
-        "gpt2",
-        lambda model: repeated(model.wpe(torch.arange(SEQ))),
-        rows(16),
-        {"n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": VOCAB, "n_positions": 12},
-    ),
-    Model(
-        "opt",
-        lambda model: model.decoder.embed_positions(MASK),
-        counted(16),
-        {**BERT, "word_embed_proj_dim": 16, "ffn_dim": 16, "max_position_embeddings": 12},
-    ),
+    Model("distilbert", of_tokens, rows(16), {**DISTILBERT, "max_position_embeddings": 12}),
+    Model("gpt2", lambda model: repeated(model.wpe(torch.arange(SEQ))), rows(16), GPT2),
+    Model("opt", lambda model: model.decoder.embed_positions(MASK), counted(16), OPT),
+    Model("layoutlm", layoutlm, in_tables, LAYOUT, roundings=8),
     *(bart(name, part) for name in ("bart", "mbart") for part in ("encoder", "decoder")),
     *(
         Model(name, side("encoder", of_shape=True), rows(16), {**BART, "max_position_embeddings": 12})
         for name in ("marian", "pegasus")
     ),
-    Model("m2m_100", side("decoder"), counted(16), {**BART, "max_position_embeddings": 12}),
-    Model(
-        "speech_to_text",
-        side("encoder"),
-        counted(16),
-        {**BART, "max_source_positions": 12, "conv_channels": 8},
-        "encoder",
-    ),
+    fairseq("m2m_100", {**BART, "max_position_embeddings": 12}),
+    fairseq("speech_to_text", SPEECH, "encoder"),
+    fairseq("speech_to_text", SPEECH, "decoder"),
     Model(
         "whisper",
         lambda model: repeated(model.encoder.embed_positions.weight),
         rows(16, 12),
-        {**BART, "max_source_positions": 12, "begin_suppress_tokens": None},
+        WHISPER,
         "encoder",
+        roundings=ENDS,
     ),
-    Model(
-        "whisper",
-        side("decoder"),
-        rows(16),
-        {**BART, "max_target_positions": 12, "begin_suppress_tokens": None},
-        "decoder",
-    ),
-    vit("vit", 1),
-    vit("deit", 2),
-    vit("dinov2", 1),
-    vit("dinov2_with_registers", 1),
-    vit("beit", 1, use_absolute_position_embeddings=True),
-    Model("clip", of_tokens, rows(16), two({}, {}), "text"),
-    Model("clip", of_patches(1), on_grid(), two({}, {}), "vision", mode="dynamic"),
-    Model("siglip", of_tokens, rows(16), two({}, {}), "text"),
-    Model("siglip", of_patches(0), on_grid(), two({}, {}), "vision", mode="dynamic"),
-    Model(
-        "siglip2",
-        lambda model: resized(model.vision_model.embeddings),
-        on_grid(),
-        two({}, {"num_patches": 16}),
-        "vision",
-        mode="dynamic",
-    ),
-    *(t5(name, part) for name in ("t5", "mt5") for part in ("encoder", "decoder")),
-)
+    Model("whisper", side("decoder"), rows(16), WHISPER, "decoder"),
+]

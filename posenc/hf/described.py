@@ -67,7 +67,7 @@ def name_of(table: str, names: tuple[str, ...], path: str) -> str:
     Raises ValueError, in one line, where none or several do.
     """
     for ending in table.split("|"):
-        found = [name for name in names if _pattern(ending).search(name)]
+        found = _that_end(names, ending)
         if len(found) == 1:
             return found[0]
         if found:
@@ -77,5 +77,9 @@ def name_of(table: str, names: tuple[str, ...], path: str) -> str:
     raise ValueError(f"weights: none of the {len(names)} tensors of {path} ends in {endings}: give -p key=NAME")
 
 
-def _pattern(ending: str) -> re.Pattern[str]:
-    return re.compile(r"(^|\.)" + re.escape(ending).replace(r"\*", r"\d+") + "$")
+def _that_end(names: tuple[str, ...], ending: str) -> list[str]:
+    """Return the names that end so, or of an ending with a dot those that several tensors begin with."""
+    pattern = re.escape(ending.rstrip(".")).replace(r"\*", r"\d+")
+    wanted = re.compile(rf"(?:.*\.)?{pattern}(?={r'[.]' if ending.endswith('.') else '$'})")
+    found = (wanted.match(name) for name in names)
+    return list(dict.fromkeys(match.group() for match in found if match))

@@ -49,7 +49,7 @@ class Row:
     before: rows of its table before that of position 0, which positions from a mask are counted from.
     shifted: whether the scheme has a parameter `offset` for them.
     tables: how the names of its weights end; of a name that differs in a number, `*` stands for that, and `|` stands
-        between two names of which the first that is there counts.
+        between two names of which the first that is there counts; with a dot at its end it is what several begin with.
     lacks: why no scheme is like it, in words; there is none then.
     """
 

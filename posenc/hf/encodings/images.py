@@ -10,9 +10,12 @@ from posenc.hf.rows import If, Row, alike, hidden
 VIT = "embeddings.position_embeddings"
 CLIP = "vision_model.embeddings.position_embedding.weight|embeddings.position_embedding.weight"
 BLIP = "vision_model.embeddings.position_embedding|embeddings.position_embedding"
+TABLE = "relative_position_bias.relative_position_bias_table"
 SWIN = "layers.{0}.blocks.*.attention."
-SWIN_TABLE = f"{SWIN}relative_position_bias.relative_position_bias_table|{SWIN}self.relative_position_bias_table"
-SWIN_NETWORK = f"{SWIN}self.continuous_position_bias_mlp"
+SWIN_TABLE = f"{SWIN}{TABLE}|{SWIN}self.relative_position_bias_table"
+SWIN_NETWORK = f"{SWIN}self.continuous_position_bias_mlp."
+BEIT_OWN = f"layers.*.{TABLE}|layer.*.attention.attention.{TABLE}"
+BEIT_SHARED = f"shared_position_bias.relative_position_bias_table|encoder.{TABLE}"
 HEADS = Key("num_heads", (3, 6, 12, 24))
 STAGES = range(4)
 
@@ -58,12 +61,15 @@ def _siglip2() -> Row:
 
 
 def _beit() -> tuple[Row, ...]:
-    reason = "its bias has rows of the class token, which swin_bias has not"
+    """Return a learned grid and a bias of the places of the whole image: of each layer its own, or of all one."""
     absolute = If(Key("use_absolute_position_embeddings", False), (True,))
-    kinds = ("use_relative_position_bias", "use_shared_relative_position_bias")
+    heads = Key("num_attention_heads", 12)
+    parameters = {"heads": heads, "window": grid(224, 16), "class_token": True}
+    own, shared = (If(Key(f"use_{kind}relative_position_bias", False), (True,)) for kind in ("", "shared_"))
     return (
         patches(grid(224, 16), 768, VIT, 1, when=(absolute,), part="absolute"),
-        *(Row("", part="relative", when=(If(Key(kind, False), (True,)),), lacks=reason) for kind in kinds),
+        Row("swin_bias", parameters, "relative", (own,), tables=(BEIT_OWN,)),
+        Row("swin_bias", parameters, "shared", (shared,), tables=(BEIT_SHARED,)),
     )
 
 
@@ -74,7 +80,8 @@ def _swin(stage: int) -> Row:
 
 def _swinv2(stage: int) -> Row:
     trained = item(Key("pretrained_window_sizes", (0, 0, 0, 0), least=0), stage)
-    parameters = {"heads": item(HEADS, stage), "window": Key("window_size", (7, 7)), "pretrained_window": trained}
+    pair = Made("{}", lambda side: (side, side), (trained,))
+    parameters = {"heads": item(HEADS, stage), "window": Key("window_size", (7, 7)), "pretrained_window": pair}
     return Row("swin_cpb", parameters, f"stage{stage + 1}", tables=(SWIN_NETWORK.format(stage),))
 
 
@@ -101,6 +108,7 @@ IMAGES: Mapping[str, tuple[Row, ...]] = {
             {
                 "in_features": 2,
                 "kind": "gaussian",
+                "inputs": "centered",
                 "features": Key("vision_config.num_pos_feats", 128),
                 "std": Made("{}", float, (Key("vision_config.scale", 384),)),
             },

@@ -102,5 +102,7 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     "blenderbot-small": _two(512, Key(LENGTH, 512), Key(LENGTH, 512)),
     "bigbird_pegasus": _two(1024, Key(LENGTH, 4096), Key(LENGTH, 4096)),
     "led": _two(1024, Key("max_encoder_position_embeddings", 16384), Key("max_decoder_position_embeddings", 1024)),
-    "layoutlm": (table(hidden(768), Key(LENGTH, 512), *LAYOUT),),
+    "layoutlm": (
+        Row("learned", {"d_model": hidden(768)}, positions="explicit", length=Key(LENGTH, 512), tables=LAYOUT),
+    ),
 }

@@ -36,11 +36,8 @@ def _scaled(length: Key, kind: str, side: str) -> Row:
 
 def _speecht5() -> tuple[Row, ...]:
     speech, text = Key("max_speech_positions", 4000), Key("max_text_positions", 450)
-    farthest = Key("encoder_max_relative_position", 160)
-    head = quotient(hidden(768), Key("encoder_attention_heads", 12))
-    clipped, name = {"left": farthest, "right": plus(farthest, -1), "dim": head}, "embed_positions.pe_k.weight"
     return (
-        Row("clipped_relative", clipped, "encoder", tables=(name,)),
+        Row("", part="encoder", lacks="its rows go by query minus key, those of clipped_relative by key minus query"),
         fairseq(hidden(768), speech, part="speech-encoder"),
         _scaled(text, "text", "encoder"),
         _scaled(speech, "speech", "decoder"),
@@ -54,7 +51,7 @@ def _conformer(kind: str, *, width: int, heads: int) -> tuple[Row, ...]:
     head = quotient(hidden(width), Key("num_attention_heads", heads))
     rope = {"head_dim": head, "rope_theta": Key("rotary_embedding_base", 10000.0)}
     left, right = Key("left_max_position_embeddings", 64), Key("right_max_position_embeddings", 8)
-    clipped, name = {"left": left, "right": right, "dim": head}, "self_attn.distance_embedding.weight"
+    clipped, name = {"left": left, "right": right, "head_dim": head}, "self_attn.distance_embedding.weight"
     return (
         Row("conformer_relative", {"d_model": hidden(width)}, when=(If(type_, ("relative",)),)),
         Row("rope", rope, when=(If(type_, ("rotary",)),)),
