@@ -91,7 +91,14 @@ def rt_detr_module(config: Any) -> nn.Module:
 
 
 def detr(model_type: str, make: Callable[[Any], nn.Module], own: Callable[[Any], Tensor] = of_shape) -> Model:
-    return Model(model_type, own, lambda module: module(PIXELS.long()), {"d_model": 16}, make=make, roundings=16)
+    return Model(
+        model_type,
+        lambda module: own(module) * PIXELS[:, None],
+        lambda module: module(PIXELS.long()) * PIXELS[:, None],
+        {"d_model": 16},
+        make=make,
+        roundings=16,
+    )
 
 
 def mae(model: Any) -> Tensor:

@@ -48,6 +48,7 @@ class Model:
 
     own: of a model, the values. call: of our module, the values to be equal to them. sizes: its configuration.
     make: of that, the model, or the module alone. roundings: of the largest value, that values may be off by.
+    key: the name of the weights, where several layers have some.
     """
 
     model_type: str
@@ -58,6 +59,7 @@ class Model:
     make: Callable[[Any], nn.Module] | None = None
     roundings: int = 0
     mode: str = "baked"
+    key: str = ""
 
     @property
     def name(self) -> str:

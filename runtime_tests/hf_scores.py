@@ -58,7 +58,8 @@ def t5(model_type: str, part: str, layer: str = "SelfAttention") -> Model:
         values: Tensor = attention.compute_bias(6, 6) if layer == "SelfAttention" else local(attention)
         return values
 
-    return Model(model_type, own, scores(4), T5, part)
+    name = f"{part}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    return Model(model_type, own, scores(4), T5, part, key=name if model_type == "umt5" else "")
 
 
 def local(attention: Any) -> Tensor:

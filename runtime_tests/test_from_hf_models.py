@@ -14,7 +14,7 @@ from hf_scores import SCORES
 from posenc.hf import ModelConfig, read_config
 from posenc.scheme import SCHEMES
 from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.exporter.settings import split
+from posenc_export.exporter.settings import spec_for, split
 from posenc_export.targets import Target
 from posenc_export.targets.hf_config import config_target
 from posenc_export.validation.verdict import ValidateOptions
@@ -36,10 +36,10 @@ def target_of(model: Model, folder: Path) -> Target:
     """What is read from its folder."""
     config = ModelConfig.load(folder, part=model.part)
     reads = config.row is not None and config.row.tables and (folder / "model.safetensors").is_file()
-    parameters = {"weights": str(folder)} if reads else {}
+    parameters = {"weights": str(folder), **({"key": model.key} if model.key else {})} if reads else {}
     need(config, parameters)
-    spec = split({"mode": model.mode}, None, ExportOptions(), config).spec
-    return config_target(config, spec, parameters, 0)
+    settings = split({"mode": model.mode}, None, ExportOptions(), config)
+    return config_target(config, spec_for(settings, config, parameters), parameters, 0)
 
 
 def need(config: ModelConfig, parameters: dict[str, str]) -> None:

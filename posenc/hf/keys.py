@@ -43,14 +43,20 @@ class Key:
     def fit(self, setting: Setting) -> object:
         """Return a value as it must be; raise ValueError where it is not."""
         if isinstance(self.default, tuple):
-            pair = len(self.default) == 2 and not isinstance(setting.value, list)
-            return (setting.whole(),) * 2 if pair else self.wholes(setting)
+            return self.pair(setting) if len(self.default) == 2 else self.wholes(setting)
         if isinstance(self.default, (bool, str)):
             if not isinstance(setting.value, type(self.default)):
                 expected = "true or false" if isinstance(self.default, bool) else "a word"
                 raise ValueError(f"{setting.path} must be {expected}, got {short(setting.value)}")
             return setting.value
         return setting.number() if isinstance(self.default, float) else self.whole(setting)
+
+    def pair(self, setting: Setting) -> tuple[int, ...]:
+        """Return two whole numbers, of which one may stand for both."""
+        pair = self.wholes(setting) if isinstance(setting.value, list) else (setting.whole(),) * 2
+        if len(pair) != 2:
+            raise ValueError(f"{setting.path} must be a whole number, or two, got {short(setting.value)}")
+        return pair
 
     def wholes(self, setting: Setting) -> tuple[int, ...]:
         """Return a list of such whole numbers."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar, get_origin, get_type_hints
 
-from posenc.hf import ModelConfig
+from posenc.hf import ModelConfig, read_config
 from posenc.parameters import Parameter, fit
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
@@ -53,23 +53,29 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
 
 
 def spec_for(settings: Settings, source: object, parameters: Mapping[str, object]) -> Spec:
-    """Return the spec; where nobody says what max_len is, a table from a file has as many rows as the file."""
-    if settings.sized or not isinstance(source, str) or source not in SCHEMES.names():
+    """Return the spec; where nobody says what max_len is, it is what a scheme makes of its parameters, as of a file."""
+    if settings.sized or not (isinstance(source, ModelConfig) or source in SCHEMES.names()):
         return settings.spec
     with bad_input():
-        rows = SCHEMES[source].rows(parameters)
+        scheme, known = str(source), parameters
+        if isinstance(source, ModelConfig):
+            reading = read_config(source, overrides=parameters, positions=settings.spec.positions)
+            scheme, known = reading.scheme, reading.parameters
+        rows = SCHEMES[scheme].rows(known)
     return settings.spec if rows is None else replace(settings.spec, max_len=rows)
 
 
 def _context(config: ModelConfig, positions: object) -> dict[str, object]:
-    """Return how many rows the table of a model has.
+    """Return how many rows the table of a model has, if its config says so.
 
     Raises BadInput where nobody means so many without saying so.
     """
     with bad_input():
         setting = config.spec_settings(None if positions is None else str(positions)).get("max_len")
-    rows = Spec.max_len if setting is None else int(str(setting.value))
-    if setting is not None and rows > LONGEST_TABLE:
+    if setting is None:
+        return {}
+    rows = int(str(setting.value))
+    if rows > LONGEST_TABLE:
         raise BadInput(f"the config's {setting.path} is {rows}: give --max-len for a table")
     return {"max_len": rows}
 
