@@ -1,4 +1,4 @@
-"""Models of Hugging Face: their config.json read into a rotary scheme, and their rotary modules replaced by ours.
+"""Models of Hugging Face: their config.json read into a scheme, and their rotary modules replaced by ours.
 
 >>> posenc.hf.read_config(posenc.hf.load_config("config.json")).parameters
 {'rope_type': 'llama3', 'head_dim': 128, ...}

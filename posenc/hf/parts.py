@@ -109,8 +109,8 @@ def _the_one(parts: list[Part], config: Settings, name: str | None = None) -> Pa
         raise ValueError(f"{which} has no part {name!r} with a known encoding: it has {names or 'no parts'}")
     if model_type in ENCODINGS:
         raise ValueError(f"{which} has no encoding of positions: {_failures(config, model_type)}")
-    check_rotary(text_part(config.content).content)
-    raise ValueError(f"{which} is of no model type that is known")
+    check_rotary(text_part(config.content).content, "; no other encoding is known of this model type")
+    raise ValueError(f"{which} has no encoding that is known")
 
 
 def _failures(config: Settings, model_type: str) -> str:

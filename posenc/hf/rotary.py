@@ -38,8 +38,8 @@ def text_part(content: Json) -> Settings:
     return Settings(content)
 
 
-def check_rotary(content: Json) -> None:
-    """Raise ValueError where a config has no rotary encoding, saying what it has instead."""
+def check_rotary(content: Json, more: str = "") -> None:
+    """Raise ValueError where a config has no rotary encoding, saying what it has instead, and more."""
     model_type = content.get("model_type")
     if not isinstance(model_type, (str, type(None))):
         raise ValueError(f"model_type must be a name, got {short(model_type)}")
@@ -51,7 +51,7 @@ def check_rotary(content: Json) -> None:
     if others.get("alibi") or not (always or any(key in content for key in (*EVIDENCE, *LOCAL_THETA))):
         instead = ", ".join(f"{key} is {value!r}" for key, value in others.items())
         instead = instead or "none of rope_parameters, rope_scaling, rope_theta, rotary_dim, ..."
-        raise ValueError(f"the config (model_type {model_type!r}) has no rotary encoding: {instead}")
+        raise ValueError(f"the config (model_type {model_type!r}) has no rotary encoding: {instead}{more}")
 
 
 def rope_settings(text: Settings, layer_type: str | None) -> Settings:

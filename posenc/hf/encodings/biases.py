@@ -63,6 +63,7 @@ BIASES: Mapping[str, tuple[Row, ...]] = {
     "switch_transformers": _t5(12),
     "pop2piano": _t5(8),
     "deberta-v2": _deberta(1536),
+    "deberta": _deberta(768),
     "bloom": (Row("alibi", {"heads": Key("n_head", 8, ("num_attention_heads",)), "form": "key"}, positions="mask"),),
     "mpt": (_mpt(),),
     "falcon": (_falcon(),),
