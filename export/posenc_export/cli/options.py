@@ -108,7 +108,7 @@ SPEC = options(
         "--part",
         default=None,
         metavar="NAME",
-        help="Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder, ...",
+        help="Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder.",
     ),
     click.option("--layer-type", default=None, metavar="NAME", help="Which layers of --from-hf, where they differ."),
     click.option(

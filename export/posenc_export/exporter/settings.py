@@ -43,7 +43,7 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
     taken = {**of_spec, **of_options, **of_validation}
     validation = with_fields(options.validation, of_validation)
     if spec is None and isinstance(source, ModelConfig) and of_spec.get("mode", "baked") == "baked":
-        of_spec = {**_context(source, of_spec.get("positions")), **of_spec}
+        of_spec = {**_context(source, with_fields(Spec(), of_spec)), **of_spec}
     return Settings(
         with_fields(spec or Spec(), of_spec),
         replace(with_fields(options, of_options), validation=validation),
@@ -65,13 +65,13 @@ def spec_for(settings: Settings, source: object, parameters: Mapping[str, object
     return settings.spec if rows is None else replace(settings.spec, max_len=rows)
 
 
-def _context(config: ModelConfig, positions: object) -> dict[str, object]:
+def _context(config: ModelConfig, spec: Spec) -> dict[str, object]:
     """Return how many rows the table of a model has, if its config says so.
 
     Raises BadInput where nobody means so many without saying so.
     """
     with bad_input():
-        setting = config.spec_settings(None if positions is None else str(positions)).get("max_len")
+        setting = config.spec_settings(spec.positions).get("max_len")
     if setting is None:
         return {}
     rows = int(str(setting.value))
