@@ -25,7 +25,7 @@ def test_a_plot_of_every_kind(cli: Cli, scheme: str, param: str, kind: str) -> N
 def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
     from matplotlib.figure import Figure
 
-    from posenc_export.plots import heatmap
+    from posenc_export.plots.heat import heatmap
 
     figure = Figure()
     heatmap(figure, "sinusoidal", 128, {"d_model": 512})
@@ -35,7 +35,7 @@ def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
     values = table.images[0].get_array()
     assert values is not None
     assert values.shape == (128, 512)
-    assert table.get_title() == "sinusoidal, d_model 512: 128 positions"
+    assert figure.get_suptitle() == "sinusoidal, d_model 512: 128 positions"
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
             "position",
             "",
         ),
-        ("rope", {"head_dim": 8}, "dimension of sin (0 to 3), then of cos (4 to 7)", "position", "rope, head_dim 8: "),
-        ("rope_2d", {"head_dim": 8}, "dimension of sin (0 to 3)", "position p, on each of 2 axes: (p, p)", ""),
-        ("mrope", {}, "then of cos (64 to 127)", "position p, on each of 3 axes: (p, p, p)", "mrope, head_dim 128: "),
+        ("rope", {"head_dim": 8}, "dimension of cos (0 to 3), then of sin (4 to 7)", "position", "rope, head_dim 8: "),
+        ("rope_2d", {"head_dim": 8}, "dimension of cos (0 to 3)", "position p, on each of 2 axes: (p, p)", ""),
+        ("mrope", {}, "then of sin (64 to 127)", "position p, on each of 3 axes: (p, p, p)", "mrope: "),
         ("learned", {"d_model": 8}, "dimension", "position", "learned, d_model 8: "),
     ],
 )
@@ -59,7 +59,7 @@ def test_a_heatmap_says_which_columns_are_sines_and_what_a_position_is(
 ) -> None:
     from matplotlib.figure import Figure
 
-    from posenc_export.plots import heatmap
+    from posenc_export.plots.heat import heatmap
 
     figure = Figure()
     heatmap(figure, scheme, 16, parameters)
@@ -67,7 +67,7 @@ def test_a_heatmap_says_which_columns_are_sines_and_what_a_position_is(
     assert columns in axes.get_xlabel()
     assert (axes.get_xlabel() == "dimension") == (scheme == "learned")
     assert axes.get_ylabel() == position
-    assert axes.get_title().startswith(title)
+    assert figure.get_suptitle().startswith(title)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_heatmap_says_which_columns_are_sines_and_what_a_position_is(
 def test_each_cell_of_a_heatmap_has_as_many_pixels_as_every_other(scheme: str, length: int) -> None:
     from matplotlib.figure import Figure
 
-    from posenc_export.plots import heatmap
+    from posenc_export.plots.heat import heatmap
 
     figure = Figure()
     heatmap(figure, scheme, length, {})
@@ -99,7 +99,7 @@ def test_each_cell_of_a_heatmap_has_as_many_pixels_as_every_other(scheme: str, l
 
 
 def test_thinning_keeps_what_is_slow_and_shows_no_waves_that_are_not_there() -> None:
-    from posenc_export.plots import thinned
+    from posenc_export.plots.heat import thinned
 
     positions = np.arange(4096)
     frequencies = np.array([1.0, 2 * np.pi / 4 - 0.01, 2 * np.pi / 8 * 3, 1e-2, 1e-3])
@@ -116,7 +116,7 @@ def test_thinning_keeps_what_is_slow_and_shows_no_waves_that_are_not_there() -> 
 def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
     from matplotlib.figure import Figure
 
-    from posenc_export.plots import error
+    from posenc_export.plots.curves import error
 
     figure = Figure()
     error(figure, "sinusoidal", 5000, {"d_model": 32})
@@ -142,10 +142,7 @@ def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
         (["sinusoidal", "-o", "p.png", "--kind", "error", "--max-len", "1"], "needs --max-len of at least 2"),
         (["learned", "-o", "p.png", "--kind", "clock"], "learned has none"),
         (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),
-        (
-            ["xpos", "-o", "p.png"],
-            "xpos has no rows to draw: expected one of learned, mrope",
-        ),
+        (["xpos", "-o", "p.png", "--kind", "error"], "xpos has no rows at positions: --kind heatmap draws what it has"),
         (["sinusodial", "-o", "p.png"], "did you mean 'sinusoidal'"),
     ],
 )

@@ -1,0 +1,75 @@
+"""Pictures of an encoding: what it gives as heat maps, its pairs as clock hands, the error of its three forms.
+
+A heat map goes by what ports carry and by the kinds of axes, so that any scheme has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc.registry import Registry
+from posenc.scheme import Scheme
+from posenc_export.errors import BadInput, bad_input
+from posenc_export.plots.curves import clock, error
+from posenc_export.plots.forms import Given
+from posenc_export.plots.heat import DPI, SMALL, heatmap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FILES = (".png", ".svg", ".pdf")
+CARD = "#f6f6f6"
+"""Behind what is drawn, so that dark letters are read on a dark page too."""
+COLOURS = 256
+Draw = Callable[["Figure", str, int | None, Given], None]
+"""Draws a scheme on a figure: so many positions, or as many as that kind of picture has, with these parameters."""
+
+
+def draw(scheme: str, kind: str, max_len: int | None, parameters: Given, file: Path) -> None:
+    """Draw a scheme into a file; raise BadInput, in one line, where that cannot be done."""
+    _drawn(lambda figure: PICTURES[kind](figure, scheme, max_len, parameters), file)
+
+
+def draw_small(scheme: Scheme, file: Path) -> None:
+    """Draw the smallest sample of a scheme as a .png for a page; raise BadInput, in one line, where it has none."""
+    _drawn(lambda figure: heatmap(figure, scheme.name, None, scheme.samples[0], SMALL), file)
+    _shrink(file)
+
+
+def _drawn(on: Callable[[Figure], None], file: Path) -> None:
+    if file.suffix not in FILES:
+        raise BadInput(f"the picture must be one of {', '.join(FILES)}, got {file}")
+    if not file.resolve().parent.is_dir():
+        raise BadInput(f"no such folder: {file.parent}")
+    figure = _figure()
+    with bad_input():
+        on(figure)
+    try:
+        figure.savefig(file, dpi=DPI)
+    except OSError as failure:
+        raise BadInput(f"cannot write {file}: {failure.strerror}") from failure
+
+
+def _shrink(file: Path) -> None:
+    """Write a .png anew with few colours, which takes a quarter of the bytes."""
+    from PIL import Image
+
+    with Image.open(file) as image:
+        few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(file, optimize=True)
+
+
+def _figure() -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BadInput("plots need matplotlib: pip install 'posenc-export[plot]'") from error
+    return Figure(figsize=(9, 5.5), layout="constrained", facecolor=CARD)
+
+
+PICTURES: Registry[Draw] = Registry("picture")
+PICTURES.add("heatmap", heatmap)
+PICTURES.add("clock", clock)
+PICTURES.add("error", error)

@@ -1,0 +1,84 @@
+"""Rows of an encoding as clock hands, and the error of the three ways to compute them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc.ports import Floats
+from posenc_export.plots.forms import METHODS, Given
+from posenc_export.plots.heat import named
+from posenc_export.plots.rows import reference_at, rows_at, rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HANDS = 6
+TURNS, FAR = 16, 2**17
+"""Positions that are drawn: as hands, and of an error, unless others are given."""
+POINTS, BINS = 4000, 300
+"""Positions that are tried, and points of a curve: each is the worst from there to the next."""
+
+
+def clock(figure: Figure, scheme: str, max_len: int | None, parameters: Given) -> None:
+    """Draw sine and cosine pairs as hands on the unit circle, the fastest first, at the first positions."""
+    count = max_len or TURNS
+    encoding = rows_of(scheme, "baked", "exact", count, parameters)
+    layout = encoding.tables().layout
+    if layout is None:
+        raise ValueError(f"--kind clock draws pairs of sines and cosines: {scheme} has none")
+    rows = rows_at(encoding, np.arange(count))
+    width = rows.shape[1]
+    if width < 2:
+        raise ValueError("--kind clock needs a d_model of at least 2: one pair of a sine and a cosine")
+    sin, cos = _sines_and_cosines(rows, layout)
+    pairs = np.unique(np.linspace(0, cos.shape[1] - 1, min(HANDS, cos.shape[1])).astype(int))
+    places = np.ravel(figure.subplots(2, -(-len(pairs) // 2), squeeze=False))
+    for axes, pair in zip(places, pairs, strict=False):
+        _hands(axes, sin[:, pair], cos[:, pair])
+        axes.set(title=f"pair {pair}")
+    for axes in places[len(pairs) :]:
+        axes.set_visible(False)
+    figure.suptitle(f"{named(scheme, parameters)}: positions 0 (pale) to {count - 1} (dark), faster hands first")
+
+
+def _sines_and_cosines(rows: Floats, layout: str) -> tuple[Floats, Floats]:
+    """Return the columns of sines, and those of cosines; an odd row has one sine more."""
+    if layout == "interleaved":
+        return rows[:, ::2], rows[:, 1::2]
+    sines = (rows.shape[1] + 1) // 2
+    return rows[:, :sines], rows[:, sines:]
+
+
+def _hands(axes: Axes, sin: Floats, cos: Floats) -> None:
+    """Draw one pair at every position, the later the darker."""
+    from matplotlib.patches import Circle
+
+    axes.add_patch(Circle((0, 0), 1, fill=False, color="lightgrey"))
+    for alpha, x, y in zip(np.linspace(0.15, 1, len(sin)), cos, sin, strict=True):
+        axes.plot([0, x], [0, y], color="tab:blue", alpha=alpha)
+    axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal", xlabel="cos", ylabel="sin")
+
+
+def error(figure: Figure, scheme: str, max_len: int | None, parameters: Given) -> None:
+    """Draw the error against float64 by position, of the three forms of a scheme, on log scales.
+
+    They begin at position 1: at 0 all forms are exact, which no log scale can show.
+    """
+    count = max_len or FAR
+    if count < 2:
+        raise ValueError("--kind error needs --max-len of at least 2: position 0 has no place on a log scale")
+    positions = np.unique(np.geomspace(1, count - 1, POINTS).astype(np.int64))
+    starts = np.unique(np.searchsorted(positions, np.geomspace(1, count - 1, BINS)[:-1].astype(np.int64)))
+    axes = figure.subplots()
+    for mode, method, label in METHODS:
+        encoding = rows_of(scheme, mode, method, count, parameters)
+        rows = rows_at(encoding, positions)
+        worst = np.maximum.reduceat(np.abs(rows - reference_at(encoding, positions)).max(axis=1), starts)
+        axes.plot(positions[starts], np.where(worst > 0, worst, np.nan), label=label, linewidth=1.5)
+    axes.set(xscale="log", yscale="log", xlabel="position, from 1 on", ylabel="largest error of a row against float64")
+    axes.set_title(f"{named(scheme, parameters)}: the error of its three forms")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()

@@ -1,0 +1,221 @@
+"""Which form of a scheme is drawn, and one call of it: by what its ports carry and the kinds of their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from posenc.encoding import Encoding
+from posenc.memory import check_room
+from posenc.parameters import REQUIRED
+from posenc.ports import (
+    Array,
+    Axis,
+    Feeds,
+    Floats,
+    Indices,
+    Mask,
+    Port,
+    Positions,
+    Size,
+    Start,
+    Values,
+    axes_of,
+    carrying,
+)
+from posenc.scheme import SCHEMES, Scheme, build
+from posenc.spec import Method, Mode, Spec
+from posenc.spec import Positions as Way
+from posenc_export.arrays import call_on_arrays, numpy_dtype
+
+METHODS: tuple[tuple[Mode, Method, str], ...] = (
+    ("baked", "exact", "--baked: a table"),
+    ("dynamic", "exact", "--dynamic --method exact: angle addition"),
+    ("dynamic", "trig", "--dynamic --method trig: Sin and Cos of float32"),
+)
+WAYS: tuple[Way, ...] = ("explicit", "implicit", "offset", "mask")
+"""Positions as numbers first: a form that takes nothing else shows the encoding alone."""
+ROWS = 128
+LENGTHS: Mapping[int, tuple[int, ...]] = {1: (ROWS,), 2: (64, 64)}
+GRIDS: Mapping[int, tuple[int, ...]] = {1: (ROWS,), 2: (24, 32), 3: (4, 6, 8)}
+"""Sizes of lengths, and of grids, by how many there are: a grid that is no square shows which axis is which."""
+OTHERS = {"batch": 1, "heads": 4, "features": 64}
+Given = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that is drawn: the outputs by port, each a float64 array of all its axes.
+
+    argument: the port of the numbers that the encoding is a function of, if it is one of numbers, and what was fed to
+        it along its last axis but that of features.
+    fill: what all other numbers were: zeros show what is added, ones what they are multiplied by.
+    """
+
+    encoding: Encoding
+    outputs: tuple[tuple[Port, Floats], ...]
+    argument: tuple[Port, Floats] | None
+    fill: int
+
+
+def drawn(scheme: str, max_len: int | None, parameters: Given) -> Call:
+    """Call the form of a scheme that shows the encoding alone; raise ValueError, in one line, where it has none."""
+    encoding = form_of(SCHEMES[scheme], max_len, parameters)
+    sizes, argument = sizes_of_call(encoding, max_len), argument_of(encoding)
+    for port in (*encoding.inputs, *encoding.outputs):
+        check_room(port.name, port.shape(sizes), port.dtype)
+    numbers = None if argument is None else (argument, numbers_of(argument, sizes))
+    outputs = _outputs(encoding, sizes, numbers, 0)
+    fill = int(numbers is None and not any(array.any() for _, array in outputs))
+    return Call(encoding, _outputs(encoding, sizes, numbers, fill) if fill else outputs, numbers, fill)
+
+
+# ---- the form --------------------------------------------------------------------------------------------------------
+
+
+def form_of(scheme: Scheme, max_len: int | None, parameters: Given) -> Encoding:
+    """Build the form that takes least beside positions: baked, where there is such a form."""
+    given = {**_needed(scheme), **parameters}
+    length = max_len or min(ROWS, scheme.rows(given) or ROWS)
+    for mode, method, _ in METHODS:
+        forms = list(_forms(scheme, mode, method, length, given))
+        if forms:
+            return min(forms, key=lambda form: len(carrying(form.inputs, Values)))
+    return build(scheme.name, Spec(max_len=length), **given)  # says what is wrong
+
+
+def _needed(scheme: Scheme) -> dict[str, object]:
+    """Return what the smallest sample gives of parameters that must be given."""
+    known = scheme.parameters
+    return {name: value for name, value in scheme.samples[0].items() if known[name].default is REQUIRED}
+
+
+def _forms(scheme: Scheme, mode: Mode, method: Method, length: int, given: Given) -> Iterator[Encoding]:
+    """Build every form that there is: for each output, each way to give positions."""
+    for output, way in product(outputs_of(scheme, given), WAYS):
+        try:
+            yield seeded(scheme.name, Spec(mode, method, way, length), {**given, **output})
+        except ValueError:  # where there is no form at all, the plain one says why
+            continue
+
+
+def outputs_of(scheme: Scheme, given: Given) -> list[dict[str, object]]:
+    """Return the choices of a scheme's output as parameters: the one that is given, or all."""
+    parameter = scheme.parameters.get("output")
+    return [{}] if parameter is None or "output" in given else [{"output": one} for one in parameter.choices]
+
+
+def seeded(name: str, spec: Spec, parameters: Given) -> Encoding:
+    """Build a scheme; what is drawn at random is the same each time."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return build(name, spec, **parameters)
+
+
+# ---- the call --------------------------------------------------------------------------------------------------------
+
+
+def sizes_of_call(encoding: Encoding, max_len: int | None) -> dict[str, int]:
+    """Return a size for each dynamic axis: `max_len` for lengths and grids, or what pictures of them have."""
+    axes = axes_of(encoding.inputs)
+    sizes = {axis.name: _other_size(axis, encoding, max_len) for axis in axes}
+    for kind, usual in (("length", LENGTHS), ("grid", GRIDS)):
+        places = [axis for axis in axes if axis.kind == kind]
+        wishes = usual.get(len(places), (8,) * len(places))
+        for axis, wish in zip(places, wishes, strict=True):
+            sizes[axis.name] = axis.allowed(max_len or wish, axis.most)
+    return sizes
+
+
+def _other_size(axis: Axis, encoding: Encoding, max_len: int | None) -> int:
+    """Return the size of what is no length: numbers that run along no length run along the batch."""
+    argument = argument_of(encoding)
+    along = None if argument is None else argument.axes[_running(argument)]
+    return axis.allowed(max_len or ROWS if axis == along else OTHERS.get(axis.kind, 1), axis.most)
+
+
+def argument_of(encoding: Encoding) -> Port | None:
+    """Return the numbers that features are made of: an input whose features, if any, are none of the output's."""
+    made = {axis for port in encoding.outputs for axis in port.axes if axis.kind == "features"}
+    values = carrying(encoding.inputs, Values)
+    if not made or len(values) != 1 or made & set(values[0].axes):
+        return None
+    return values[0]
+
+
+def _running(port: Port) -> int:
+    """Return the axis that numbers run along: the last that is not of features."""
+    return max((i for i, axis in enumerate(port.axes) if axis.kind != "features"), default=0)
+
+
+def numbers_of(port: Port, sizes: Mapping[str, int]) -> Floats:
+    """Return the numbers to feed: over their range, if that is known; else coordinates from -1 to 1, or 0, 1, 2, ..."""
+    assert isinstance(port.carries, Values)
+    count, low, high = port.shape(sizes)[_running(port)], port.carries.low, port.carries.high
+    if low is not None and high is not None:
+        return np.linspace(low, high, count)
+    coordinates = any(axis.kind == "features" for axis in port.axes)
+    return np.linspace(-1, 1, count) if coordinates else np.arange(count, dtype=np.float64)
+
+
+def _outputs(
+    encoding: Encoding, sizes: Mapping[str, int], numbers: tuple[Port, Floats] | None, fill: int
+) -> tuple[tuple[Port, Floats], ...]:
+    feeds = {port.name: FED[type(port.carries)](port, sizes, fill) for port in encoding.inputs}
+    if numbers is not None:
+        feeds[numbers[0].name] = _spread(*numbers, sizes)
+    arrays = call_on_arrays(encoding.module, [_typed(port, feeds) for port in encoding.inputs])
+    return tuple((port, array.astype(np.float64)) for port, array in zip(encoding.outputs, arrays, strict=True))
+
+
+def _spread(port: Port, numbers: Floats, sizes: Mapping[str, int]) -> Array:
+    """Return numbers along their axis, the same along every other."""
+    shape, along = port.shape(sizes), _running(port)
+    return np.broadcast_to(np.expand_dims(numbers, tuple(range(1, len(shape) - along))), shape)
+
+
+def _typed(port: Port, feeds: Feeds) -> Array:
+    return np.ascontiguousarray(feeds[port.name].astype(numpy_dtype(port.dtype)))
+
+
+def _first(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    return np.zeros(port.shape(sizes))
+
+
+def _filled(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    return np.full(port.shape(sizes), fill)
+
+
+def _counted(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    shape = port.shape(sizes)
+    return np.broadcast_to(np.arange(shape[-1]), shape)
+
+
+def _unmasked(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    assert isinstance(port.carries, Mask)
+    return np.full(port.shape(sizes), 0 if port.carries.additive or port.carries.causal else 1)
+
+
+def _indices(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    assert isinstance(port.carries, Indices)
+    return _counted(port, sizes, fill) % (port.carries.end or 1)
+
+
+def _size(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    assert isinstance(port.carries, Size)
+    return np.full(port.shape(sizes), sizes[port.carries.of])
+
+
+FED: Mapping[type[object], Callable[[Port, Mapping[str, int], int], Array]] = {
+    Values: _filled,
+    Start: _first,
+    Positions: _counted,
+    Mask: _unmasked,
+    Indices: _indices,
+    Size: _size,
+}

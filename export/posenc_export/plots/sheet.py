@@ -1,0 +1,173 @@
+"""The heat maps of a call: which axes of its outputs are drawn, chosen by their kinds, and what is written beside them.
+
+queries x keys, or a grid              a map for each of some heads, or of some features
+positions, a grid of three axes, ...   a map of places x features, or x heads; several outputs side by side
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from posenc.encoding import NoTables
+from posenc.ports import Axis, Floats, Integers, Port, Positions, carrying
+from posenc_export.plots.forms import Call
+
+MAPS = 8
+"""Heads, or features, of which there is a map."""
+FLAT = 2
+"""Places of so many axes have two sides of a map to lie along."""
+LAYOUTS = {
+    "interleaved": "dimension: even ones are sines, odd ones cosines",
+    "halves": "dimension: 0 to {} are sines, {} to {} cosines",
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One heat map: (rows, columns), with what stands above it."""
+
+    values: Floats
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Heat maps of the same shape, side by side.
+
+    down, across: what runs along them. ends: what the first row is, and the last. what: how much there is, in words.
+    splits: columns at which another output begins. square: whether rows and columns are of one kind.
+    """
+
+    panels: tuple[Panel, ...]
+    down: str
+    across: str
+    ends: tuple[float, float]
+    what: str
+    splits: tuple[int, ...] = ()
+    square: bool = False
+
+
+def sheet_of(call: Call) -> Sheet:
+    """Return what is drawn of a call."""
+    places = places_of(call.outputs[0][0])
+    return _maps(call, places) if len(places) == FLAT else _rows(call, places)
+
+
+def places_of(port: Port) -> tuple[int, ...]:
+    """Return the axes along which places lie; where there are none, the batch is what numbers run along."""
+    return tuple(port.lengths) or tuple(i for i, axis in enumerate(port.axes) if axis.kind == "batch")[:1]
+
+
+# ---- maps of two axes of places --------------------------------------------------------------------------------------
+
+
+def _maps(call: Call, places: tuple[int, ...]) -> Sheet:
+    outputs = [(port, array) for port, array in call.outputs if places_of(port) == places]
+    panels = tuple(panel for port, array in outputs for panel in _panels(port, array, MAPS // len(outputs) or 1))
+    port, _ = outputs[0]
+    down, across = (_side(port.axes[i], word) for i, word in zip(places, ("query", "key"), strict=True))
+    rows, columns = panels[0].values.shape
+    return Sheet(panels, down, across, (0, rows - 1), f"{down} {rows} x {across} {columns}", square=True)
+
+
+def _side(axis: Axis, word: str) -> str:
+    """Return what runs along a side: a grid's axes have names, two lengths are those of queries and keys."""
+    return axis.name or "place" if axis.kind == "grid" else word
+
+
+def _panels(port: Port, array: Floats, most: int) -> Iterator[Panel]:
+    """Return maps of an output: of some heads or features, whichever it differs along."""
+    firsts = {i: 0 for i in range(array.ndim) if i not in places_of(port)}
+    along = _differs_along(port, array)
+    if along is None:
+        yield Panel(_picked(array, firsts))
+        return
+    word = "head" if port.axes[along].kind == "heads" else "feature"
+    for i in spaced(array.shape[along], most):
+        yield Panel(_picked(array, {**firsts, along: int(i)}), f"{word} {i}")
+
+
+def _differs_along(port: Port, array: Floats) -> int | None:
+    """Return the axis of heads, or else of features, along which an output is not the same."""
+    kinds = ("heads", "features")
+    axes = sorted((i for i, a in enumerate(port.axes) if a.kind in kinds), key=lambda i: kinds.index(port.axes[i].kind))
+    return next((i for i in axes if array.shape[i] > 1 and (array != array.take([0], i)).any()), None)
+
+
+def _picked(array: Floats, at: dict[int, int]) -> Floats:
+    """Return an array at an index along each of these axes, without them."""
+    return array[tuple(at.get(i, slice(None)) for i in range(array.ndim))]
+
+
+def spaced(count: int, most: int) -> Integers:
+    """Return at most so many indices below a count, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+
+
+# ---- rows of features ------------------------------------------------------------------------------------------------
+
+
+def _rows(call: Call, places: tuple[int, ...]) -> Sheet:
+    outputs = [(port, array) for port, array in call.outputs if places_of(port) == places]
+    tables = [_table(port, array) for port, array in outputs]
+    values = np.concatenate(tables, -1)
+    splits = tuple(int(n) for n in np.cumsum([table.shape[1] for table in tables])[:-1])
+    numbers = call.argument
+    ends = (0.0, len(values) - 1.0) if numbers is None else (float(numbers[1][0]), float(numbers[1][-1]))
+    across = _columns(call, outputs, [table.shape[1] for table in tables])
+    return Sheet((Panel(values),), _down(call, places), across, ends, _counted(call, len(values)), splits)
+
+
+def _table(port: Port, array: Floats) -> Floats:
+    """Return places x features, or places x heads where there are none: (rows, columns)."""
+    kept = [*places_of(port), *_across(port)]
+    picked = _picked(array, {i: 0 for i in range(array.ndim) if i not in kept})
+    ordered = picked.transpose([sorted(kept).index(i) for i in kept])
+    return ordered.reshape(-1, *ordered.shape[-1:] if _across(port) else (1,))
+
+
+def _across(port: Port) -> list[int]:
+    """Return the last axis of features, or else of heads; nothing where there is neither."""
+    of_kind = ([i for i, axis in enumerate(port.axes) if axis.kind == kind][-1:] for kind in ("features", "heads"))
+    return next((axes for axes in of_kind if axes), [])
+
+
+def _counted(call: Call, count: int) -> str:
+    return f"{count} {'positions' if call.argument is None else 'values'}"
+
+
+def _down(call: Call, places: tuple[int, ...]) -> str:
+    """Return what runs down: the numbers that are fed, positions (a token may have several), or places."""
+    if call.argument is not None:
+        return call.argument[0].name
+    for port in carrying(call.encoding.inputs, Positions):
+        count = port.axes[0].size
+        return "position" if count is None else f"position p, on each of {count} axes: ({', '.join('p' * count)})"
+    axes = [call.outputs[0][0].axes[i] for i in places]
+    names = [axis.name for axis in axes if axis.name]
+    return "position" if len(names) < len(axes) else " by ".join(names)
+
+
+def _columns(call: Call, outputs: list[tuple[Port, Floats]], widths: list[int]) -> str:
+    """Return which columns are of which output, or which are sines."""
+    port, _ = outputs[0]
+    kinds = [port.axes[i].kind for i in _across(port)]
+    word = "head" if kinds == ["heads"] else "dimension"
+    if len(outputs) > 1:
+        firsts = np.cumsum([0, *widths])
+        named = zip(outputs, firsts, firsts[1:], strict=False)
+        return f"{word} of " + ", then of ".join(f"{port.name} ({a} to {b - 1})" for (port, _), a, b in named)
+    return _layout(call, widths[0]) or word
+
+
+def _layout(call: Call, width: int) -> str:
+    """Return which columns are sines, where what is stored says so."""
+    try:
+        tables = call.encoding.tables()
+    except NoTables:
+        return ""
+    half = (width + 1) // 2
+    return LAYOUTS.get(tables.layout or "", "").format(half - 1, half, width - 1) if tables.width == width else ""
