@@ -32,7 +32,7 @@ def shown_ends() -> dict[str, str]:
 
 @pytest.fixture
 def project(once: Once) -> Path:
-    """A copy of the project with the files added, each by itself; and docs/schemes.md made anew, as it says."""
+    """A copy of the project with the files added, each by itself; and docs/schemes.md and a picture, as it says."""
 
     def make(folder: Path) -> None:
         for part in PARTS:
@@ -46,6 +46,7 @@ def project(once: Once) -> Path:
         for path, text in shown_ends().items():
             (folder / path).write_text((folder / path).read_text() + text)
         (folder / "docs" / "schemes.md").write_text(posenc(folder, "schemes", "--markdown"))
+        posenc(folder, "schemes", "clock", "--pictures", "docs/pictures")
 
     return once("contributed", make)
 

@@ -12,8 +12,8 @@ from pages import blocks, commands, comparable, play, run
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Spec
 from posenc_export.cli.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
-from posenc_export.cli.listing import markdown_of
 from posenc_export.cli.ports import parse_ports
+from posenc_export.cli.scheme_page import markdown_of
 from posenc_export.formats import FORMATS
 
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]

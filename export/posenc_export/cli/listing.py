@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -26,21 +27,43 @@ if TYPE_CHECKING:
 @click.argument("name", required=False, shell_complete=complete_source)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, as in docs/schemes.md.")
+@click.option(
+    "--pictures",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Draw each into FOLDER, as in docs/pictures, and print nothing.",
+)
 @guarded
-def schemes(name: str | None, as_json: bool, markdown: bool) -> None:
+def schemes(name: str | None, as_json: bool, markdown: bool, pictures: Path | None) -> None:
     """List the registered schemes, or the one of that NAME, with their parameters and defaults."""
     from posenc.scheme import SCHEMES
 
-    if as_json and markdown:
-        raise BadInput("--json and --markdown are two ways to print one list: give one of them")
+    if sum([as_json, markdown, pictures is not None]) > 1:
+        raise BadInput("--json, --markdown and --pictures are ways to show one list: give one of them")
     with bad_input():
         chosen = SCHEMES.values() if name is None else [SCHEMES[name]]
     if as_json:
         click.echo(json.dumps([describe(scheme) for scheme in chosen], indent=1))
     elif markdown:
+        from posenc_export.cli.scheme_page import markdown_of
+
         click.echo(markdown_of(chosen), nl=False)
+    elif pictures is not None:
+        draw_all(chosen, pictures)
     else:
         print_schemes(console(), chosen)
+
+
+def draw_all(chosen: list[Scheme], folder: Path) -> None:
+    """Draw the smallest sample of each scheme: NAME.png in a folder, which is made where it is not there."""
+    from posenc_export.plots import draw_small
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"cannot make {folder}: {error.strerror}") from error
+    for scheme in chosen:
+        draw_small(scheme, folder / f"{scheme.name}.png")
 
 
 def describe(scheme: Scheme) -> dict[str, object]:
@@ -48,7 +71,9 @@ def describe(scheme: Scheme) -> dict[str, object]:
     return {
         "name": scheme.name,
         "summary": scheme.summary,
+        "formula": scheme.formula,
         "paper": scheme.paper,
+        "models": list(scheme.models),
         "positions": scheme.positions,
         "unsupported": scheme.unsupported.reasons(),
         "samples": [dict(sample) for sample in scheme.samples],
@@ -77,17 +102,21 @@ def print_schemes(console: Console, chosen: list[Scheme]) -> None:
     for scheme in chosen:
         console.print(Text(f"{scheme.name}: {scheme.summary}", style="bold"))
         console.print(Text(f"  {scheme.paper}; positions: {scheme.positions}"))
+        if scheme.formula:
+            console.print(Text(f"  {scheme.formula}"))
+        if scheme.models:
+            console.print(Text(f"  used by {', '.join(scheme.models)}"))
         for what, reason in scheme.unsupported.reasons().items():
             console.print(Text(f"  no {what}: {reason}"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
         table.add_column(overflow="fold", min_width=24)
         for parameter in scheme.parameters.values():
-            table.add_row(*(Text(cell) for cell in (_typed(parameter), parameter.type_name, parameter.help)))
+            table.add_row(*(Text(cell) for cell in (typed(parameter), parameter.type_name, parameter.help)))
         console.print(table)
         console.print()
 
 
-def _typed(parameter: Parameter) -> str:
+def typed(parameter: Parameter) -> str:
     """Return a parameter as it would be typed, with its default; with none where it is left out by default."""
     from posenc.parameters import ABSENT, REQUIRED
 
@@ -96,31 +125,3 @@ def _typed(parameter: Parameter) -> str:
         return f"-p {parameter.name}="
     text = ",".join(map(str, value)) if isinstance(value, tuple) else "none" if value is None else str(value)
     return f"-p {parameter.name}={text}"
-
-
-def markdown_of(chosen: list[Scheme]) -> str:
-    """Return docs/schemes.md: a section a scheme, with its parameters and samples."""
-    head = "# Schemes\n\nMade by `posenc schemes --markdown > docs/schemes.md`; a test keeps it equal.\n"
-    return head + "".join(_section(scheme) for scheme in chosen)
-
-
-def _section(scheme: Scheme) -> str:
-    lines = [
-        f"\n## {scheme.name}\n",
-        f"{scheme.summary} Source: {scheme.paper}. Positions by default: {scheme.positions}.\n",
-    ]
-    lines += [f"* No {what} form: {reason}." for what, reason in scheme.unsupported.reasons().items()]
-    lines += [""] if scheme.unsupported.reasons() else []
-    lines += ["| parameter | type | what |", "|---|---|---|"]
-    for parameter in scheme.parameters.values():
-        cells = (f"`{_typed(parameter)}`", parameter.type_name, parameter.help)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += ["", "Tried by the tests with:\n"]
-    lines += [f"* `{' '.join(_assigned(sample)) or 'the defaults'}`" for sample in scheme.samples]
-    return "\n".join(lines) + "\n"
-
-
-def _assigned(sample: object) -> list[str]:
-    assert isinstance(sample, dict)
-    values = {k: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for k, v in sample.items()}
-    return [f"-p {name}={value}" for name, value in values.items()]

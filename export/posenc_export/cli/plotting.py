@@ -32,19 +32,22 @@ from posenc_export.errors import bad_input
     "--kind",
     type=click.Choice(["heatmap", "clock", "error"]),
     default="heatmap",
-    help="The table; its pairs as clock hands; or the error of its three forms by position.",
+    help="What it gives, as heat maps; its pairs as clock hands; or the error of its three forms by position.",
 )
 @click.option(
     "--max-len",
     type=click.IntRange(min=1),
     default=None,
     metavar="N",
-    help="Positions to draw.  [default: 128, 16, 131072]",
+    help="Positions to draw, along each axis of them.  [default: 128 (64 by 64, a grid of 24 by 32); 16; 131072]",
 )
 @PARAMS
 @guarded
 def plot(**values: Any) -> None:
-    """Draw SCHEME: its table, its pairs as clock hands, or the error of its three forms (baked, exact, trig)."""
+    """Draw SCHEME: heat maps, its pairs as clock hands, or the error of its three forms (baked, exact, trig).
+
+    A heat map is of positions and features, of a grid for each feature, or of queries and keys for each head.
+    """
     from posenc.parameters import parse
     from posenc.scheme import SCHEMES
     from posenc_export.plots import draw

@@ -63,7 +63,11 @@ class Call:
 
 def drawn(scheme: str, max_len: int | None, parameters: Given) -> Call:
     """Call the form of a scheme that shows the encoding alone; raise ValueError, in one line, where it has none."""
-    encoding = form_of(SCHEMES[scheme], max_len, parameters)
+    return called(form_of(SCHEMES[scheme], max_len, parameters), max_len)
+
+
+def called(encoding: Encoding, max_len: int | None) -> Call:
+    """Call an encoding with numbers that show it; raise ValueError, in one line, where memory is too small for that."""
     sizes, argument = sizes_of_call(encoding, max_len), argument_of(encoding)
     for port in (*encoding.inputs, *encoding.outputs):
         check_room(port.name, port.shape(sizes), port.dtype)
