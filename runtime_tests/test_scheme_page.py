@@ -19,7 +19,7 @@ from posenc.spec import Spec
 from posenc_export.cli.scheme_page import markdown_of
 from posenc_export.plots import draw_small
 from posenc_export.plots.forms import argument_of, called, form_of
-from posenc_export.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of
+from posenc_export.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_forms
 from posenc_export.plots.sheet import sheet_of
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -137,7 +137,7 @@ def test_a_bias_is_a_map_of_queries_and_keys_for_each_head() -> None:
     q, k = port("q", BATCH, heads, SEQ, dim), port("k", BATCH, heads, SEQ_K, dim)
     made = encoding(bias, (q, k), port("bias", fixed(1, "batch"), heads, SEQ, SEQ_K))
     sheet = sheet_of(called(made, None))
-    assert kind_of(made) == BIASES
+    assert kind_of_forms([made]) == BIASES
     assert [panel.title for panel in sheet.panels] == [f"head {i}" for i in (0, 1, 3, 4, 6, 7, 9, 11)]
     assert (sheet.down, sheet.across, sheet.what, sheet.square) == ("query", "key", "query 64 x key 64", True)
     assert sheet.panels[-1].values[63, 0] == 11 * 63
@@ -163,7 +163,7 @@ def test_a_grid_is_a_map_for_each_feature_wherever_features_lie() -> None:
 
     made = encoding(rows_then_columns, (mask,), port("y", BATCH, fixed(2), HEIGHT, WIDTH))
     sheet = sheet_of(called(made, None))
-    assert kind_of(made) == TABLES
+    assert kind_of_forms([made]) == TABLES
     assert (sheet.down, sheet.across, sheet.what) == ("height", "width", "height 24 x width 32")
     assert [panel.title for panel in sheet.panels] == ["feature 0", "feature 1"]
     assert (sheet.panels[0].values[:, 0] == np.arange(1, 25)).all()
@@ -182,7 +182,8 @@ def test_a_grid_of_three_axes_is_places_by_features() -> None:
     ("axes", "values", "first", "last", "count"),
     [
         ((BATCH,), Values(), 0, 127, 128),
-        ((BATCH,), Values(0, 1000), 0, 1000, 128),
+        ((BATCH,), Values(-1000, 1000), 0, 127, 128),
+        ((BATCH,), Values(0, 1), 0, 1, 128),
         ((BATCH, SEQ, fixed(3)), Values(), -1, 1, 128),
     ],
 )
@@ -196,7 +197,7 @@ def test_features_of_numbers_are_drawn_over_the_numbers(
 
     made = encoding(features, (x,), port("y", *axes[:2], fixed(5)))
     assert argument_of(made) is x
-    assert kind_of(made) == FEATURES
+    assert kind_of_forms([made]) == FEATURES
     sheet = sheet_of(called(made, None))
     assert (sheet.down, sheet.ends, sheet.what) == ("t", (first, last), f"{count} values")
     np.testing.assert_allclose(sheet.panels[0].values[:, 4], 2 * np.linspace(first, last, count), rtol=1e-6)
@@ -207,7 +208,7 @@ def test_what_is_multiplied_is_drawn_of_ones_and_outputs_lie_side_by_side() -> N
     made = encoding(lambda q, k: (2 * q, 3 * k), (q, k), replace(q, name="q2"), replace(k, name="k3"))
     call = called(made, 7)
     sheet = sheet_of(call)
-    assert (call.fill, kind_of(made)) == (1, ROTARY)
+    assert (call.fill, kind_of_forms([made])) == (1, ROTARY)
     assert (sheet.panels[0].values == [2, 2, 3, 3]).all()
     assert sheet.panels[0].values.shape == (7, 4)
     assert (sheet.splits, sheet.across) == ((2,), "dimension of q2 (0 to 1), then of k3 (2 to 3)")
@@ -221,8 +222,23 @@ def test_a_form_that_takes_positions_alone_is_preferred() -> None:
         form_of(rope, None, {"rotary_dim": 3})
 
 
+def test_a_form_of_any_length_is_preferred_to_one_of_one_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SCHEMES, "_items", {name: SCHEMES[name] for name in SCHEMES})
+
+    @scheme("window", paper="none", samples=({},))
+    def window(spec: Spec) -> Encoding:
+        """One size baked, any dynamic."""
+        height, width = (Axis(n, "grid", 3 if spec.mode == "baked" else None) for n in ("height", "width"))
+        x = port("x", BATCH, height, width, fixed(2))
+        return encoding(lambda x: x + 1, (x,), replace(x, name="y"))
+
+    assert called(form_of(SCHEMES["window"], None, {}), None).outputs[0][1].shape == (1, 24, 32, 2)
+    assert kind_of(SCHEMES["window"]) == TABLES
+    assert [kind_of(SCHEMES[name]) for name in ("rope", "sinusoidal")] == [ROTARY, TABLES]
+
+
 def test_what_must_be_given_is_taken_from_the_smallest_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SCHEMES, "_items", {**{name: SCHEMES[name] for name in SCHEMES}})
+    monkeypatch.setattr(SCHEMES, "_items", {name: SCHEMES[name] for name in SCHEMES})
 
     @scheme("needing", paper="none", samples=({"d_model": 6},))
     def needing(spec: Spec, *, d_model: int) -> Encoding:

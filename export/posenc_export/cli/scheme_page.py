@@ -36,7 +36,7 @@ FEW = 3
 def markdown_of(chosen: list[Scheme]) -> str:
     """Return docs/schemes.md: contents by kind, a section a scheme, and once the parameters that several share."""
     forms = {scheme.name: _forms(scheme) for scheme in chosen}
-    kinds = {name: kind_of(next(iter(of.values()))) for name, of in forms.items()}
+    kinds = {scheme.name: kind_of(scheme) for scheme in chosen}
     listed = {kind: [scheme for scheme in chosen if kinds[scheme.name] == kind] for kind in KINDS}
     shared = _shared(chosen)
     parts = [HEAD, *([_contents(listed)] if len(chosen) > 1 else [])]

@@ -41,7 +41,11 @@ WAYS: tuple[Way, ...] = ("explicit", "implicit", "offset", "mask")
 ROWS = 128
 LENGTHS: Mapping[int, tuple[int, ...]] = {1: (ROWS,), 2: (64, 64)}
 GRIDS: Mapping[int, tuple[int, ...]] = {1: (ROWS,), 2: (24, 32), 3: (4, 6, 8)}
-"""Sizes of lengths, and of grids, by how many there are: a grid that is no square shows which axis is which."""
+WINDOWS: Mapping[int, tuple[int, ...]] = {2: (6, 8)}
+"""Sizes of lengths, of grids, and of grids whose places lie in a row, by how many axes there are.
+
+A grid that is no square shows which axis is which.
+"""
 OTHERS = {"batch": 1, "heads": 4, "features": 64}
 Given = Mapping[str, object]
 
@@ -81,14 +85,33 @@ def called(encoding: Encoding, max_len: int | None) -> Call:
 
 
 def form_of(scheme: Scheme, max_len: int | None, parameters: Given) -> Encoding:
-    """Build the form that takes least beside positions: baked, where there is such a form."""
+    """Build the form that is of any length, if there is one, and of those the one that takes least beside positions."""
+    return min(forms_of(scheme, max_len, parameters), key=lambda form: (not _is_open(form), _numbers_taken(form)))
+
+
+def forms_of(scheme: Scheme, max_len: int | None, parameters: Given) -> list[Encoding]:
+    """Build every form: baked ones, and where these are all of one length, dynamic ones.
+
+    Raises ValueError, in one line, where there is none.
+    """
     given = {**_needed(scheme), **parameters}
     length = max_len or min(ROWS, scheme.rows(given) or ROWS)
+    forms: list[Encoding] = []
     for mode, method, _ in METHODS:
-        forms = list(_forms(scheme, mode, method, length, given))
-        if forms:
-            return min(forms, key=lambda form: len(carrying(form.inputs, Values)))
-    return build(scheme.name, Spec(max_len=length), **given)  # says what is wrong
+        forms += _forms(scheme, mode, method, length, given)
+        if any(map(_is_open, forms)):
+            return forms
+    return forms or [build(scheme.name, Spec(max_len=length), **given)]  # which says what is wrong
+
+
+def _is_open(form: Encoding) -> bool:
+    """Whether there are as many places, or numbers, as a call has."""
+    axes = [axis for port in form.outputs for axis in port.axes if axis.is_length]
+    return any(axis.is_dynamic for axis in axes) or argument_of(form) is not None
+
+
+def _numbers_taken(form: Encoding) -> int:
+    return len(carrying(form.inputs, Values))
 
 
 def _needed(scheme: Scheme) -> dict[str, object]:
@@ -128,7 +151,8 @@ def sizes_of_call(encoding: Encoding, max_len: int | None) -> dict[str, int]:
     """Return a size for each dynamic axis: `max_len` for lengths and grids, or what pictures of them have."""
     axes = axes_of(encoding.inputs)
     sizes = {axis.name: _other_size(axis, encoding, max_len) for axis in axes}
-    for kind, usual in (("length", LENGTHS), ("grid", GRIDS)):
+    flat = all(axis.kind != "grid" for port in encoding.outputs for axis in port.axes)
+    for kind, usual in (("length", LENGTHS), ("grid", WINDOWS if flat else GRIDS)):
         places = [axis for axis in axes if axis.kind == kind]
         wishes = usual.get(len(places), (8,) * len(places))
         for axis, wish in zip(places, wishes, strict=True):
@@ -158,13 +182,14 @@ def _running(port: Port) -> int:
 
 
 def numbers_of(port: Port, sizes: Mapping[str, int]) -> Floats:
-    """Return the numbers to feed: over their range, if that is known; else coordinates from -1 to 1, or 0, 1, 2, ..."""
+    """Return the numbers to feed: coordinates from -1 to 1, or 0, 1, 2, ...; over their range where those leave it."""
     assert isinstance(port.carries, Values)
     count, low, high = port.shape(sizes)[_running(port)], port.carries.low, port.carries.high
-    if low is not None and high is not None:
-        return np.linspace(low, high, count)
     coordinates = any(axis.kind == "features" for axis in port.axes)
-    return np.linspace(-1, 1, count) if coordinates else np.arange(count, dtype=np.float64)
+    usual = np.linspace(-1, 1, count) if coordinates else np.arange(count, dtype=np.float64)
+    if low is None or high is None or low <= usual[0] <= usual[-1] <= high:
+        return usual
+    return np.linspace(low, high, count)
 
 
 def _outputs(

@@ -1,27 +1,39 @@
-"""What an encoding is for, by its ports: the parts that a list of schemes has."""
+"""What schemes are for, by the ports of their forms: the parts that a list of schemes has."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from posenc.encoding import Encoding
 from posenc.ports import Port, Values, carrying
-from posenc_export.plots.forms import argument_of
+from posenc.scheme import Scheme
+from posenc_export.plots.forms import argument_of, forms_of
 
 TABLES, ROTARY, BIASES, FEATURES = "Tables and grids", "Rotary", "Biases on scores", "Numbers to features"
 KINDS = (TABLES, ROTARY, BIASES, FEATURES)
 
 
-def kind_of(encoding: Encoding) -> str:
-    """Return which of KINDS an encoding is of."""
-    if any(_is_of_scores(port) for port in encoding.outputs):
+def kind_of(scheme: Scheme) -> str:
+    """Return which of KINDS a scheme is of: it may give more than that, as cosines and sines alone."""
+    return kind_of_forms(forms_of(scheme, None, scheme.samples[0]))
+
+
+def kind_of_forms(forms: Sequence[Encoding]) -> str:
+    """Return which of KINDS the forms of an encoding are of."""
+    if any(_is_of_scores(port) for form in forms for port in form.outputs):
         return BIASES
-    if argument_of(encoding) is not None:
-        return FEATURES
-    values = carrying(encoding.inputs, Values)
-    rotated = len(values) > 1 and [port.axes for port in values] == [port.axes for port in encoding.outputs]
-    return ROTARY if rotated else TABLES
+    if any(_rotates(form) for form in forms):
+        return ROTARY
+    return FEATURES if any(argument_of(form) for form in forms) else TABLES
 
 
 def _is_of_scores(port: Port) -> bool:
     """Whether a port has queries and keys: two lengths, and no features."""
     kinds = [axis.kind for axis in port.axes]
     return kinds.count("length") > 1 and "features" not in kinds
+
+
+def _rotates(form: Encoding) -> bool:
+    """Whether several values go in, and come out in shapes of their own."""
+    values = carrying(form.inputs, Values)
+    return len(values) > 1 and [port.axes for port in values] == [port.axes for port in form.outputs]

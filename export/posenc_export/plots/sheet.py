@@ -118,7 +118,9 @@ def _rows(call: Call, places: tuple[int, ...]) -> Sheet:
     numbers = call.argument
     ends = (0.0, len(values) - 1.0) if numbers is None else (float(numbers[1][0]), float(numbers[1][-1]))
     across = _columns(call, outputs, [table.shape[1] for table in tables])
-    return Sheet((Panel(values),), _down(call, places), across, ends, _counted(call, len(values)), splits)
+    down = _down(call, places)
+    word = "values" if numbers else "positions" if down.startswith("position") else "rows"
+    return Sheet((Panel(values),), down, across, ends, f"{len(values)} {word}", splits)
 
 
 def _table(port: Port, array: Floats) -> Floats:
@@ -133,10 +135,6 @@ def _across(port: Port) -> list[int]:
     """Return the last axis of features, or else of heads; nothing where there is neither."""
     of_kind = ([i for i, axis in enumerate(port.axes) if axis.kind == kind][-1:] for kind in ("features", "heads"))
     return next((axes for axes in of_kind if axes), [])
-
-
-def _counted(call: Call, count: int) -> str:
-    return f"{count} {'positions' if call.argument is None else 'values'}"
 
 
 def _down(call: Call, places: tuple[int, ...]) -> str:
