@@ -143,6 +143,20 @@ def test_a_bias_is_a_map_of_queries_and_keys_for_each_head() -> None:
     assert sheet.panels[-1].values[63, 0] == 11 * 63
 
 
+def test_rows_of_distances_are_for_scores() -> None:
+    q, k = port("q", BATCH, SEQ, fixed(2)), port("k", BATCH, SEQ_K, fixed(2))
+    length = Axis("seq+seq_k", "length")
+
+    def rows(q: Tensor, k: Tensor) -> Tensor:
+        return torch.arange(q.shape[1] + k.shape[1])[None, :, None].expand(1, -1, 2)
+
+    made = encoding(rows, (q, k), port("rows", fixed(1, "batch"), length, fixed(2)))
+    sheet = sheet_of(called(made, None))
+    assert kind_of_forms([made]) == BIASES
+    assert (sheet.down, sheet.what) == ("seq+seq_k", "128 rows")
+    assert kind_of_forms([encoding(lambda q: q, (q,), q)]) == TABLES
+
+
 def test_what_is_added_to_scores_is_drawn_without_them() -> None:
     scores = port("scores", BATCH, Axis("heads", "heads"), SEQ, SEQ_K)
 

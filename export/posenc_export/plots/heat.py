@@ -22,7 +22,7 @@ MOST_ROWS = 1024
 LEFT, RIGHT, BELOW, ABOVE = 100, 140, 70, 50
 """Pixels around the maps, for what is written there."""
 BESIDE, BETWEEN, A_ROW = 16, 34, 4
-"""Pixels between maps side by side, and one above the other; maps in a row."""
+"""Pixels between maps side by side, and one above the other; maps in a row, at most."""
 LINE, LETTERS = 20, 10
 """Pixels of a line of the title, and its letters on an inch."""
 
@@ -116,11 +116,11 @@ def _write(axes: Axes, i: int, sheet: Sheet) -> None:
         axes.axvline(split - 0.5, color="black", linewidth=1)
     axes.xaxis.set_major_locator(MaxNLocator(6 if len(sheet.panels) == 1 else 3, integer=True))
     axes.set_title(sheet.panels[i].title, fontsize="small", pad=3)
-    if i % A_ROW == 0:
-        axes.set_ylabel(sheet.down)
-    if i + A_ROW >= len(sheet.panels):
-        axes.set_xlabel(sheet.across)
-    axes.tick_params(labelleft=i % A_ROW == 0, labelbottom=i + A_ROW >= len(sheet.panels))
+    across = _in_a_row(len(sheet.panels))
+    first, last = i % across == 0, i + across >= len(sheet.panels)
+    axes.set_xlabel(sheet.across if last else "")
+    axes.set_ylabel(sheet.down if first else "")
+    axes.tick_params(labelleft=first, labelbottom=last)
 
 
 def _in_pixels(
@@ -131,7 +131,7 @@ def _in_pixels(
     Cells of 1.6 pixels are drawn as one or two: that gives stripes which no table has.
     """
     count = len(sheet.panels)
-    across = min(count, A_ROW)
+    across = _in_a_row(count)
     down = -(-count // across)
     width, height = _cells(shape, (across, down), canvas, sheet.square)
     wide, high = across * (width + BESIDE) - BESIDE, down * (height + BETWEEN) - BETWEEN
@@ -150,6 +150,11 @@ def _in_pixels(
     places = [box(LEFT + x * (width + BESIDE), y * (height + BETWEEN), width, height) for y, x in corners]
     figure.suptitle("\n".join(lines), y=1 - 12 / whole[1], va="top", fontsize="large")
     return places, box(LEFT + wide + 20, 0, 20, high)
+
+
+def _in_a_row(count: int) -> int:
+    """Return how many maps lie side by side, so that rows of them are as full as they can be."""
+    return -(-count // -(-count // A_ROW))
 
 
 def _cells(shape: tuple[int, ...], maps: tuple[int, int], canvas: Canvas, square: bool) -> tuple[int, int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from posenc.encoding import Encoding
-from posenc.ports import Port, Values, carrying
+from posenc.ports import Port, Values, axes_of, carrying
 from posenc.scheme import Scheme
 from posenc_export.plots.forms import argument_of, forms_of
 
 TABLES, ROTARY, BIASES, FEATURES = "Tables and grids", "Rotary", "Biases on scores", "Numbers to features"
 KINDS = (TABLES, ROTARY, BIASES, FEATURES)
+PLACES = 1000
+"""A length that tells twice as many from one more."""
 
 
 def kind_of(scheme: Scheme) -> str:
@@ -20,7 +22,7 @@ def kind_of(scheme: Scheme) -> str:
 
 def kind_of_forms(forms: Sequence[Encoding]) -> str:
     """Return which of KINDS the forms of an encoding are of."""
-    if any(_is_of_scores(port) for form in forms for port in form.outputs):
+    if any(_is_of_scores(port) or _is_of_distances(port, form) for form in forms for port in form.outputs):
         return BIASES
     if any(_rotates(form) for form in forms):
         return ROTARY
@@ -31,6 +33,12 @@ def _is_of_scores(port: Port) -> bool:
     """Whether a port has queries and keys: two lengths, and no features."""
     kinds = [axis.kind for axis in port.axes]
     return kinds.count("length") > 1 and "features" not in kinds
+
+
+def _is_of_distances(port: Port, form: Encoding) -> bool:
+    """Whether a port has a row for each difference of two places: twice as many as there are places, or one less."""
+    sizes = {axis.name: PLACES for axis in axes_of(form.inputs)}
+    return any(axis.size_in(sizes) in (2 * PLACES - 1, 2 * PLACES) for axis in port.axes if axis.name)
 
 
 def _rotates(form: Encoding) -> bool:
