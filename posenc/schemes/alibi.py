@@ -70,6 +70,8 @@ class Slopes(nn.Module):
 @scheme(
     "alibi",
     paper="arXiv:2108.12409",
+    formula="bias[h, i, j] = -m_h |i - j|, m_h = 2^(-8 (h + 1) / heads) where heads is a power of two",
+    models=("BLOOM", "MPT", "Falcon-RW"),
     samples=({"heads": 4}, {"heads": 6, "form": "key", "output": "bias"}),
     unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
 )

@@ -136,6 +136,8 @@ PLACES = "models count places, padding too; use --positions implicit or offset"
 @scheme(
     "clipped_relative",
     paper="arXiv:1803.02155",
+    formula="bias[h, i, j] = scale q[h, i] . row[min(max(j - i, -left), right)]",
+    models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "VITS"),
     samples=({"head_dim": 8, "left": 20, "right": 3}, {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"}),
     unsupported=Unsupported(
         methods={"trig": "a bias has no sines; leave --method trig out"},

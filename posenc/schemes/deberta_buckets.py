@@ -77,6 +77,9 @@ PLACES = "the model counts places, padding too; use --positions implicit or offs
 @scheme(
     "deberta_buckets",
     paper="arXiv:2006.03654",
+    formula="index[i, j] = r where |r| <= m, else sign(r) (m + ceil((m - 1) log(|r| / m) / "
+    "log((max_distance - 1) / m))), m = num_buckets / 2",
+    models=("DeBERTa-v2", "DeBERTa-v3", "SEW-D"),
     samples=({"num_buckets": 16, "max_distance": 40}, {"num_buckets": 9, "max_distance": 30}),
     unsupported=Unsupported(
         methods={"trig": "an index has no sines; leave --method trig out"},

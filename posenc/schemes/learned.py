@@ -37,6 +37,8 @@ def rows_of_file(parameters: Mapping[str, object]) -> int | None:
     "learned",
     rows=rows_of_file,
     paper="arXiv:1705.03122; GPT-2 and BERT (arXiv:1810.04805) made it common",
+    formula="PE[p] = table[p + offset], added up where a token has a position in each of several tables",
+    models=("GPT-2", "BERT", "RoBERTa", "OPT", "BART", "CLIP text", "LayoutLM"),
     samples=({"d_model": 16}, {"d_model": 7, "offset": 2}),
     unsupported=Unsupported(
         modes={"dynamic": "a row exists for each position up to max_len and no formula gives another; use --baked"}

@@ -33,7 +33,7 @@ def rows_of(parameters: Mapping[str, object]) -> int:
     rows=rows_of,
     paper="arXiv:2408.06072 (CogVideoX); V-JEPA (arXiv:2404.08471) has it, too",
     formula="PE[t, y, x] = (w(t), w(x), w(y)); w(p) = sin(p / s base^(-2 i / width)) for all i, then cos",
-    models=("CogVideoX", "V-JEPA", "V-JEPA 2"),
+    models=("CogVideoX", "V-JEPA"),
     samples=({"dim": 16}, {"dim": 12, "temporal": 4, "order": "row_first", "spatial_interpolation_scale": 1.875}),
     unsupported=Unsupported(
         positions={

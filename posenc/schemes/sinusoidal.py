@@ -45,6 +45,8 @@ class Rows:
 @scheme(
     "sinusoidal",
     paper="arXiv:1706.03762",
+    formula="PE[p, 2i] = sin(p / base^(2i/d)), PE[p, 2i+1] = cos(p / base^(2i/d))",
+    models=("Transformer", "Marian", "Pegasus", "M2M-100", "Whisper encoder"),
     samples=(
         {"d_model": 16},
         {"d_model": 7},

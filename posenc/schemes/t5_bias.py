@@ -25,6 +25,8 @@ from posenc.weights import load_matrix
 @scheme(
     "t5_bias",
     paper="arXiv:1910.10683",
+    formula="bias[h, i, j] = table[bucket(j - i), h]; the first half of buckets hold one distance each, then they grow",
+    models=("T5", "mT5", "UMT5", "LongT5", "Switch Transformers", "Pix2Struct", "UDOP"),
     samples=({"heads": 4, "max_distance": 64}, {"heads": 2, "bidirectional": False}),
     unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
 )
