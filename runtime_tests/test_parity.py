@@ -70,31 +70,39 @@ def by_length(params: Parameters) -> bool:
 def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DType, ...]:
     """Every dtype of the smallest sample where positions are as by default; of variants, and positions else, fewer.
 
-    Rotary variants differ in what they do before the last cast, which all share: float32 shows it. Where positions are
-    not as by default, only those count that look at positions in other ways there.
+    Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
+    are added to x, in a sum that some round twice. Where positions are not as by default, only those count that look at
+    positions in other ways there: rows added to x do, and what has a switch or a center.
     """
     smallest, usual = params == SCHEMES[scheme].samples[0], spec.positions == SCHEMES[scheme].positions
-    rotary = family in ("rotary", "cos_sin")
+    computed = spec.method != "trig"
     if usual:
-        return DTYPES if smallest else DTYPES[:1] if spec.method == "trig" or rotary else DTYPES[:2]
-    looks = not rotary or by_length(params) or "center" in params
-    return DTYPES[:1] if smallest or (looks and spec.method != "trig") else ()
+        return (
+            (DTYPES if computed else DTYPES[:2])
+            if smallest
+            else DTYPES[: 2 if computed and family == "additive" else 1]
+        )
+    looks = family == "additive" or by_length(params) or "center" in params
+    return DTYPES[:1] if smallest or (looks and computed) else ()
 
 
 def combinations() -> Iterator[Any]:
+    """Every one; for the quick run both modes of each scheme, and of each family what else there is, once."""
+    seen: set[object] = set()
     for scheme in SCHEMES:
         for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
             spec = Spec(mode, method, positions, MAX_LEN)
             family = family_of(scheme, spec, params)
             for dtype in dtypes(scheme, family, spec, params) if family else ():
                 words = "-".join(f"{k}={v}" for k, v in params.items())
-                of_dtype = replace(spec, dtype=dtype)
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
                 usual = positions == SCHEMES[scheme].positions
-                shown = dtype == "fp32" or (dtype == "fp16" and method == "exact" and usual)
-                quick = params == SCHEMES[scheme].samples[0] and shown and (method == "exact" or usual)
+                kind = (family, mode, method, positions, dtype) if dtype in DTYPES[:2] else None
+                plain = dtype == "fp32" and method == "exact" and usual
+                quick = params == SCHEMES[scheme].samples[0] and (plain or (kind and kind not in seen))
+                seen |= {kind} if quick else set()
                 marks = () if quick else (pytest.mark.exhaustive,)
-                yield pytest.param(scheme, of_dtype, params, id=name, marks=marks)
+                yield pytest.param(scheme, replace(spec, dtype=dtype), params, id=name, marks=marks)
 
 
 def run(scheme: str, spec: Spec, params: Parameters, folder: Path, **options: Any) -> ExportResult:
