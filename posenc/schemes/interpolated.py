@@ -81,12 +81,9 @@ def interpolated(
     _check(grid, prefix, align_corners, offset, std)
     of = Filter(mode == "bicubic", antialias, align_corners, offset)
     if weights is None:
-        held = grid or GRID
-        table = _random(D_MODEL if d_model is None else d_model, prefix + prod(held), key, std)
+        held, table = _random(d_model, grid, prefix, key, std)
     else:
-        table = _from_file(weights, key, d_model)
-        held = _held(table, weights, grid, prefix)
-        table = table.flatten(0, -2)
+        held, table = _from_file(weights, key, d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
     rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), of)
     exact, add = rows.weight.double().numpy(), output == "add"
@@ -128,17 +125,23 @@ def _check_each(spec: Spec, grid: tuple[int, ...], prefix: int, size: tuple[int,
         raise UnsupportedSpec(f"sizes=each takes a grid of height and width, and tokens of it alone, got {given}")
 
 
-def _random(d_model: int, rows: int, key: str | None, std: float) -> Tensor:
+Held = tuple[tuple[int, ...], Tensor]
+"""The grid, and the table of its rows and of those before them."""
+
+
+def _random(d_model: int | None, grid: tuple[int, ...] | None, prefix: int, key: str | None, std: float) -> Held:
+    held, d_model = grid or GRID, D_MODEL if d_model is None else d_model
     if d_model < 1:
         raise ValueError(f"d_model must be at least 1, got {d_model}")
     if key is not None:
         raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
+    rows = prefix + prod(held)
     check_room("a grid", (rows, d_model), "float32")
-    return torch.randn(rows, d_model) * std
+    return held, torch.randn(rows, d_model) * std
 
 
-def _from_file(weights: str, key: str | None, d_model: int | None) -> Tensor:
-    """Return the table in a file, (rows, features) or (height, width, features); raise ValueError where none is."""
+def _from_file(weights: str, key: str | None, d_model: int | None, grid: tuple[int, ...] | None, prefix: int) -> Held:
+    """Return what a file holds, (rows, features) or (height, width, features); raise ValueError where it is neither."""
     try:
         table = load_tensor(weights, key, ("rows", "features"))
     except ValueError as error:
@@ -148,7 +151,7 @@ def _from_file(weights: str, key: str | None, d_model: int | None) -> Tensor:
             raise error from None
     if d_model not in (None, table.shape[-1]):
         raise ValueError(f"d_model must be the {table.shape[-1]} features of {weights}, got {d_model}")
-    return table
+    return _held(table, weights, grid, prefix), table.flatten(0, -2)
 
 
 def _held(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int) -> tuple[int, ...]:

@@ -50,9 +50,8 @@ NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite nu
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
 Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
-ID = "[A-Za-z_][A-Za-z0-9_]*"
+ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
-NUMBER = "[1-9][0-9]{0,17}"
 TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
 SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
 AxisName = Annotated[str, Field(pattern=rf"^((-?{NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]
@@ -239,8 +238,7 @@ def _choices(error: ErrorDetails) -> str:
 def _place(parts: tuple[int | str, ...]) -> str:
     """Return where in the file a value stands, as cases[3].sizes.seq; the branch of a union is no place in it."""
     shown = [part for i, part in enumerate(parts) if i < 1 or parts[i - 1] != "carries"]
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in shown)
-    return text.removeprefix(".") or "it"
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in shown).removeprefix(".") or "it"
 
 
 def json_schema() -> str:
