@@ -117,8 +117,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
     size: to which a baked grid is resampled; a dynamic one takes any.
     """
     x, y = _ports(grid, spec, add, size)
-    places = x.axes[1:-1]
-    baked = spec.mode == "baked"
+    places, baked = x.axes[1:-1], spec.mode == "baked"
     inputs = () if baked and not add else (x,)
     rounded = rounding(spec, add)
 
@@ -133,9 +132,8 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
         return Tolerance(own + more).plus(rounded)
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
-        sizes = [axis.size_in(case.sizes) for axis in places]
-        twice = Tolerance(2 * grid.off(sizes, spec.angle_dtype), 2 * rounded.rtol, 2 * rounded.ulps)
-        return SAME_BITS if baked else twice
+        off = grid.off([axis.size_in(case.sizes) for axis in places], spec.angle_dtype)
+        return SAME_BITS if baked else Tolerance(2 * off, 2 * rounded.rtol, 2 * rounded.ulps)
 
     return Encoding(
         family="interpolated",
