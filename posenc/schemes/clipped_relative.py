@@ -31,14 +31,21 @@ LARGEST = 8.0
 
 
 class ClippedRows(nn.Module):
-    """A source of biases: products of queries with a row for each distance, the first and the last for all beyond."""
+    """A source of biases: products of queries with a row for each distance, the first and the last for all beyond.
+
+    skips: see ByDistance.
+    """
+
+    off_in_programs = ("skips",)
 
     rows: Tensor  # (head_dim, before + 1 + after)
     before: Final[int]
+    skips: bool
 
     def __init__(self, rows: Tensor, before: int) -> None:
         super().__init__()
         self.before = before
+        self.skips = True
         self.probes = Probes(lengths=(before, before + 1, before + 2))
         self.half_safe = "a product of a query and a row is a sum, each part of which is rounded"
         self.register_buffer("rows", rows.t().contiguous(), persistent=False)
@@ -47,7 +54,7 @@ class ClippedRows(nn.Module):
     def last(self, q: Tensor, keys: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries: q (batch, heads, seq, head_dim), (seq_k,)."""
         seq = q.shape[2]
-        far = not_negative(keys.shape[0] - seq - self.before)
+        far = not_negative(keys.shape[0] - seq - self.before) if self.skips else 0
         query = torch.arange(seq, device=q.device) + (keys.shape[0] - seq)
         return nn.functional.pad(self.between(q, query, keys[far:]), [far, 0, 0, 0], mode="replicate")
 

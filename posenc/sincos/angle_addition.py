@@ -53,6 +53,7 @@ class AngleAddition(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     splits: bool
+    off_in_programs = ("splits",)
     probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
     half_safe = ""
 

@@ -22,23 +22,22 @@ if TYPE_CHECKING:
 PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
 
-def sliced(module: nn.Module) -> nn.Module:
-    """Have rows cut to their length by Slice: see AngleAddition."""
-    from posenc.sincos import AngleAddition
-
-    if not isinstance(module, AngleAddition):
+def as_program(module: nn.Module) -> nn.Module:
+    """Have a module do what a program of torch.export can: a class names what it switches off for that."""
+    names: tuple[str, ...] = getattr(type(module), "off_in_programs", ())
+    if not names:
         return module
     copied = shallow_copy(module)
-    copied.__dict__["splits"] = False
+    copied.__dict__.update(dict.fromkeys(names, False))
     return copied
 
 
-def capture_sliced(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
-    """Return the program of an encoding, its rows cut by Slice."""
-    return capture(encoding, lambda module: rewritten(module, sliced), request)
+def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+    """Return the program of an encoding, with modules as programs can have them."""
+    return capture(encoding, lambda module: rewritten(module, as_program), request)
 
 
-@format_("pt2", file=PT2, capture=capture_sliced, digests=program_digests, runs_code=True)
+@format_("pt2", file=PT2, capture=capture_program, digests=program_digests, runs_code=True)
 def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
@@ -52,7 +51,7 @@ def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request
 @format_(
     "aoti",
     file=AOTI,
-    capture=capture_sliced,
+    capture=capture_program,
     digests=program_digests,
     runs_code=True,
     note="compiles C++, for a minute or so",

@@ -74,9 +74,10 @@ def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, requ
 
 
 def _save(scripted: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:
-    """Save a script without its debug records, which hold the paths of this machine's folders.
+    """Save a script so that its file is the same wherever it is made.
 
-    With them a file's size and content would depend on where the package is installed.
+    Debug records are left out, which hold the paths of sources; constants of a class, which torch lists in the order of
+    a set, are put in order.
     """
     import torch
 
@@ -89,8 +90,16 @@ def _save(scripted: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:
         for name in reader.get_all_records():
             if name not in _WRITTEN_AT_THE_END and not name.endswith(".debug_pkl"):
                 record = reader.get_record(name)
+                record = _constants_in_order(record) if name.endswith(".py") else record
                 writer.write_record(name, record, len(record))
         writer.write_end_of_file()
+
+
+def _constants_in_order(code: bytes) -> bytes:
+    """Return code in which the constants of a class, a line each, go by their names."""
+    return re.sub(
+        rb"(?:^  \w+ : Final\[.*\n)+", lambda lines: b"".join(sorted(lines[0].splitlines(True))), code, flags=re.M
+    )
 
 
 def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
