@@ -73,4 +73,6 @@ class Registry(Generic[T]):
         if folder:
             for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
                 importlib.import_module(f"{folder}.{module.name}")
+            if self.named_by_files:  # whatever was imported first
+                self._items = dict(sorted(self._items.items()))
         return self._items

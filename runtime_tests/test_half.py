@@ -4,7 +4,9 @@ The float32 file is converted, to fp16 by what others use, and evaluated in true
 Runtime's CPU computes fp16 in float32 and would hide what a GPU shows. bfloat16 too is evaluated as such, by ml_dtypes.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,7 @@ from posenc.ports import Array, Mask, Port, Positions, Start, Values
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.sincos.direct import HOLDS_POSITIONS, IN_FLOAT64
-from posenc.spec import DType, Spec
+from posenc.spec import DType, Spec, UnsupportedSpec
 from posenc_export.arrays import numpy_dtype
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.formats.onnx.dtypes import HALVES as CONVERTERS
@@ -57,9 +59,11 @@ def combinations() -> Iterator[tuple[str, Spec]]:
     for scheme in (one for one in SCHEMES.values() if not one.unsupported.methods and one.name not in NUMBERS):
         for mode in ("baked", "dynamic"):
             for positions in ("explicit", "offset", "implicit", "mask"):
-                if not {mode, positions} & {*scheme.unsupported.modes, *scheme.unsupported.positions}:
-                    max_len = (scheme.rows(scheme.samples[0]) or TABLE) if mode == "baked" else TRACED
-                    yield scheme.name, Spec(mode, "exact", positions, max_len)
+                max_len = (scheme.rows(scheme.samples[0]) or TABLE) if mode == "baked" else TRACED
+                spec = Spec(mode, "exact", positions, max_len)
+                with contextlib.suppress(UnsupportedSpec):
+                    posenc.build(scheme.name, replace(spec, max_len=TRACED), **scheme.samples[0])
+                    yield scheme.name, spec
 
 
 def exported(scheme: str, spec: Spec, params: Parameters, folder: Path) -> tuple[Encoding, onnx.ModelProto]:

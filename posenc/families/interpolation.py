@@ -14,6 +14,7 @@ from posenc.families.resampled import Each, Fixed, Line, Plane
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Indices, Integers, Port, fixed
 from posenc.spec import Spec
 
+SUMS = "a resampled row is a sum of rows, each part of which is rounded"
 HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid")
 
 
@@ -118,8 +119,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
     """
     x, y = _ports(grid, spec, add, size)
     places, baked = x.axes[1:-1], spec.mode == "baked"
-    inputs = () if baked and not add else (x,)
-    rounded = rounding(spec, add)
+    inputs, rounded = () if baked and not add else (x,), rounding(spec, add)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         rows = formula(feeds[x.name].shape[1:-1] if inputs else size)
@@ -146,6 +146,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
         tables=_no_tables,
         positions=spec.positions,
         probes=Probes(lengths=tuple(dict.fromkeys(grid.sizes))),
+        half_safe="" if baked else SUMS,
     )
 
 
@@ -171,6 +172,7 @@ def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: FormulaOfTokens) 
         eager_tolerance=lambda case: Tolerance(2 * off, 2 * rounded.rtol, 2 * rounded.ulps),
         tables=_no_tables,
         positions=spec.positions,
+        half_safe=SUMS,
     )
 
 

@@ -102,7 +102,8 @@ def sincos_2d(
     spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
     crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
     base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if there is
-        one, as in diffusers; interpolation_scale: what divides all coordinates.
+        one, as in diffusers.
+    interpolation_scale: what divides all coordinates.
     """
     _check(dim, base, spacing)
     where = Coordinates(crop, base_size, interpolation_scale)

@@ -1,4 +1,4 @@
-"""Schemes of kinds that ship to nobody: each passes every check as it is, and no wrong twin of it does."""
+"""Biases and grids: their calls go through all that lengths can be, and no wrong twin of one passes."""
 
 import json
 import re
@@ -13,16 +13,15 @@ import torch
 
 import posenc
 from bias_twins import EDGE, counted_from_zero, with_an_edge_moved
-from conftest import Cli, Running, one_of_each
+from conftest import Cli, Running
 from grid_twins import swapped, with_a_wrong_last_row
 from posenc.parameters import Value
 from posenc.ports import axes_of
 from posenc.scheme import SCHEMES
-from posenc.spec import DType, Mode, Spec, UnsupportedSpec
+from posenc.spec import Mode, Spec, UnsupportedSpec
 from posenc_export.errors import BadInput
 from posenc_export.exporter import ExportOptions, ExportResult, export_target
 from posenc_export.formats import FORMATS
-from posenc_export.runtimes import RUNTIMES
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.plan import Plan, plan
@@ -32,9 +31,6 @@ from posenc_export.validation.sizes import elements, trace_sizes
 RECORDS = {name: SCHEMES[name] for name in ("alibi", "t5_bias", "sincos_2d")}
 MAX_LEN, LONG = 70, 2**17
 MODES: tuple[Mode, ...] = ("baked", "dynamic")
-SAMPLES = [
-    pytest.param(name, dict(s), id=f"{name}-{i}") for name in RECORDS for i, s in enumerate(RECORDS[name].samples)
-]
 Parameters = Mapping[str, Value]
 
 
@@ -58,32 +54,6 @@ def failures(result: ExportResult) -> list[str]:
 def passing(result: ExportResult, check: str) -> set[str]:
     """The runtimes on which a check passes."""
     return {v.subject for v in result.verdicts if v.check == check and v.status == "pass"}
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("name", "params"), one_of_each(SAMPLES, lambda one: one.values[0]))
-def test_every_check_passes(tmp_path: Path, name: str, params: Parameters, mode: Mode, running: Running) -> None:
-    result = exported(name, Spec(mode, max_len=MAX_LEN), params, tmp_path)
-    assert failures(result) == []
-    assert result.passed
-    here = running(ExportOptions().formats)
-    assert {"ort-cpu", "torchscript-cpu"} <= here
-    assert passing(result, "agrees") == here
-    refused = [case for case in result.manifest.cases if case.refused]
-    assert all(case.eager_tolerance.bits for case in result.manifest.cases if case not in refused)
-    ends = [axis for axis in axes_of(result.manifest.inputs) if axis.most == MAX_LEN]
-    assert len(refused) == len(ends) == {"baked": 1, "dynamic": 0}[mode]
-    strict = {name for name in here if not RUNTIMES[name].lenient}
-    assert passing(result, "refusal") >= (strict if refused else set())
-
-
-@pytest.mark.parametrize("dtype", one_of_each(["fp16", "bf16", "fp64"], lambda _: ""))
-@pytest.mark.parametrize("name", RECORDS)
-def test_other_dtypes(tmp_path: Path, name: str, dtype: DType) -> None:
-    for mode in MODES:
-        spec, params = Spec(mode, max_len=MAX_LEN, dtype=dtype), RECORDS[name].samples[0]
-        result = exported(name, spec, params, tmp_path / mode, formats=("onnx",))
-        assert failures(result) == []
 
 
 @pytest.mark.parametrize("name", ["alibi", "t5_bias"])
@@ -192,7 +162,7 @@ def test_the_record_has_samples(cli: Cli, name: str) -> None:
     assert all(parameter["help"] for parameter in record["parameters"])
     for positions in {"offset", "explicit", "mask"} & record["unsupported"].keys():
         reason = record["unsupported"][positions]
-        with pytest.raises(UnsupportedSpec, match=f"{name} has no {positions} form: {reason}"):
+        with pytest.raises(UnsupportedSpec, match=re.escape(f"{name} has no {positions} form: {reason}")):
             posenc.build(name, Spec(positions=positions))
 
 
