@@ -21,6 +21,7 @@ from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, Verdict, worst
 from runner_tools import a_case
 from test_half_safe import Parameters, every_sample
+from test_parity import SUMS
 from test_parity import run as export_scheme
 
 NAMES = ("openvino", "onnxruntime-web")
@@ -55,6 +56,8 @@ def test_they_give_the_bits_of_eager_or_say_why_not(
     assert agrees.status == "pass", agrees.detail
     eager = worst(agrees.comparisons, "eager")
     assert eager is not None
+    if (scheme, spec.mode) in SUMS:  # each in an order of its own
+        return
     divides = scheme == "xpos"  # a key by its scale
     assert (eager.max_abs == 0) == (RUNTIMES[name].same_bits or not divides)
 
