@@ -2,7 +2,9 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,6 +162,27 @@ def test_bench_has_a_row_for_everything(cli: Cli) -> None:
     assert names <= set(row["milliseconds"])
     assert all(ms > 0 for ms in row["milliseconds"].values())
     assert "ort-cpu" in row["faster_than_plain"]
+
+
+@pytest.mark.parametrize(
+    ("others", "plain"),
+    [
+        ({}, True),
+        ({"spacing": "half"}, True),
+        ({"scale_x": 2.0}, False),
+        ({"padding_row": 1}, False),
+        ({"x": []}, False),
+    ],
+)
+def test_bench_is_beside_the_plain_module_where_that_does_as_much(
+    small_bundle: Path, others: dict[str, Any], plain: bool
+) -> None:
+    from posenc_export.benchmarks.baselines import additive_baseline
+    from posenc_export.bundle.folder import Bundle
+
+    manifest = Bundle.open(small_bundle).manifest
+    without_start = replace(manifest, inputs=manifest.inputs[:1], params={**manifest.params, **others})
+    assert (additive_baseline(without_start) is not None) == plain
 
 
 def test_bench_of_a_bundle(cli: Cli, small_bundle: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.parameters import ABSENT
 from posenc.ports import Port, Positions, Values, carrying
 from posenc.rope_types import scaling_parameters
 from posenc_export.arrays import numpy_dtype
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto, ValueInfoProto
 
 
-ADDITIVE_PARAMETERS = frozenset({"d_model", "base", "layout", "output", "strict_even"})
+ADDITIVE_PARAMETERS = frozenset({"d_model", "base", "layout", "spacing", "output", "strict_even"})
 """Parameters of an additive encoding that costs what the plain module does, whatever they are."""
+OF_THE_PLAIN: Mapping[str, object] = {"padding_row": None, "scale_x": 1.0, "scale": 1.0, "weights": None, "key": None}
+"""Parameters that it costs more with, and the values with which it does what the plain module does."""
 ROTARY_PARAMETERS = frozenset(
     {"head_dim", "rotary_dim", "rope_theta", "rope_type", "layout", "tensor_layout", "output", "width"}
 )
@@ -138,7 +141,9 @@ class Baseline:
 def additive_baseline(manifest: Manifest) -> Baseline | None:
     """Return what computes sines and cosines and adds them to x."""
     params = manifest.params
-    if len(manifest.inputs) != 1 or params.keys() - ADDITIVE_PARAMETERS or "base" not in params:
+    if any(OF_THE_PLAIN.get(name, ABSENT) != params[name] for name in params.keys() - ADDITIVE_PARAMETERS):
+        return None
+    if len(manifest.inputs) != 1 or "base" not in params:
         return None
     width = manifest.inputs[0].axes[-1].size
     if params.get("output") != "add" or width is None:
