@@ -28,7 +28,7 @@ CRASHED = "ends the process"
 OTHERS = ("openvino", "onnxruntime-web")
 """Runtimes that the package itself runs files on."""
 MAX_LEN = 70
-One = tuple[str, Mapping[str, Any], str, str, str]
+One = tuple[str, Mapping[str, Any], str, str | None, str]
 ROPE = {"head_dim": 16}
 ROPE_NTK = {**ROPE, "rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 16}
 DEFAULTS: Mapping[str, One] = {
@@ -49,16 +49,38 @@ DEFAULTS: Mapping[str, One] = {
     "xpos": ("xpos", ROPE, "dynamic", "mask", "fp32"),
 }
 """Bundles with default options: the scheme, its parameters, mode, positions, dtype."""
+SAMPLES: Mapping[str, tuple[str, int, str]] = {
+    "t5_bias-baked": ("t5_bias", 0, "baked"),
+    "clipped_relative-baked": ("clipped_relative", 0, "baked"),
+    "transformer_xl-shift": ("transformer_xl", 2, "dynamic"),
+    "conformer_relative-chunk": ("conformer_relative", 2, "baked"),
+    "interpolated-baked": ("interpolated", 0, "baked"),
+    "interpolated-each": ("interpolated", 2, "dynamic"),
+    "sincos_2d-baked": ("sincos_2d", 0, "baked"),
+    "swin_cpb-baked": ("swin_cpb", 0, "baked"),
+}
+"""Samples of schemes whose graphs are others than the one of their smallest: the scheme, which sample, mode."""
 
 
 def files() -> dict[str, tuple[One, dict[str, Any]]]:
-    """Return every bundle by name: those above, and dynamic rope at every opset and with each rotary operator."""
+    """Return every bundle by name: those above, other schemes, dynamic rope at every opset, each rotary operator."""
     from posenc_export.formats import DEFAULT_OPSET, OPSETS
 
     dynamic = DEFAULTS["rope"]
     opsets = {f"rope, opset {opset}": (dynamic, {"opset": opset}) for opset in OPSETS if opset > DEFAULT_OPSET}
     ops = {f"rope, --rotary-op {op}": (dynamic, {"rotary_op": op}) for op in ("microsoft", "onnx")}
-    return {**{name: (one, {}) for name, one in DEFAULTS.items()}, **opsets, **ops}
+    return {**{name: (one, {}) for name, one in {**DEFAULTS, **of_samples()}.items()}, **opsets, **ops}
+
+
+def of_samples() -> dict[str, One]:
+    """Return the smallest sample of each scheme that has no row of its own, dynamic if it can be, and other samples."""
+    from posenc.scheme import SCHEMES
+
+    told = {one[0] for one in DEFAULTS.values()}
+    modes = {s.name: "baked" if "dynamic" in s.unsupported.modes else "dynamic" for s in SCHEMES.values()}
+    chosen = {**{name: (name, 0, mode) for name, mode in modes.items() if name not in told}, **SAMPLES}
+    made = {name: (scheme, SCHEMES[scheme].samples[i], mode) for name, (scheme, i, mode) in sorted(chosen.items())}
+    return {name: (scheme, dict(params), mode, None, "fp32") for name, (scheme, params, mode) in made.items()}
 
 
 def write(folder: Path) -> None:
@@ -134,7 +156,7 @@ def first_words(error: str) -> str:
         r"Opset \d+ is under development|Unsupported model IR version.*|\S+ is not a registered function", text
     )
     text = known.group(0) if known else text.rpartition(": ")[2] if text.startswith("[ONNXRuntimeError]") else text
-    return text.replace("|", "/")[:80].strip(". ")
+    return text.replace("|", "/")[:96].strip(". ")
 
 
 def measure(folder: Path, python: str, sites: list[str]) -> None:
