@@ -111,12 +111,8 @@ class Tables:
     scale_x: float = 1.0
 
 
-class RowSource(Protocol):
-    """Rows of positions, by a module that is called with positions and a width: (...) -> (..., width)."""
-
-    @property
-    def end(self) -> int | None:
-        """Positions from here on are refused; None where none is."""
+class Source(Protocol):
+    """What a source of rows, of angles or of biases says of itself."""
 
     @property
     def probes(self) -> Probes:
@@ -126,17 +122,25 @@ class RowSource(Protocol):
     def half_safe(self) -> str:
         """Why it is not, or nothing; see Encoding."""
 
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far what it gives may be from the float64 reference, at positions up to one."""
+
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far what a graph gives may be from what the eager module does."""
+
+
+class RowSource(Source, Protocol):
+    """Rows of positions, by a module that is called with positions and a width: (...) -> (..., width)."""
+
+    @property
+    def end(self) -> int | None:
+        """Positions from here on are refused; None where none is."""
+
     def __call__(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far rows may be from the float64 reference, at positions up to one."""
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from those of the eager module."""
 
     def tables(self) -> Tables:
         """Return what is stored; raise NoTables where that is not all that rows are made of."""

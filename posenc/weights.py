@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.memory import check_room
 from posenc.strict_json import parse
 
 IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin")
@@ -48,6 +49,19 @@ def load_number(path: str, key: str | None) -> float:
         given = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
         raise ValueError(f"weights must be one number, a float, got {given}")
     return float(found)
+
+
+def random_table(what: str, shape: tuple[int, ...], key: str | None, std: float) -> Tensor:
+    """Return what is drawn at random where no weights are given: normal numbers of a standard deviation.
+
+    Raises ValueError, in one line, where a key names a tensor of no file, std is not above 0, and memory is too small.
+    """
+    if key is not None:
+        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
+    if not std > 0:
+        raise ValueError(f"std must be above 0, got {std}")
+    check_room(what, shape, "float32")
+    return torch.randn(*shape) * std
 
 
 def names_in(path: str) -> tuple[str, ...]:

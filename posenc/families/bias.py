@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from posenc.call import queries_and_keys
-from posenc.encoding import CaseLike, Encoding, NoTables, Probes, Tables, Tolerance, rounding
-from posenc.families.bias_modules import WAYS, BiasSource, Source
+from posenc.encoding import CaseLike, Encoding, NoTables, Probes, Source, Tables, Tolerance, rounding
+from posenc.families.bias_modules import WAYS, BiasSource
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
 from posenc.ports import (

@@ -13,27 +13,9 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Probes, Tolerance
+from posenc.encoding import Source
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.lookup import check_same, counted, inside
-
-
-class Source(Protocol):
-    """What an encoding says of itself."""
-
-    @property
-    def probes(self) -> Probes:
-        """What must be tried of it, beside how lengths meet."""
-
-    @property
-    def half_safe(self) -> str:
-        """Why it is not, or nothing; see Encoding."""
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a bias may be from the float64 reference, at positions up to one."""
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's bias may be from that of the eager module."""
 
 
 class BiasSource(Source, Protocol):

@@ -6,34 +6,20 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Probes, RowSource, Tolerance
+from posenc.encoding import Probes, RowSource, Source, Tolerance
 from posenc.lookup import check_length, inside, take
 from posenc.sincos import SinCosMethod
 
 
-class AxisRows(Protocol):
+class AxisRows(Source, Protocol):
     """Rows of all places along an axis: sizes beyond `end` are refused, if that is not None."""
 
     @property
     def end(self) -> int | None:
         """The size of the longest axis; None where there is none."""
 
-    @property
-    def probes(self) -> Probes:
-        """What must be tried of it."""
-
-    @property
-    def half_safe(self) -> str:
-        """Why it is not, or nothing; see Encoding."""
-
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of an axis: (1, length, width)."""
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far rows may be from the float64 reference."""
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from those of the eager module."""
 
 
 class CountRows(AxisRows, Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import NoTables, Probes, Tables, Tolerance
+from posenc.encoding import NoTables, Source, Tables, Tolerance
 from posenc.families.side_by_side import side_by_side
 from posenc.ports import Integers
 from posenc.sincos import SinCosMethod
@@ -19,20 +19,12 @@ CosSin = tuple[Tensor, Tensor, Tensor, Tensor]
 BY_LENGTH = "its frequencies change with the length of a call: give --baked, for those of one length"
 
 
-class RotaryAngles(Protocol):
+class RotaryAngles(Source, Protocol):
     """A source of rotary angles: positions from `end` on are refused, if that is not None."""
 
     @property
     def end(self) -> int | None:
         """Positions from here on are refused; None where none is."""
-
-    @property
-    def probes(self) -> Probes:
-        """What must be tried of it."""
-
-    @property
-    def half_safe(self) -> str:
-        """Why it is not, or nothing; see Encoding."""
 
     @property
     def axes(self) -> int:
@@ -53,9 +45,6 @@ class RotaryAngles(Protocol):
 
         `vector` is what a scale of queries and keys may be off by, relative.
         """
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's may be from those of the eager module."""
 
     def tables(self) -> Tables:
         """Return what is stored; raise NoTables where that is not all that is needed."""

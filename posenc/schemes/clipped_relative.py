@@ -20,11 +20,10 @@ from posenc.families.by_distance import not_negative
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
 from posenc.lookup import check_same
-from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
-from posenc.weights import load_matrix
+from posenc.weights import load_matrix, random_table
 
 LARGEST = 8.0
 """What numbers of q are at most, for the bound of what their products are off by: normal ones never are."""
@@ -193,12 +192,7 @@ def _table(count: int, head_dim: int | None, weights: str | None, key: str | Non
     if head_dim is not None and head_dim < 1:
         raise ValueError(f"head_dim must be at least 1, got {head_dim}")
     if weights is None:
-        if key is not None:
-            raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
-        if not std > 0:
-            raise ValueError(f"std must be above 0, got {std}")
-        check_room("a table", (count, head_dim or 64), "float32")
-        return torch.randn(count, head_dim or 64) * std
+        return random_table("a table", (count, head_dim or 64), key, std)
     table = load_matrix(weights, key)
     if table.shape[0] != count or head_dim not in (None, table.shape[1]):
         wanted = f"({count}, {head_dim or 'head_dim'})"

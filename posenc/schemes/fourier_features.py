@@ -21,7 +21,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos.octaves import DirectOctaves, Octaves
 from posenc.sincos.projection import DirectProjection, Projection
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_tensor
+from posenc.weights import load_tensor, random_table
 
 Inputs = Literal["as_given", "centered", "logs"]
 Order = Literal["halves", "octaves", "numbers"]
@@ -135,9 +135,7 @@ def _refuse(wrong: bool, names: str, kind: str) -> None:
 
 
 def _random(given: Given, features: int, key: str | None, std: float) -> Floats:
-    if key is not None:
-        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
-    return (torch.randn(given.numbers, features) * std).double().numpy()
+    return random_table("a matrix", (given.numbers, features), key, std).double().numpy()
 
 
 def _from_file(given: Given, weights: str, key: str | None, features: int | None) -> Floats:

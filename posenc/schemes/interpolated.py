@@ -21,7 +21,7 @@ from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_tensor
+from posenc.weights import load_tensor, random_table
 
 NO_POSITION = "places are those of x; use --positions implicit"
 D_MODEL, GRID = 768, (37, 37)
@@ -133,11 +133,7 @@ def _random(d_model: int | None, grid: tuple[int, ...] | None, prefix: int, key:
     held, d_model = grid or GRID, D_MODEL if d_model is None else d_model
     if d_model < 1:
         raise ValueError(f"d_model must be at least 1, got {d_model}")
-    if key is not None:
-        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
-    rows = prefix + prod(held)
-    check_room("a grid", (rows, d_model), "float32")
-    return held, torch.randn(rows, d_model) * std
+    return held, random_table("a grid", (prefix + prod(held), d_model), key, std)
 
 
 def _from_file(weights: str, key: str | None, d_model: int | None, grid: tuple[int, ...] | None, prefix: int) -> Held:

@@ -13,11 +13,10 @@ from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import additive
 from posenc.families.learned_tables import LearnedTable, SummedTables
-from posenc.memory import check_room
 from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_matrix
+from posenc.weights import load_matrix, random_table
 
 Key = str | None
 WIDTH = 512
@@ -100,13 +99,7 @@ def _in_rows(spec: Spec, offset: int) -> tuple[Spec, int]:
 
 def _random(spec: Spec, d_model: int | None, key: Key, std: float, offset: int) -> Tensor:
     _check_width(d_model)
-    if key is not None:
-        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
-    if not std > 0:
-        raise ValueError(f"std must be above 0, got {std}")
-    shape = (spec.max_len + max(0, offset), d_model or WIDTH)
-    check_room("a table", shape, "float32")
-    return torch.randn(*shape) * std
+    return random_table("a table", (spec.max_len + max(0, offset), d_model or WIDTH), key, std)
 
 
 def _read(weights: str, keys: tuple[Key, ...], d_model: int | None) -> dict[Key, Tensor]:

@@ -18,7 +18,7 @@ from posenc.families.window import Sides
 from posenc.ports import Floats, Integers
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
-from posenc.weights import load_matrix
+from posenc.weights import load_matrix, random_table
 
 OF_CLASS = 3
 """Rows of the class token: to a place, from a place, to itself."""
@@ -64,19 +64,14 @@ def swin_bias(
     height, width = sides
     windows.check_bias(spec, 3 if heads is None else heads, height * width + class_token)
     rows = (2 * height - 1) * (2 * width - 1) + OF_CLASS * class_token
-    found = _random(rows, heads, key, std) if weights is None else _from_file(weights, key, rows, heads)
+    if weights is None:
+        found = random_table("a table", (rows, heads or 3), key, std)
+    else:
+        found = _from_file(weights, key, rows, heads)
     table = found.to(getattr(torch, spec.angle_dtype))
     index = with_class(windows.indices(sides), rows) if class_token else windows.indices(sides)
     formula = partial(reference, table=table.double().numpy(), sides=sides, class_token=class_token)
     return windows.encode(spec, table, index, formula, scores=output == "scores")
-
-
-def _random(rows: int, heads: int | None, key: str | None, std: float) -> Tensor:
-    if key is not None:
-        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
-    if not std > 0:
-        raise ValueError(f"std must be above 0, got {std}")
-    return torch.randn(rows, heads or 3) * std
 
 
 def _from_file(weights: str, key: str | None, rows: int, heads: int | None) -> Tensor:

@@ -19,7 +19,7 @@ from posenc.memory import check_room
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
-from posenc.weights import load_matrix
+from posenc.weights import load_matrix, random_table
 
 
 @scheme(
@@ -83,12 +83,7 @@ def _table(heads: int | None, num_buckets: int, weights: str | None, key: str | 
     if heads is not None and heads < 1:
         raise ValueError(f"heads must be at least 1, got {heads}")
     if weights is None:
-        if key is not None:
-            raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
-        if not std > 0:
-            raise ValueError(f"std must be above 0, got {std}")
-        check_room("a table", (num_buckets, heads or 8), "float32")
-        return torch.randn(num_buckets, heads or 8) * std
+        return random_table("a table", (num_buckets, heads or 8), key, std)
     table = load_matrix(weights, key)
     if table.shape[0] != num_buckets or heads not in (None, table.shape[1]):
         wanted = f"({num_buckets}, {heads or 'heads'})"
