@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -116,7 +115,7 @@ def _is_plain(name: object) -> bool:
     return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path) -> object:
     """Return the tensor, or the tensors by name, that a file holds; raise ValueError, in one line, where it cannot."""
     if file.suffix not in READERS:
         raise ValueError(f"weights must be one of {', '.join(READERS)}, got {file}")
@@ -130,7 +129,7 @@ def _read(file: Path) -> Any:
         raise ValueError(f"weights: cannot read {file} as {file.suffix}: {WANTED[file.suffix]}") from error
 
 
-def _pick(found: Any, key: str | None, path: str, fits: Callable[[Tensor], bool]) -> Any:
+def _pick(found: object, key: str | None, path: str, fits: Callable[[Tensor], bool]) -> object:
     if not isinstance(found, Mapping):
         if key is not None:
             raise ValueError(f"weights: {path} holds a single array: leave out key={key}")
@@ -145,7 +144,7 @@ def _pick(found: Any, key: str | None, path: str, fits: Callable[[Tensor], bool]
     return found[key]
 
 
-def _with_axes(table: Any, path: str, axes: tuple[str, ...]) -> Tensor:
+def _with_axes(table: object, path: str, axes: tuple[str, ...]) -> Tensor:
     if not isinstance(table, Tensor):
         raise ValueError(f"weights: {path} holds a {type(table).__name__}, not a tensor")
     shape = tuple(table.shape)
@@ -162,7 +161,7 @@ def _npy(path: Path) -> Tensor:
     return torch.from_numpy(np.load(path, allow_pickle=False))
 
 
-def _safetensors(path: Path) -> Any:
+def _safetensors(path: Path) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file
     except ImportError as error:
@@ -170,8 +169,9 @@ def _safetensors(path: Path) -> Any:
     return load_file(path)
 
 
-def _state_dict(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True)
+def _state_dict(path: Path) -> object:
+    found: object = torch.load(path, map_location="cpu", weights_only=True)
+    return found
 
 
 OF_TORCH = "expected tensors alone, as torch.save(module.state_dict(), FILE) writes them; other objects are not loaded"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,12 +26,12 @@ def free(nbytes: int) -> None:
         gc.collect()
 
 
-def numpy_dtype(name: str) -> np.dtype[Any]:
+def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """Return the numpy dtype of a name in DTYPES; bfloat16 is the one of ml_dtypes."""
     if name == "bfloat16":
         import ml_dtypes
 
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
     return np.dtype(name)
 

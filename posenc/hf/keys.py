@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from posenc.hf.settings import Setting, Settings, short
 
@@ -108,7 +108,7 @@ def _default(value: object) -> str:
     return f"{shown} by default"
 
 
-def _under(config: Settings, name: str) -> Any:
+def _under(config: Settings, name: str) -> object:
     value: object = config.content
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

@@ -116,7 +116,7 @@ def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
     return frozen if _same(frozen(*trace), scripted(*trace)) else scripted
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     import torch
     from torch.utils import _pytree as pytree
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posenc.encoding import FRACTION_BITS, Tolerance
 from posenc.ports import Array, Floats
 
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
+Bools = NDArray[np.bool_]
 HUGE = {"float16": 3e4}
 """Magnitudes from which on an element is no number but a mask (finfo.min, -1e9, infinity); of other dtypes, MASK."""
 MASK = 1e8
