@@ -16,9 +16,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from posenc.spec import Spec
 
 Rows = dict[str, dict[str, str]]
 """What came of each file, by release."""
@@ -90,15 +93,20 @@ def write(folder: Path) -> None:
             export(one, folder / name, **options)
 
 
-def export(one: One, folder: Path, **options: Any) -> None:
+def spec_of(one: One) -> "Spec":
     from posenc.spec import Spec
+
+    _, _, mode, positions, dtype = one
+    return Spec(mode, "exact", positions, MAX_LEN, dtype)  # type: ignore[arg-type]
+
+
+def export(one: One, folder: Path, **options: Any) -> None:
     from posenc_export.exporter import ExportOptions, export_target
     from posenc_export.targets.scheme import scheme_target
 
-    scheme, params, mode, positions, dtype = one
-    spec = Spec(mode, "exact", positions, MAX_LEN, dtype)  # type: ignore[arg-type]
+    scheme, params, *_ = one
     chosen = ExportOptions(("onnx",), validate=False, **options)
-    export_target(lambda: scheme_target(scheme, spec, params, 0), chosen, folder)
+    export_target(lambda: scheme_target(scheme, spec_of(one), params, 0), chosen, folder)
 
 
 def check(bundle: Path) -> str:

@@ -15,6 +15,7 @@ from posenc_export.cli.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
 from posenc_export.cli.ports import parse_ports
 from posenc_export.cli.scheme_page import markdown_of
 from posenc_export.formats import FORMATS
+from posenc_export.plots.kinds import kind_of
 
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 
@@ -77,13 +78,21 @@ def test_the_readme_is_short_and_its_pages_are_played() -> None:
     }
 
 
-def test_the_table_of_formats_is_that_of_the_code() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = [re.split(r" *\| *", line.strip("| ")) for line in text.splitlines() if line.startswith("| `")]
-    columns = ("onnx", "torchscript", "pt2", "aoti", "header")
-    of_formats = [row for row in rows if len(row) == 1 + len(columns)]
-    shown = {name: tuple(row[1:]) for row in of_formats for name in re.findall("`(.*?)`", row[0])}
+def test_the_table_of_formats_says_what_each_can_be() -> None:
+    text = (ROOT / "docs" / "schemes.md").read_text(encoding="utf-8")
+    rows = [re.split(r" *\| *", line.strip("| ")) for line in text.splitlines() if line.startswith("| [")]
+    columns = re.findall(r"^\| scheme \| (.*) \|$", text, flags=re.MULTILINE)[0].split(" | ")
+    assert set(columns) == set(FORMATS)
+    shown = {name: tuple(row[1:]) for row in rows for name in re.findall(r"\[(\w+)\]", row[0])}
     assert shown == {s.name: tuple(", ".join(modes(s, f)) or "no" for f in columns) for s in SCHEMES.values()}
+
+
+def test_the_readme_names_schemes_under_their_kinds() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w ]+) \| (`.*`) \|$", text, flags=re.MULTILINE)
+    shown = {name: kind for kind, names in rows for name in re.findall("`(.*?)`", names)}
+    assert len(shown) >= 20
+    assert shown == {name: kind_of(SCHEMES[name]) for name in shown}
 
 
 def modes(scheme: Scheme, format_: str) -> list[str]:

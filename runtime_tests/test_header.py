@@ -143,7 +143,7 @@ def test_two_exports_are_the_same_bytes_and_say_what_they_are(tmp_path: Path) ->
         ),
         (["-p", "d_model=512", "--max-len", "8193"], "its tables have 4,194,816 numbers, more than 4,194,304: give "),
         (["rope", "--max-len", "32769"], "its tables have 4,194,432 numbers"),
-        (["broken:Good", "-i", "x: float32[batch, seq, 8]"], "a module is none of them"),
+        (["broken:Good", "-i", "x: float32[batch, seq, 8]"], "encodings of the family module are none of them"),
         (
             ["rope", "--dynamic", "-p", "rope_type=dynamic", "-p", "factor=2", "-p", "max_position_embeddings=32"],
             "give --baked, for those of one length",

@@ -171,7 +171,7 @@ def test_a_header_has_no_functions_for_it(tmp_path: Path, name: str) -> None:
     spec = Spec(max_len=MAX_LEN)
     family = posenc.build(name, spec, **RECORDS[name].samples[0]).family
     assert family not in {posenc.build(other, spec).family for other in ("sinusoidal", "rope")}
-    reason = f"it has functions for additive, rotary, cos_sin; a {family} is none of them"
+    reason = f"it has functions for additive, rotary, cos_sin; encodings of the family {family} are none of them"
     assert FORMATS["header"].refuses(posenc.build(name, spec)) == reason
     with pytest.raises(BadInput, match=f"{name} cannot be exported to header: {reason}"):
         exported(name, spec, {}, tmp_path, formats=("header",))

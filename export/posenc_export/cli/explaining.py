@@ -11,7 +11,7 @@ import click
 from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.errors import BadInput, bad_input
-from posenc_export.validation.catalogue import CATALOGUE, Explanation, explanation, markdown
+from posenc_export.validation.catalogue import Explanation, explanation, explanations, markdown
 
 WIDEST = 100
 """Columns beyond which a text is hard to read."""
@@ -19,7 +19,7 @@ WIDEST = 100
 
 def complete_check(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
     """Complete a code or the name of a check."""
-    words = [word for entry in CATALOGUE.values() for word in (entry.code, entry.name)]
+    words = [word for entry in explanations() for word in (entry.code, entry.name)]
     return [word for word in words if word.lower().startswith(text.lower())]
 
 
@@ -30,17 +30,17 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
 )
 @click.argument("check", required=False, metavar="[CODE|NAME]", shell_complete=complete_check)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print the table of docs/validation.md.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print docs/checks.md.")
 @guarded
 def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
     """Say what a check asks, what its failure means and what to do, by its CODE or NAME; without one, list all."""
     if as_json and as_markdown:
         raise BadInput("--json and --markdown are two ways to print one list: give one of them")
     if as_markdown:
-        click.echo(markdown())
+        click.echo(markdown(), nl=False)
         return
     with bad_input():
-        entries = CATALOGUE.values() if check is None else [explanation(check)]
+        entries = explanations() if check is None else [explanation(check)]
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in entries], indent=1))
     else:

@@ -12,6 +12,7 @@ from posenc.parameters import ABSENT, Parameter
 from posenc.scheme import Scheme
 from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.cli.listing import typed
+from posenc_export.exporter import ExportOptions
 from posenc_export.formats import FORMATS
 from posenc_export.markdown import table
 from posenc_export.plots.forms import seeded
@@ -39,7 +40,7 @@ def markdown_of(chosen: list[Scheme]) -> str:
     kinds = {scheme.name: kind_of(scheme) for scheme in chosen}
     listed = {kind: [scheme for scheme in chosen if kinds[scheme.name] == kind] for kind in KINDS}
     shared = _shared(chosen)
-    parts = [HEAD, *([_contents(listed)] if len(chosen) > 1 else [])]
+    parts = [HEAD, *([_contents(listed), _overview(chosen, forms)] if len(chosen) > 1 else [])]
     parts += [_section(scheme, forms[scheme.name], shared) for schemes in listed.values() for scheme in schemes]
     return "\n".join([*parts, *([_shared_section(shared)] if shared else [])])
 
@@ -57,6 +58,17 @@ def _contents(listed: Mapping[str, list[Scheme]]) -> str:
     for kind, schemes in listed.items():
         lines += [f"**{kind}**\n", *(f"* [{s.name}](#{s.name}): {s.summary}" for s in schemes), ""] if schemes else []
     return "\n".join(lines)
+
+
+def _overview(chosen: Iterable[Scheme], forms: Mapping[str, Forms]) -> str:
+    """Return the table of which schemes can be which formats, in which modes: alike ones in one row."""
+    names = list(dict.fromkeys([*ExportOptions().formats, *FORMATS]))
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for scheme in chosen:
+        modes = (forms[scheme.name].keys() - _reasons(scheme, forms[scheme.name], name).keys() for name in names)
+        cells = tuple(", ".join(sorted(there)) or "no" for there in modes)
+        rows.setdefault(cells, []).append(f"[{scheme.name}](#{scheme.name})")
+    return table(("scheme", *names), [(", ".join(alike), *cells) for cells, alike in rows.items()]) + "\n"
 
 
 def _shared(chosen: Iterable[Scheme]) -> dict[str, Parameter]:

@@ -102,7 +102,8 @@ def write_c_header(made: Parts, encoding: Encoding, request: Request, path: Path
 def _parts(encoding: Encoding, namespace: str) -> Parts:
     """Return the tables and the functions of an encoding; raise ValueError, in one line, where it has none."""
     if encoding.family not in FUNCTIONS:
-        raise ValueError(f"it has functions for {', '.join(FUNCTIONS)}; a {encoding.family} is none of them")
+        family = f"encodings of the family {encoding.family} are none of them"
+        raise ValueError(f"it has functions for {', '.join(FUNCTIONS)}; {family}")
     tables = encoding.tables()
     _check(tables)
     dtype = encoding.outputs[0].dtype

@@ -1,6 +1,6 @@
 """Checks: what a graph must be, beside giving the right numbers.
 
-To add one, write a decorated function in a file here, and its entry in `validation/catalogue.py`.
+To add one, write a decorated function in a file here, with its words for users, under a code that no other has had.
 A check returns what is wrong, in one line each; nothing wrong, nothing returned; a Finding says more. It raises Missing
 where it cannot run here. Its stage says what it looks at:
 "capture" (what the export saw of the module), "artifact" (a file) or "runner" (a loaded graph).
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from posenc.registry import Registry
 from posenc_export.errors import check_machine, first_line
 from posenc_export.runtimes import Missing
+from posenc_export.validation.catalogue import Words, explained
 from posenc_export.validation.verdict import Status, Verdict
 
 if TYPE_CHECKING:
@@ -137,10 +138,13 @@ class Check:
 CHECKS: Registry[Check] = Registry("check", __name__)
 
 
-def check(name: str, *, stage: Stage, of: tuple[str, ...] = (), applies: Applies = _always) -> Callable[[Run], Run]:
-    """Register the decorated function as a check of the formats or runtimes that `of` names, or of all."""
+def check(
+    name: str, *, stage: Stage, words: Words, of: tuple[str, ...] = (), applies: Applies = _always
+) -> Callable[[Run], Run]:
+    """Register the decorated function, and its words, as a check of the formats or runtimes in `of`, or of all."""
 
     def register(run: Run) -> Run:
+        explained(name, words)
         CHECKS.add(name, Check(name, stage, of, run, (run.__doc__ or "").partition("\n")[0], applies))
         return run
 

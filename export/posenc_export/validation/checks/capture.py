@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from posenc_export.validation.catalogue import Words
 from posenc_export.validation.checks import Context, check
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-@check("purity", stage="capture")
+@check(
+    "purity",
+    stage="capture",
+    words=Words(
+        code="PE107",
+        asks="Are the outputs of a call the same whatever was called before?",
+        failure="The module keeps something of its calls, and a file cannot: a graph gives what the first call gives",
+        remedy="Make `forward` depend on its inputs alone: take what it counts, or remembers, as an input.",
+        example="a module that counts the tokens that it has seen, or keeps the longest length so far",
+    ),
+)
 def purity(context: Context) -> list[str]:
     """No output depends on earlier calls; of this package's encodings, no call changes anything at all."""
     capture = context.captured
@@ -27,7 +38,17 @@ def purity(context: Context) -> list[str]:
     return problems
 
 
-@check("determinism", stage="capture")
+@check(
+    "determinism",
+    stage="capture",
+    words=Words(
+        code="PE108",
+        asks="Do two captures of the module give one program, and two copies of it the same outputs?",
+        failure="What was exported is one of several things that the module may be; or its outputs are noise",
+        remedy="Leave out dropout (module.eval()) and random numbers; set a seed where weights are made.",
+        example="weights drawn anew by each copy, or dropout that is on",
+    ),
+)
 def determinism(context: Context) -> list[str]:
     """Captured twice the module gives the same program, two copies of it the same outputs, and rounding no others."""
     shown = context.captured.behaviour

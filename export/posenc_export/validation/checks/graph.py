@@ -7,13 +7,25 @@ from typing import TYPE_CHECKING
 from posenc_export.errors import check_machine
 from posenc_export.formats import quiet
 from posenc_export.formats.onnx import read_onnx
+from posenc_export.validation.catalogue import Words
 from posenc_export.validation.checks import Context, check
 
 if TYPE_CHECKING:
     import onnx
 
 
-@check("static-axis", stage="artifact", of=("onnx",))
+@check(
+    "static-axis",
+    stage="artifact",
+    of=("onnx",),
+    words=Words(
+        code="PE103",
+        asks="Is every axis that was asked to be dynamic free in the ONNX graph, with no constant of traced sizes?",
+        failure="The export took the length of its example for a constant: other lengths are refused, or are wrong",
+        remedy="In the module, take sizes from x.shape in `forward`, not from a list, a cache or a stored int.",
+        example="a cached table of 11 rows, in a graph that was traced at length 11",
+    ),
+)
 def static_axis(context: Context) -> list[str]:
     """Every axis asked to be dynamic is symbolic in the graph, under its name, and no constant was made of its size."""
     graph = read_onnx(context.path).graph
@@ -35,7 +47,18 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> str | int:
     return dim.dim_param or dim.dim_value
 
 
-@check("structure", stage="artifact", of=("onnx",))
+@check(
+    "structure",
+    stage="artifact",
+    of=("onnx",),
+    words=Words(
+        code="PE102",
+        asks="Has the ONNX graph the manifest's names, dtypes, opset and IR version, and does onnx.checker accept it?",
+        failure="Programs that feed the graph by its manifest would not find its inputs, or a runtime may refuse it",
+        remedy="Export anew; where a tool has converted the file, give that tool the names and the opset.",
+        example="an output that was renamed, or an opset that a converter has raised",
+    ),
+)
 def structure(context: Context) -> list[str]:
     """Names, dtypes, opset and IR version are those of the manifest, and onnx.checker accepts the graph in full."""
     import onnx
@@ -71,7 +94,18 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
     return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name)
 
 
-@check("lost-input", stage="artifact", of=("onnx", "torchscript"))
+@check(
+    "lost-input",
+    stage="artifact",
+    of=("onnx", "torchscript"),
+    words=Words(
+        code="PE106",
+        asks="Does the graph use each input on whose values the outputs of the module depend?",
+        failure="The export has dropped an input: whatever is fed there, the answer is the same",
+        remedy="See why `forward` does not depend on it: Python may have read it, by .item(), int() or a shape.",
+        example="an attention mask that was all ones while tracing",
+    ),
+)
 def lost_input(context: Context) -> list[str]:
     """Every input on whose values the module depends is used by the graph."""
     used = _used_by_onnx(context) if context.artifact.format == "onnx" else _used_by_script(context)

@@ -23,6 +23,7 @@ from posenc_export.runtimes import TAKES_LONGER, Missing
 from posenc_export.runtimes.limit import stop_python, within
 from posenc_export.runtimes.onnx_reference import check_operators, evaluator
 from posenc_export.runtimes.openvino import compiled_model, outputs_of
+from posenc_export.validation.catalogue import Words
 from posenc_export.validation.checks import Context, Finding, check
 from posenc_export.validation.half import ROUNDINGS, Call, Half, Off, measured
 from posenc_export.validation.sizes import elements
@@ -41,7 +42,19 @@ def _is_float32(context: Context) -> bool:
     return context.manifest.dtype == "float32"
 
 
-@check("half-safe", stage="artifact", of=("onnx",), applies=_is_float32)
+@check(
+    "half-safe",
+    stage="artifact",
+    of=("onnx",),
+    applies=_is_float32,
+    words=Words(
+        code="PE112",
+        asks="Converted to float16 and bfloat16, is the ONNX file off by two roundings at most?",
+        failure="A float holds a position, or an angle beyond a circle: in half precision positions turn to noise",
+        remedy="Take positions apart in integers, and keep angles in tables that were made in float64.",
+        example="an angle that is position * inv_freq in float32, off by radians in float16 from position 2048 on",
+    ),
+)
 def half_safe(context: Context) -> Finding:
     """Converted to float16 and bfloat16 the file is off by two roundings at most, or its encoding says why not."""
     check_operators(read_onnx(context.path))

@@ -7,13 +7,25 @@ from typing import TYPE_CHECKING
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx import read_onnx
+from posenc_export.validation.catalogue import Words
 from posenc_export.validation.checks import Context, check
 
 if TYPE_CHECKING:
     import onnx
 
 
-@check("provider", stage="runner", of=("ort-cpu", "ort-cuda"))
+@check(
+    "provider",
+    stage="runner",
+    of=("ort-cpu", "ort-cuda"),
+    words=Words(
+        code="PE109",
+        asks="Does the ONNX Runtime session run on the execution provider that was asked for?",
+        failure="ONNX Runtime fell back to another provider without an error: the device was not tried",
+        remedy="Install what the provider lacks: for CUDA the driver and the libraries of `posenc-export[cuda]`.",
+        example="CUDA asked for, and the CPU taken",
+    ),
+)
 def provider(context: Context) -> list[str]:
     """The session runs on the provider that was asked for, not on a silent fallback."""
     runner, runtime = context.loaded
@@ -22,7 +34,18 @@ def provider(context: Context) -> list[str]:
     return [f"asked for {wanted}, got {', '.join(got)}"] if not got or got[0] != wanted else []
 
 
-@check("placement", stage="runner", of=("ort-cuda",))
+@check(
+    "placement",
+    stage="runner",
+    of=("ort-cuda",),
+    words=Words(
+        code="PE110",
+        asks="Does every node that computes rows run on the GPU of a CUDA session?",
+        failure="Rows are computed on the CPU and copied to the device in each call: right, and slow",
+        remedy="Take another opset, or a newer ONNX Runtime, that has the operators that are named on CUDA.",
+        example="a Cos of float64, for which the provider has no kernel",
+    ),
+)
 def placement(context: Context) -> list[str]:
     """No node that computes rows runs on the CPU of a CUDA session; sizes and block numbers may."""
     runner, _ = context.loaded
@@ -35,7 +58,18 @@ def placement(context: Context) -> list[str]:
     return [f"on the CPU: {', '.join(stray)}"] if stray else []
 
 
-@check("io-binding", stage="runner", of=("ort-cuda", "torchscript-cuda", "pt2-cuda"))
+@check(
+    "io-binding",
+    stage="runner",
+    of=("ort-cuda", "torchscript-cuda", "pt2-cuda"),
+    words=Words(
+        code="PE111",
+        asks="Does a call whose inputs and outputs lie in the device's memory give the same bits as from the host's?",
+        failure="What a program gets that keeps its tensors on the device differs from what was proved",
+        remedy="Call from host memory with this release, and report it: it is a bug of the runtime, or of this tool.",
+        example="an output that is read before the device has finished",
+    ),
+)
 def io_binding(context: Context) -> list[str]:
     """With inputs and outputs in the device's memory a call gives the bits that it gives from the host's."""
     runner, _ = context.loaded
