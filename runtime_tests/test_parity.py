@@ -100,7 +100,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
 
 
 def combinations() -> Iterator[Any]:
-    """Every one; for the quick run each scheme once, and once of each family what else there is."""
+    """Every one; for the quick run each scheme, and each form, half and (by mode) way to give positions of a family."""
     seen: set[object] = set()
     for scheme in SCHEMES:
         for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
@@ -110,10 +110,10 @@ def combinations() -> Iterator[Any]:
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
                 usual = positions == SCHEMES[scheme].positions
-                kind = (family, mode, method, positions, dtype) if dtype in DTYPES[:2] else None
+                choices = {(family, form_of(spec)), (family, mode, positions), (family, dtype)}
                 plain = dtype == "fp32" and form_of(spec) == form_of_variants(scheme) and usual
-                quick = params == SCHEMES[scheme].samples[0] and (plain or (kind and kind not in seen))
-                seen |= {kind} if quick else set()
+                quick = params == SCHEMES[scheme].samples[0] and dtype in DTYPES[:2] and (plain or choices - seen)
+                seen |= choices if quick else set()
                 marks = () if quick else (pytest.mark.exhaustive,)
                 yield pytest.param(scheme, replace(spec, dtype=dtype), params, id=name, marks=marks)
 

@@ -1,5 +1,8 @@
 """What capturing a user's module says and needs: hints of schemes without a branch, ways, inputs by name."""
 
+import threading
+import time
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,6 +10,7 @@ from torch import Tensor, nn
 from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc_export.arrays import tensors_of
 from posenc_export.formats.hints import hint
+from posenc_export.formats.libraries import replaced
 from posenc_export.formats.ways import WAYS, without_a_look_for_causal_masks
 from posenc_export.targets.calling import by_name
 
@@ -58,6 +62,26 @@ def test_what_looks_for_causal_masks_is_put_back() -> None:
         assert transformer._detect_is_causal_mask(torch.zeros(2, 2)) is False
         assert transformer._detect_is_causal_mask(torch.zeros(2, 2), is_causal=True) is True
     assert transformer._detect_is_causal_mask is real
+
+
+def test_threads_that_change_a_library_wait_for_each_other() -> None:
+    class Library:
+        value = "real"
+
+    seen = []
+
+    def change(value: str) -> None:
+        for _ in range(50):
+            with replaced(Library, "value", value):
+                time.sleep(0.0001)
+                seen.append(Library.value == value)
+
+    threads = [threading.Thread(target=change, args=(value,)) for value in ("one", "two", "three")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(seen), all(seen), Library.value) == (150, True, "real")
 
 
 def test_none_is_no_output_and_numbers_are_refused() -> None:

@@ -5,12 +5,13 @@ The first whose program is right is taken. What is right, the same checks decide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_export.formats import Request
+from posenc_export.formats.libraries import replaced
 
 if TYPE_CHECKING:
     import torch
@@ -60,9 +61,8 @@ def without_a_look_for_causal_masks() -> Iterator[None]:
     """
     from torch.nn.modules import transformer
 
-    real: Callable[..., bool] = transformer._detect_is_causal_mask
-    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
-    try:
+    def look(mask: object, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    with replaced(transformer, "_detect_is_causal_mask", look):
         yield
-    finally:
-        transformer._detect_is_causal_mask = real

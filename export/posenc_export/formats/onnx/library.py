@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from posenc_export.formats.libraries import replaced
+
 Function = Any
 """A function of the library, or their class: neither says what we change of it."""
 
@@ -31,9 +33,6 @@ def sources_unread() -> Iterator[None]:
     import onnxscript
 
     traced: Function = onnxscript.TracedOnnxFunction
-    parsed = traced.function_ir
-    traced.function_ir = property(lambda function: Signature(function, parsed.fget))
-    try:
+    read = traced.function_ir.fget
+    with replaced(traced, "function_ir", property(lambda function: Signature(function, read))):
         yield
-    finally:
-        traced.function_ir = parsed
