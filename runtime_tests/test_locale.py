@@ -12,7 +12,7 @@ import pytest
 
 from conftest import why_missing
 from posenc_export.bundle.folder import write_json
-from posenc_export.bundle.native import native_path
+from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, ToolFailed
 from posenc_export.runtimes import RUNTIMES
 

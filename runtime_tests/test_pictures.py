@@ -13,7 +13,7 @@ from posenc.encoding import SAME_BITS, Encoding
 from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Values, fixed
 from posenc.scheme import SCHEMES, scheme
 from posenc.spec import Spec
-from posenc_export.plots.forms import argument_of, called, form_of
+from posenc_export.plots.encodings import argument_of, called, form_of
 from posenc_export.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_forms
 from posenc_export.plots.sheet import sheet_of
 

@@ -19,7 +19,7 @@ from posenc_export.benchmarks.contenders import COPY, ONE_OP, PLAIN, Contender, 
 from posenc_export.benchmarks.workers import worker
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.bundle.native import native_path
+from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.exporter.options import check_options

@@ -15,7 +15,7 @@ from posenc_export.cli.listing import typed
 from posenc_export.exporter import ExportOptions
 from posenc_export.formats import FORMATS
 from posenc_export.markdown import table
-from posenc_export.plots.forms import seeded
+from posenc_export.plots.encodings import seeded
 from posenc_export.plots.kinds import KINDS, kind_of
 
 HEAD = """# Schemes

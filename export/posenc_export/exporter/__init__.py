@@ -8,7 +8,7 @@ from pathlib import Path
 
 from posenc_export.arrays import free
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.native import native_path
+from posenc_export.bundle.paths import native_path
 from posenc_export.bundle.place import check_target, failed_place
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.cpp.embed import write_cpp

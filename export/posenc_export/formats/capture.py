@@ -14,9 +14,9 @@ from posenc.encoding import Encoding
 from posenc.ports import Axis
 from posenc_export.errors import ExportFailed, check_machine, first_line
 from posenc_export.formats import Digests, Request, quiet
+from posenc_export.formats.assumptions import holds_anyway
 from posenc_export.formats.guards import Broken, broken_guards, in_words, outside
 from posenc_export.formats.hints import hint
-from posenc_export.formats.trial import holds_anyway
 from posenc_export.formats.ways import WAYS, Shapes, Way
 
 if TYPE_CHECKING:

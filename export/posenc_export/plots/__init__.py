@@ -13,7 +13,7 @@ from posenc.registry import Registry
 from posenc.scheme import Scheme
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.plots.curves import clock, error
-from posenc_export.plots.forms import Given
+from posenc_export.plots.encodings import Given
 from posenc_export.plots.heat import DPI, SMALL, heatmap
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.ports import Floats
-from posenc_export.plots.forms import METHODS, Given
+from posenc_export.plots.encodings import METHODS, Given
 from posenc_export.plots.heat import named
 from posenc_export.plots.rows import reference_at, rows_at, rows_of
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.ports import Floats
-from posenc_export.plots.forms import Given, drawn
+from posenc_export.plots.encodings import Given, drawn
 from posenc_export.plots.sheet import Sheet, sheet_of
 
 if TYPE_CHECKING:

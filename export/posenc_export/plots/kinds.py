@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from posenc.encoding import Encoding
 from posenc.ports import Port, Values, axes_of, carrying
 from posenc.scheme import Scheme
-from posenc_export.plots.forms import argument_of, forms_of
+from posenc_export.plots.encodings import argument_of, forms_of
 
 TABLES, ROTARY, BIASES, FEATURES = "Tables and grids", "Rotary", "Biases on scores", "Numbers to features"
 KINDS = (TABLES, ROTARY, BIASES, FEATURES)

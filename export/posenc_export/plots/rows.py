@@ -11,7 +11,7 @@ from posenc.ports import Array, Floats, Integers, Positions
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Method, Mode, Spec
 from posenc_export.arrays import call_on_arrays
-from posenc_export.plots.forms import Given, outputs_of, seeded
+from posenc_export.plots.encodings import Given, outputs_of, seeded
 
 
 def rows_of(scheme: str, mode: Mode, method: Method, max_len: int, parameters: Given) -> Encoding:

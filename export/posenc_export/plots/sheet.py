@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc.encoding import NoTables
 from posenc.ports import Axis, Floats, Integers, Port, Positions, carrying
-from posenc_export.plots.forms import Call
+from posenc_export.plots.encodings import Call
 
 MAPS = 8
 """Heads, or features, of which there is a map."""

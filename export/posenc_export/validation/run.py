@@ -10,7 +10,7 @@ from posenc.ports import Mask, Positions, Start, carrying, is_strict
 from posenc_export.arrays import free
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.native import native_path
+from posenc_export.bundle.paths import native_path
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import (
     NEEDS_TRUST,
