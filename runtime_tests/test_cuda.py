@@ -14,7 +14,7 @@ from posenc import build
 from posenc.parameters import Value
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
-from posenc_export.cuda.plan import MAX_LEN, Subject, plan, runtimes_of
+from posenc_export.cuda.plan import MAX_LEN, BundlePlan, plans, runtimes_of
 from posenc_export.cuda.prove import EMBEDDED, TIMED, Proof, exported, judged, prove, prove_class
 from posenc_export.cuda.table import headline, markdown, rows, status_of
 from posenc_export.machine import facts
@@ -38,7 +38,7 @@ def can_be_built(scheme: Scheme, mode: Mode, params: Mapping[str, Value]) -> boo
 
 
 def test_the_plan_has_every_sample_of_every_scheme_in_every_mode() -> None:
-    planned = plan()
+    planned = plans()
     for scheme in SCHEMES.values():
         for mode in set(get_args(Mode)) - scheme.unsupported.modes.keys():
             of_mode = [one for one in planned if (one.scheme, one.spec.mode) == (scheme.name, mode)]
@@ -48,7 +48,7 @@ def test_the_plan_has_every_sample_of_every_scheme_in_every_mode() -> None:
         proved = [dict(one.params) for one in planned if one.scheme == scheme.name]
         assert [sample for sample in scheme.samples if sample not in proved] == []
     assert len({str(one) for one in planned}) == len(planned)
-    assert {one.scheme for one in plan(["rope"])} == {"rope"}
+    assert {one.scheme for one in plans(["rope"])} == {"rope"}
 
 
 def test_every_runtime_of_cuda_that_reads_a_graph_has_a_row() -> None:
@@ -58,9 +58,9 @@ def test_every_runtime_of_cuda_that_reads_a_graph_has_a_row() -> None:
     assert {"placement", "io-binding", "provider"} <= {c.name for c in CHECKS.values() if "ort-cuda" in c.of}
 
 
-def test_a_subject_is_proved_on_the_cpu_as_on_cuda() -> None:
-    subject = next(one for one in plan(["learned"]) if one.spec.dtype == "fp32")
-    proofs = list(prove([subject], "cpu", quiet))
+def test_a_bundle_is_proved_on_the_cpu_as_on_cuda() -> None:
+    bundle_plan = next(one for one in plans(["learned"]) if one.spec.dtype == "fp32")
+    proofs = list(prove([bundle_plan], "cpu", quiet))
     by_runtime = {proof.verdict.subject for proof in proofs if proof.verdict.status == "pass"}
     assert {"ort-cpu", "torchscript-cpu", "pt2-cpu"} <= by_runtime
     assert status_of(proofs) == "pass"
@@ -82,12 +82,12 @@ def test_where_nothing_can_run_the_status_says_so(cli: Cli) -> None:
     assert cli("cuda", "--scheme", "nope").exit_code == 2
 
 
-def proof(subject: Subject, status: str, detail: str = "") -> Proof:
-    return Proof(subject, Verdict("ort-cuda", "agrees", status, detail))  # type: ignore[arg-type]
+def proof(bundle_plan: BundlePlan, status: str, detail: str = "") -> Proof:
+    return Proof(bundle_plan, Verdict("ort-cuda", "agrees", status, detail))  # type: ignore[arg-type]
 
 
 def test_a_failure_is_the_first_thing_that_a_row_says() -> None:
-    one, other = plan(["learned"])[:2]
+    one, other = plans(["learned"])[:2]
     proofs = [proof(one, "pass"), proof(other, "fail", "off by 3"), proof(one, "skip", "no library")]
     (row,) = rows(proofs)
     assert row[2] == "FAIL"
@@ -113,10 +113,10 @@ def test_what_a_replay_prints_is_a_verdict(status: int, printed: str, errors: st
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("subject", EMBEDDED, ids=lambda one: one.scheme)
-def test_the_class_is_replayed(subject: Subject) -> None:
+@pytest.mark.parametrize("bundle_plan", EMBEDDED, ids=lambda one: one.scheme)
+def test_the_class_is_replayed(bundle_plan: BundlePlan) -> None:
     need("ort-cpp")
-    proofs = list(prove_class(subject, "cpu", quiet))
+    proofs = list(prove_class(bundle_plan, "cpu", quiet))
     assert [p.verdict.status for p in proofs] == ["pass", "pass"], [p.verdict.detail for p in proofs]
     assert all(p.verdict.detail.endswith("0 failed") for p in proofs)
 
@@ -128,8 +128,8 @@ def test_what_is_timed_is_of_a_size_that_models_have() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_a_bound_call_gives_the_bits_of_a_plain_one_and_another_is_found(tmp_path: Path, dtype: str) -> None:
-    subject = next(one for one in plan(["learned"]) if one.spec.dtype == dtype)
-    bundle = exported(subject, tmp_path)
+    bundle_plan = next(one for one in plans(["learned"]) if one.spec.dtype == dtype)
+    bundle = exported(bundle_plan, tmp_path)
     artifact = bundle.manifest.artifact("onnx")
     assert artifact is not None
     runner = load_ort_cpu(bundle.path(artifact), bundle.manifest)

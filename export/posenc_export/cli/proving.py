@@ -55,21 +55,21 @@ def cuda(**values: Any) -> None:
 def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
     """Run what the options ask for; C++ runners are built first, so that their rows run too."""
     from posenc.scheme import SCHEMES
-    from posenc_export.cuda.plan import plan, runtimes_of
+    from posenc_export.cuda.plan import plans, runtimes_of
     from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
     from posenc_export.errors import bad_input
     from posenc_export.runtimes import prepare
 
     device, schemes = values["device"], values["schemes"] or tuple(SCHEMES)
     with bad_input():
-        subjects = plan(schemes)
+        bundles = plans(schemes)
     if values["cpp"]:
         prepare(runtimes_of(device), (), say)
-    proofs = list(prove(subjects, device, say))
+    proofs = list(prove(bundles, device, say))
     if values["cpp"]:
-        for subject in (one for one in EMBEDDED if one.scheme in schemes):
-            proofs += prove_class(subject, device, say)
+        for plan in (one for one in EMBEDDED if one.scheme in schemes):
+            proofs += prove_class(plan, device, say)
     if values["bench"]:
-        for subject in (one for one in TIMED if one.scheme in schemes):
-            proofs += timed(subject, device, say)
+        for plan in (one for one in TIMED if one.scheme in schemes):
+            proofs += timed(plan, device, say)
     return proofs

@@ -21,8 +21,8 @@ HALVES: tuple[DType, ...] = ("fp16", "bf16")
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A bundle to make and to prove."""
+class BundlePlan:
+    """A bundle to make and to prove: what is exported, and in which formats."""
 
     scheme: str
     spec: Spec
@@ -35,10 +35,10 @@ class Subject:
         return " ".join((self.scheme, how, str(self.spec.positions or ""), self.spec.dtype, *words)).replace("  ", " ")
 
 
-def plan(schemes: Iterable[str] = ()) -> list[Subject]:
+def plans(schemes: Iterable[str] = ()) -> list[BundlePlan]:
     """Return every sample of the schemes named, or of all, in every mode; of the smallest, more dtypes and ways."""
     names = tuple(schemes) or tuple(SCHEMES)
-    return [subject for name in names for subject in _of_scheme(SCHEMES[name]) if _exists(subject)]
+    return [plan for name in names for plan in _of_scheme(SCHEMES[name]) if _exists(plan)]
 
 
 def runtimes_of(device: str, formats: Iterable[str] = SMALLEST) -> list[str]:
@@ -47,33 +47,33 @@ def runtimes_of(device: str, formats: Iterable[str] = SMALLEST) -> list[str]:
     return [runtime.name for runtime in RUNTIMES.values() if runtime.device == device and runtime.format in read]
 
 
-def _of_scheme(scheme: Scheme) -> Iterator[Subject]:
+def _of_scheme(scheme: Scheme) -> Iterator[BundlePlan]:
     smallest, *others = scheme.samples
     for mode in (mode for mode in get_args(Mode) if mode not in scheme.unsupported.modes):
         spec = Spec(mode, max_len=MAX_LEN)
-        yield Subject(scheme.name, spec, smallest, _written(scheme, SMALLEST))
+        yield BundlePlan(scheme.name, spec, smallest, _written(scheme, SMALLEST))
         for params in others:
             explicit = Spec(mode, positions="explicit", max_len=MAX_LEN)
-            ways = (Subject(scheme.name, one, params, _written(scheme, BOTH)) for one in (spec, explicit))
+            ways = (BundlePlan(scheme.name, one, params, _written(scheme, BOTH)) for one in (spec, explicit))
             yield from [one for one in ways if _exists(one)][:1]
         for dtype in HALVES:
-            yield Subject(scheme.name, Spec(mode, max_len=MAX_LEN, dtype=dtype), smallest, _written(scheme, BOTH))
+            yield BundlePlan(scheme.name, Spec(mode, max_len=MAX_LEN, dtype=dtype), smallest, _written(scheme, BOTH))
         for positions in ("offset", "explicit", "mask"):
             spec = Spec(mode, positions=positions, max_len=MAX_LEN)
-            yield Subject(scheme.name, spec, smallest, _written(scheme, BOTH))
+            yield BundlePlan(scheme.name, spec, smallest, _written(scheme, BOTH))
     if "dynamic" not in scheme.unsupported.modes:
         spec = Spec("dynamic", "trig", max_len=MAX_LEN)
-        yield Subject(scheme.name, spec, smallest, _written(scheme, BOTH))
+        yield BundlePlan(scheme.name, spec, smallest, _written(scheme, BOTH))
 
 
 def _written(scheme: Scheme, formats: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in formats if name not in scheme.unsupported.formats)
 
 
-def _exists(subject: Subject) -> bool:
+def _exists(plan: BundlePlan) -> bool:
     """Return whether there is such an encoding: some ways to give positions mean nothing to some schemes."""
     try:
-        posenc.build(subject.scheme, subject.spec, **subject.params)
+        posenc.build(plan.scheme, plan.spec, **plan.params)
     except UnsupportedSpec:
         return False
     return True

@@ -14,7 +14,7 @@ from posenc_export.benchmarks import BenchOptions
 from posenc_export.benchmarks.run import bench_target
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cpp.embed import NAME, write_cpp
-from posenc_export.cuda.plan import BOTH, MAX_LEN, Subject, runtimes_of
+from posenc_export.cuda.plan import BOTH, MAX_LEN, BundlePlan, runtimes_of
 from posenc_export.errors import PosencError
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.formats import FORMATS
@@ -30,13 +30,13 @@ BACKENDS = {"onnx": "onnx", "torchscript": "torch"}
 """Formats that the C++ class runs, and what CMake calls the library that does."""
 LENGTHS = (512, 2048, 8192)
 TIMED = (
-    Subject("sinusoidal", Spec("dynamic", max_len=max(LENGTHS)), {"d_model": 512}, ("onnx",)),
-    Subject("rope", Spec("dynamic", max_len=max(LENGTHS)), {"head_dim": 128}, ("onnx",)),
+    BundlePlan("sinusoidal", Spec("dynamic", max_len=max(LENGTHS)), {"d_model": 512}, ("onnx",)),
+    BundlePlan("rope", Spec("dynamic", max_len=max(LENGTHS)), {"head_dim": 128}, ("onnx",)),
 )
 """Encodings at a size that models have, timed on ONNX Runtime."""
 EMBEDDED = (
-    Subject("sinusoidal", Spec("dynamic", positions="offset", max_len=MAX_LEN), {"d_model": 16}, BOTH),
-    Subject("rope", Spec("dynamic", max_len=MAX_LEN), {"head_dim": 16}, BOTH),
+    BundlePlan("sinusoidal", Spec("dynamic", positions="offset", max_len=MAX_LEN), {"d_model": 16}, BOTH),
+    BundlePlan("rope", Spec("dynamic", max_len=MAX_LEN), {"head_dim": 16}, BOTH),
 )
 """Encodings whose C++ class is built."""
 
@@ -45,43 +45,43 @@ EMBEDDED = (
 class Proof:
     """What came of one thing tried of a bundle; the verdict names what tried it."""
 
-    subject: Subject
+    plan: BundlePlan
     verdict: Verdict
 
 
-def prove(subjects: Iterable[Subject], device: str, progress: Progress) -> Iterator[Proof]:
-    """Export each subject and run it on every runtime of a device; yield a proof for each verdict."""
-    for subject in subjects:
-        progress(f"{subject}: exporting")
+def prove(plans: Iterable[BundlePlan], device: str, progress: Progress) -> Iterator[Proof]:
+    """Export each bundle that is planned and run it on every runtime of a device; yield a proof for each verdict."""
+    for plan in plans:
+        progress(f"{plan}: exporting")
         with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
-            bundle = exported(subject, Path(scratch))
-            options = ValidateOptions(runtimes=tuple(runtimes_of(device, subject.formats)))
-            progress(f"{subject}: running")
+            bundle = exported(plan, Path(scratch))
+            options = ValidateOptions(runtimes=tuple(runtimes_of(device, plan.formats)))
+            progress(f"{plan}: running")
             for verdict in validate_bundle(bundle, options):
                 if verdict.subject in options.runtimes or verdict.status == "fail":
-                    yield Proof(subject, verdict)
+                    yield Proof(plan, verdict)
 
 
-def exported(subject: Subject, folder: Path) -> Bundle:
-    """Write the bundle of a subject into a folder, unproved."""
-    write_bundle(_target(subject), ExportOptions(formats=subject.formats, validate=False), folder)
+def exported(plan: BundlePlan, folder: Path) -> Bundle:
+    """Write the bundle that is planned into a folder, unproved."""
+    write_bundle(_target(plan), ExportOptions(formats=plan.formats, validate=False), folder)
     return Bundle.open(folder, trusted=True)
 
 
 # ---- the C++ class ---------------------------------------------------------------------------------------------------
 
 
-def prove_class(subject: Subject, device: str, progress: Progress) -> Iterator[Proof]:
-    """Build the C++ class of a subject by each library, and replay its cases from host and from device memory."""
+def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
+    """Build the C++ class of a bundle by each library, and replay its cases from host and from device memory."""
     with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
-        bundle = exported(subject, Path(scratch))
-        write_cpp(bundle, subject.scheme)
+        bundle = exported(plan, Path(scratch))
+        write_cpp(bundle, plan.scheme)
         for format_, backend in BACKENDS.items():
-            by = f"posenc::{subject.scheme}::Model ({backend}), Device::{device}"
-            progress(f"{subject}: building {by}")
+            by = f"posenc::{plan.scheme}::Model ({backend}), Device::{device}"
+            progress(f"{plan}: building {by}")
             reason = _why_not(format_, device)
             verdict = Verdict(by, "replay", "skip", reason) if reason else _replayed(bundle, by, format_, device)
-            yield Proof(subject, verdict)
+            yield Proof(plan, verdict)
 
 
 def _why_not(format_: str, device: str) -> str:
@@ -123,22 +123,22 @@ def judged(by: str, status: int, printed: str, errors: str) -> Verdict:
 # ---- times -----------------------------------------------------------------------------------------------------------
 
 
-def timed(subject: Subject, device: str, progress: Progress) -> Iterator[Proof]:
-    """Time a subject on ONNX Runtime, its tensors on the device, against the plain export of its usual module."""
+def timed(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
+    """Time a bundle on ONNX Runtime, its tensors on the device, against the plain export of its usual module."""
     runtime = next(r.name for r in RUNTIMES.values() if r.format == "onnx" and r.device == device)
     options = ExportOptions(validation=ValidateOptions(progress=progress))
     try:
-        result = bench_target(partial(_target, subject), options, BenchOptions(LENGTHS, runtimes=(runtime,)))
+        result = bench_target(partial(_target, plan), options, BenchOptions(LENGTHS, runtimes=(runtime,)))
     except PosencError as error:
-        yield Proof(subject, Verdict(runtime, "time", "skip", error.message))
+        yield Proof(plan, Verdict(runtime, "time", "skip", error.message))
         return
     for one in result.lengths:
         ratio = one.faster_than_plain.get(runtime)
         faster = f", {ratio:.2f}x as fast as the plain export" if ratio else ""
         detail = f"{one.milliseconds[runtime]:.3f} ms{faster}"
         verdict = Verdict(f"{runtime}, {one.length} long", "time", "pass", detail)
-        yield Proof(subject, verdict)
+        yield Proof(plan, verdict)
 
 
-def _target(subject: Subject) -> Target:
-    return scheme_target(subject.scheme, subject.spec, subject.params, 0)
+def _target(plan: BundlePlan) -> Target:
+    return scheme_target(plan.scheme, plan.spec, plan.params, 0)

@@ -34,7 +34,7 @@ def markdown(facts: Mapping[str, str], headline: str, proofs: Sequence[Proof]) -
 def headline(proofs: Sequence[Proof]) -> str:
     """Return one line that says how it came out."""
     count = {status: sum(proof.verdict.status == status for proof in proofs) for status in MARKS}
-    bundles = len({str(proof.subject) for proof in proofs})
+    bundles = len({str(proof.plan) for proof in proofs})
     rest = f", {count['skip']} not run" if count["skip"] else ""
     if count["fail"]:
         return f"FAILED: {count['fail']} of {len(proofs)} checks of {bundles} bundles{rest}"
@@ -44,15 +44,15 @@ def headline(proofs: Sequence[Proof]) -> str:
 def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:
     groups: dict[tuple[str, str], list[Proof]] = {}
     for proof in proofs:
-        groups.setdefault((proof.subject.scheme, proof.verdict.subject), []).append(proof)
+        groups.setdefault((proof.plan.scheme, proof.verdict.subject), []).append(proof)
     return groups
 
 
 def _row(scheme: str, by: str, group: Sequence[Proof]) -> tuple[str, ...]:
-    comparisons = [one for p in group if p.subject.spec.dtype == "fp32" for one in p.verdict.comparisons]
+    comparisons = [one for p in group if p.plan.spec.dtype == "fp32" for one in p.verdict.comparisons]
     checks = dict.fromkeys(p.verdict.check for p in group if p.verdict.status == "pass")
     eager, reference = worst(comparisons, "eager"), worst(comparisons, "reference")
-    bundles = len({str(proof.subject) for proof in group})
+    bundles = len({str(proof.plan) for proof in group})
     status = status_of(group)
     return scheme, by, MARKS[status], str(bundles), ", ".join(checks), figure(eager), figure(reference), _detail(group)
 
@@ -62,7 +62,7 @@ def _detail(group: Sequence[Proof]) -> str:
     failed = [proof for proof in group if proof.verdict.status == "fail"]
     if failed:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        return f"{failed[0].subject}: {failed[0].verdict.check}: {failed[0].verdict.detail}{more}"
+        return f"{failed[0].plan}: {failed[0].verdict.check}: {failed[0].verdict.detail}{more}"
     skipped = next((proof.verdict for proof in group if proof.verdict.status == "skip"), None)
     if skipped is not None:
         return skipped.detail if status_of(group) == "skip" else f"{skipped.check} not run: {skipped.detail}"

@@ -91,8 +91,8 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
     from posenc_export.targets.calling import unwrapped
 
     state = fingerprint(unwrapped(called.module))
-    recorded = record(encoding, cases, options.seed)
-    golden, shown = list(recorded.cases), Behaviour()
+    golden_cases = record(encoding, cases, options.seed)
+    golden, shown = list(golden_cases.cases), Behaviour()
     if not target.declared:
         from posenc_export.validation.own_module import behaviour, own_tolerances
         from posenc_export.validation.unread import unread
@@ -104,7 +104,7 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
             shown = behaviour(encoding, called, golden, options.seed)
             shown = replace(shown, unread=unread(encoding, golden, options.seed))
             shown = shown if shown.random else replace(shown, noise=noise)
-    return Seen(golden, recorded.dropped, called, changes(state, fingerprint(unwrapped(called.module))), shown)
+    return Seen(golden, golden_cases.dropped, called, changes(state, fingerprint(unwrapped(called.module))), shown)
 
 
 def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[str, int]]:

@@ -19,37 +19,37 @@ from posenc_export.validation.sizes import advice
 
 
 @dataclass(frozen=True)
-class Recorded:
+class GoldenCases:
     """The cases that were recorded, and those that a user's module itself refuses, each in words."""
 
     cases: tuple[GoldenCase, ...]
     dropped: tuple[str, ...]
 
 
-def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> Recorded:
+def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
     """Run the uncalled module and the reference in every case; large outputs are kept at some rows only.
 
     Where several lengths meet in a user's module, meetings that it refuses are dropped. Raises BadInput where it
     refuses anything else, or all of them.
     """
-    recorded: list[GoldenCase] = []
+    golden_cases: list[GoldenCase] = []
     dropped: list[str] = []
     refused_alike: list[RefusedByModule] = []
     several = encoding.family == "module" and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
     for case in cases:
         try:
-            recorded.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
+            golden_cases.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
         except RefusedByModule as error:
             if not several:
                 raise
             dropped.append(f"{case.name}: {error.message}")
             if _alike(encoding, case):
                 refused_alike.append(error)
-    if dropped and not recorded:
+    if dropped and not golden_cases:
         raise BadInput(f"the module itself refuses every way in which its lengths meet: {dropped[0]}")
-    if refused_alike and any(_alike(encoding, golden.case) for golden in recorded):
+    if refused_alike and any(_alike(encoding, golden.case) for golden in golden_cases):
         raise refused_alike[0]  # it takes lengths that are alike, but not all of them
-    return Recorded(tuple(recorded), tuple(dropped))
+    return GoldenCases(tuple(golden_cases), tuple(dropped))
 
 
 def _alike(encoding: Encoding, case: Case) -> bool:
@@ -62,8 +62,8 @@ class RefusedByModule(BadInput):
 
 def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> GoldenCase:
     if case.refused:  # absent floats are read back as zeros: no refusal depends on them, but that of numbers themselves
-        kept = [p.name for p in encoding.inputs if p.dtype not in FLOATS or is_strict(p)]
-        return GoldenCase(case, {name: feeds[name] for name in kept})
+        names = [p.name for p in encoding.inputs if p.dtype not in FLOATS or is_strict(p)]
+        return GoldenCase(case, {name: feeds[name] for name in names})
     eager, rows = _eager(encoding, case, feeds)
     reference = _reference(encoding, feeds, eager, rows)
     rows |= {p.name: at for p in encoding.inputs if (at := _sparse(p, feeds[p.name])) is not None}
