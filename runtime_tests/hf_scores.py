@@ -141,8 +141,8 @@ def clipped(model: Any) -> Tensor:
 def rotary(model: Any) -> Tensor:
     cos, sin = model.encoder.embed_positions(torch.zeros(1, 30, 16))[:, :, 0, 0]
     q = queries()
-    turned = torch.cat([-q[..., 4:], q[..., :4]], -1)
-    values: Tensor = q * cos + turned * sin
+    rotated_half = torch.cat([-q[..., 4:], q[..., :4]], -1)
+    values: Tensor = q * cos + rotated_half * sin
     return values
 
 

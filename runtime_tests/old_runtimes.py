@@ -79,9 +79,9 @@ def of_samples() -> dict[str, One]:
     """Return the smallest sample of each scheme that has no row of its own, dynamic if it can be, and other samples."""
     from posenc.scheme import SCHEMES
 
-    told = {one[0] for one in DEFAULTS.values()}
+    schemes_with_a_row = {one[0] for one in DEFAULTS.values()}
     modes = {s.name: "baked" if "dynamic" in s.unsupported.modes else "dynamic" for s in SCHEMES.values()}
-    chosen = {**{name: (name, 0, mode) for name, mode in modes.items() if name not in told}, **SAMPLES}
+    chosen = {**{name: (name, 0, mode) for name, mode in modes.items() if name not in schemes_with_a_row}, **SAMPLES}
     made = {name: (scheme, SCHEMES[scheme].samples[i], mode) for name, (scheme, i, mode) in sorted(chosen.items())}
     return {name: (scheme, dict(params), mode, None, "fp32") for name, (scheme, params, mode) in made.items()}
 
@@ -184,7 +184,7 @@ def measure(folder: Path, python: str, sites: list[str]) -> None:
 
 
 def on_release(program: str, environment: dict[str, str], bundles: Mapping[str, Path]) -> dict[str, str]:
-    """Return what comes of each file in a release; where one ends its process, it alone is told of."""
+    """Return what comes of each file in a release; where one ends its process, it alone is schemes_with_a_row of."""
     found: dict[str, str] = {}
     while len(found) < len(bundles):
         left = [name for name in bundles if name not in found]

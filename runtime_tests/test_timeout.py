@@ -131,19 +131,19 @@ def test_a_call_that_nothing_ends_is_waited_for() -> None:
 
 
 def test_what_a_call_raises_is_raised_and_what_it_stops_is_told() -> None:
-    told: list[object] = []
+    stopped: list[object] = []
     with pytest.raises(KeyError, match="that"):
-        within(5, partial(operator.getitem, {}, "that"), told.append)
-    assert told == []
+        within(5, partial(operator.getitem, {}, "that"), stopped.append)
+    assert stopped == []
     held = threading.Event()
 
     def release(_: threading.Thread) -> None:
-        told.append("stop")
+        stopped.append("stop")
         held.set()
 
     with pytest.raises(NoAnswer, match=r"no answer within 0.05 s \(--timeout\)"):
         within(0.05, held.wait, release)
-    assert told == ["stop"]
+    assert stopped == ["stop"]
 
 
 @pytest.mark.parametrize("command", ["export", "validate"])

@@ -28,24 +28,24 @@ NO_SHIFT = {
 
 
 @dataclass(frozen=True)
-class Form:
+class GridLayout:
     """How what goes in and out lies.
 
     axes: names of the axes of the grid. order: which of them comes first among the features, second, ...
-    layout: the sources' rows one after another ("halves" and "interleaved", as they come), or all sines, then all
-        cosines. add: x + rows, or the rows alone. channels_first: features come before the grid.
+    feature_layout: the sources' rows one after another ("halves" and "interleaved", as they come), or all sines, then
+        all cosines. add: x + rows, or the rows alone. channels_first: features come before the grid.
     """
 
     axes: tuple[str, ...]
     order: tuple[int, ...]
-    layout: FeatureLayout = "halves"
+    feature_layout: FeatureLayout = "halves"
     add: bool = True
     channels_first: bool = False
 
     @property
     def parts(self) -> int:
         """Into how many parts each row is cut before they are put in order."""
-        return 2 if self.layout == "sines_first" else 1
+        return 2 if self.feature_layout == "sines_first" else 1
 
     @property
     def pieces(self) -> list[int]:
@@ -66,16 +66,18 @@ class Grid(nn.Module):
     add: Final[bool]
     channels_first: Final[bool]
 
-    def __init__(self, sources: Sequence[AxisRows], widths: Sequence[int], form: Form, dtype: torch.dtype) -> None:
+    def __init__(
+        self, sources: Sequence[AxisRows], widths: Sequence[int], layout: GridLayout, dtype: torch.dtype
+    ) -> None:
         super().__init__()
         self.sources = nn.ModuleList(sources)  # type: ignore[arg-type]
         self.widths = list(widths)
         self.axes = len(widths)
         self.width = sum(widths)
-        self.parts = form.parts
-        self.pieces = form.pieces
-        self.add = form.add
-        self.channels_first = form.channels_first
+        self.parts = layout.parts
+        self.pieces = layout.pieces
+        self.add = layout.add
+        self.channels_first = layout.channels_first
         self.dtype = dtype
 
     def forward(self, x: Tensor) -> Tensor:
@@ -113,11 +115,11 @@ class MaskedGrid(nn.Module):
     columns_first: Final[bool]
     channels_first: Final[bool]
 
-    def __init__(self, source: CountRows, form: Form, dtype: torch.dtype) -> None:
+    def __init__(self, source: CountRows, layout: GridLayout, dtype: torch.dtype) -> None:
         super().__init__()
         self.source = source
-        self.columns_first = form.order[0] == 1
-        self.channels_first = form.channels_first
+        self.columns_first = layout.order[0] == 1
+        self.channels_first = layout.channels_first
         self.dtype = dtype
 
     def forward(self, pixel_mask: Tensor) -> Tensor:
@@ -130,34 +132,40 @@ class MaskedGrid(nn.Module):
 
 
 def encode(
-    sources: Sequence[AxisRows], widths: Sequence[int], spec: Spec, form: Form, *, formula: Formula, reach: float = 1.0
+    sources: Sequence[AxisRows],
+    widths: Sequence[int],
+    spec: Spec,
+    layout: GridLayout,
+    *,
+    formula: Formula,
+    step: float = 1.0,
 ) -> Encoding:
     """Return the encoding of a grid whose size is that of x, by a source of rows for each axis.
 
-    widths: features of each. formula: a call -> the output in float64. reach: radians that a place is from the next,
+    widths: features of each. formula: a call -> the output in float64. step: radians that a place is from the next,
     at most.
     """
-    places = [Axis(name, "grid", most=source.end) for name, source in zip(form.axes, sources, strict=True)]
+    places = [Axis(name, "grid", most=source.end) for name, source in zip(layout.axes, sources, strict=True)]
     features = fixed(sum(widths))
-    x = Port("x", form.shape(BATCH, places, features), spec.torch_dtype)
-    batch = BATCH if form.add else fixed(1, "batch")
-    y = Port("y", form.shape(batch, places, features), spec.torch_dtype)
-    module = Grid(sources, widths, form, getattr(torch, spec.torch_dtype))
+    x = Port("x", layout.shape(BATCH, places, features), spec.torch_dtype)
+    batch = BATCH if layout.add else fixed(1, "batch")
+    y = Port("y", layout.shape(batch, places, features), spec.torch_dtype)
+    module = Grid(sources, widths, layout, getattr(torch, spec.torch_dtype))
     made = Made(module, x, y, sources, formula)
-    return _encoding(made, spec, add=form.add, reach=reach)
+    return _encoding(made, spec, add=layout.add, step=step)
 
 
-def encode_masked(source: CountRows, width: int, spec: Spec, form: Form, *, formula: Formula) -> Encoding:
+def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout, *, formula: Formula) -> Encoding:
     """Return the encoding of images of several sizes, padded to one: a mask says which places are theirs.
 
     width: features of an axis. Counts begin at 1, and those beyond the end of the source are refused.
     """
-    places = [Axis(name, "grid") for name in form.axes]
+    places = [Axis(name, "grid") for name in layout.axes]
     end = None if source.end is None else source.end + 1
     mask = Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end))
-    y = Port("y", form.shape(BATCH, places, fixed(2 * width)), spec.torch_dtype)
-    module = MaskedGrid(source, form, getattr(torch, spec.torch_dtype))
-    return replace(_encoding(Made(module, mask, y, (source,), formula), spec, add=False, reach=1.0), end=end)
+    y = Port("y", layout.shape(BATCH, places, fixed(2 * width)), spec.torch_dtype)
+    module = MaskedGrid(source, layout, getattr(torch, spec.torch_dtype))
+    return replace(_encoding(Made(module, mask, y, (source,), formula), spec, add=False, step=1.0), end=end)
 
 
 @dataclass(frozen=True)
@@ -171,11 +179,11 @@ class Made:
     formula: Formula
 
 
-def _encoding(made: Made, spec: Spec, *, add: bool, reach: float) -> Encoding:
+def _encoding(made: Made, spec: Spec, *, add: bool, step: float) -> Encoding:
     first, rounded = made.sources[0], rounding(spec, add)
 
     def farthest(case: CaseLike) -> int:
-        return math.ceil(case.max_position * max(1.0, reach))
+        return math.ceil(case.max_position * max(1.0, step))
 
     def tolerance(case: CaseLike) -> Tolerance:
         return first.tolerance(farthest(case)).plus(rounded)

@@ -79,7 +79,7 @@ class RelativeRows(nn.Module):
 class Rows:
     """What an encoding of distances is made of.
 
-    formula: sizes of a call -> its rows in float64. reach: the largest distance in a case.
+    formula: sizes of a call -> its rows in float64. max_distance: the largest distance in a case.
     end: calls of so many tokens, and shorter ones, are held.
     """
 
@@ -87,7 +87,7 @@ class Rows:
     inputs: tuple[Port, ...]
     output: Port
     formula: Formula
-    reach: Callable[[CaseLike], int]
+    max_distance: Callable[[CaseLike], int]
     end: int | None
 
 
@@ -96,7 +96,7 @@ def encode(rows: Rows, spec: Spec) -> Encoding:
     source, rounded = rows.module.source, rounding(spec, add=False)
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
-        allowed = source.eager_tolerance(rows.reach(case))
+        allowed = source.eager_tolerance(rows.max_distance(case))
         return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
@@ -108,7 +108,7 @@ def encode(rows: Rows, spec: Spec) -> Encoding:
         inputs=rows.inputs,
         outputs=(rows.output,),
         reference=reference,
-        tolerance=lambda case: source.tolerance(rows.reach(case)).plus(rounded),
+        tolerance=lambda case: source.tolerance(rows.max_distance(case)).plus(rounded),
         eager_tolerance=eager_tolerance,
         tables=no_tables,
         positions=spec.positions,

@@ -34,10 +34,10 @@ class Difference(NamedTuple):
     words: str
 
 
-def calls(longest: int, switch: int | None = None) -> list[Tensor]:
-    """Return the positions to compare at, (1, n) each: of calls up to `longest`, and around a switch of frequencies."""
+def calls(end: int, switch: int | None = None) -> list[Tensor]:
+    """Return the positions to compare at, all below `end`: (1, n) each, of a call a length, some around a switch."""
     lengths = {*LENGTHS, *((switch - 1, switch, switch + 1, 2 * switch + 3) if switch else ())}
-    spread = [np.geomspace(1, n, PROBES).astype(np.int64) - 1 for n in sorted({min(n, longest) for n in lengths})]
+    spread = [np.geomspace(1, n, PROBES).astype(np.int64) - 1 for n in sorted({min(n, end) for n in lengths})]
     return [torch.from_numpy(np.unique(positions)).unsqueeze(0) for positions in spread]
 
 

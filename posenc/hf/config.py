@@ -119,8 +119,8 @@ class ModelConfig:
         """
         if self.part is not None and self.part.row is not None:
             return spec_settings(self.part, self.part.row, positions)
-        longest = self.max_position_embeddings
-        return {} if longest is None else {"max_len": Setting(longest, "max_position_embeddings")}
+        max_positions = self.max_position_embeddings
+        return {} if max_positions is None else {"max_len": Setting(max_positions, "max_position_embeddings")}
 
 
 def load_config(path: str | Path) -> dict[str, object]:

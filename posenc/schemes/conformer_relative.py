@@ -133,7 +133,7 @@ def _of_frames(source: SinCosMethod, spec: Spec, both: bool, stored: int | None,
         inputs=(x,),
         output=Port("y", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
         formula=formula,
-        reach=lambda case: max(case.max_position, (stored or 1) - 1),
+        max_distance=lambda case: max(case.max_position, (stored or 1) - 1),
         end=source.end,
     )
     return relative.encode(rows, spec)
@@ -149,7 +149,7 @@ def _chunk(spec: Spec, past: int, future: int, d_model: int, base: float) -> Enc
         inputs=(),
         output=Port("y", (fixed(1, "batch"), length, fixed(d_model)), spec.torch_dtype),
         formula=partial(of_chunk, past=past, future=future, d_model=d_model, base=base),
-        reach=lambda case: farthest,
+        max_distance=lambda case: farthest,
         end=None,
     )
     return relative.encode(rows, spec)

@@ -111,9 +111,9 @@ def sincos_2d(
     inv_freq = frequencies(dim // 2, base, spacing)
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")
     column_first, add = order == "column_first", output == "add"
-    form = grid.Form(("height", "width"), (1, 0) if column_first else (0, 1), layout, add)
-    formula = partial(reference, inv_freq=inv_freq, where=where, form=form)
-    return grid.encode([source, source], [dim // 2] * 2, spec, form, formula=formula, reach=where.step)
+    grid_layout = grid.GridLayout(("height", "width"), (1, 0) if column_first else (0, 1), layout, add)
+    formula = partial(reference, inv_freq=inv_freq, where=where, layout=grid_layout)
+    return grid.encode([source, source], [dim // 2] * 2, spec, grid_layout, formula=formula, step=where.step)
 
 
 def _check(dim: int, base: float, spacing: str) -> None:
@@ -148,14 +148,14 @@ def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bo
     return each if where.crop is None else CenterCrop(each, where.crop, step=where.step)
 
 
-def reference(call: Call, *, inv_freq: Floats, where: Coordinates, form: grid.Form) -> tuple[Array]:
+def reference(call: Call, *, inv_freq: Floats, where: Coordinates, layout: grid.GridLayout) -> tuple[Array]:
     """Return the output in float64: of row and column each its sines and its cosines, as they lie."""
     angles = [where.of(at, at.shape[1 + axis])[..., None] * inv_freq for axis, at in enumerate(call.positions)]
-    halves = [np.stack([np.sin(angles[axis]), np.cos(angles[axis])]) for axis in form.order]  # (2, 1, h, w, pairs)
-    if form.layout == "sines_first":
+    halves = [np.stack([np.sin(angles[axis]), np.cos(angles[axis])]) for axis in layout.order]  # (2, 1, h, w, pairs)
+    if layout.feature_layout == "sines_first":
         rows = np.concatenate([half[wave] for wave in (0, 1) for half in halves], -1)
-    elif form.layout == "halves":
+    elif layout.feature_layout == "halves":
         rows = np.concatenate([half[wave] for half in halves for wave in (0, 1)], -1)
     else:
         rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
-    return (call.values[0].astype(np.float64) + rows if form.add else rows,)
+    return (call.values[0].astype(np.float64) + rows if layout.add else rows,)

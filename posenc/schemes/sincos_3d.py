@@ -69,11 +69,11 @@ def sincos_3d(
     check_table(spec, max(widths))
     inv_freqs = [inverse_frequencies(width, base) / scale for width, scale in zip(widths, scales, strict=True)]
     by_frame, by_place = (sincos(spec, inv_freq) for inv_freq in inv_freqs[:2])
-    form = grid.Form(
+    layout = grid.GridLayout(
         ("frames", "height", "width"), (0, 2, 1) if order == "column_first" else (0, 1, 2), add=output == "add"
     )
-    formula = partial(reference, base=base, widths=widths, scales=scales, form=form)
-    return grid.encode([by_frame, by_place, by_place], widths, spec, form, formula=formula, reach=1 / min(scales))
+    formula = partial(reference, base=base, widths=widths, scales=scales, layout=layout)
+    return grid.encode([by_frame, by_place, by_place], widths, spec, layout, formula=formula, step=1 / min(scales))
 
 
 def shares(dim: int, temporal: int | None) -> list[int]:
@@ -98,11 +98,11 @@ def _check(base: float, scales: tuple[float, ...]) -> None:
 
 
 def reference(
-    call: Call, *, base: float, widths: list[int], scales: tuple[float, ...], form: grid.Form
+    call: Call, *, base: float, widths: list[int], scales: tuple[float, ...], layout: grid.GridLayout
 ) -> tuple[Array]:
     """Return the output in float64: of each axis all sines, then all cosines, of place / scale / base^(2 i / width)."""
     angles: list[Floats] = []
     for at, width, scale in zip(call.positions, widths, scales, strict=True):
         angles.append(at[..., None] / scale / np.power(float(base), 2.0 * np.arange(width // 2) / width))
-    rows = np.concatenate([wave(angles[axis]) for axis in form.order for wave in (np.sin, np.cos)], -1)
-    return (call.values[0].astype(np.float64) + rows if form.add else rows,)
+    rows = np.concatenate([wave(angles[axis]) for axis in layout.order for wave in (np.sin, np.cos)], -1)
+    return (call.values[0].astype(np.float64) + rows if layout.add else rows,)

@@ -71,17 +71,17 @@ def sine_2d(
     _check(spec, dim, temperature, scale, shift)
     fraction = Fraction(scale, shift, SMALL) if normalize else None
     source = _source(spec, dim // 2, temperature, fraction)
-    form = grid.Form(
+    layout = grid.GridLayout(
         ("height", "width"),
         (0, 1) if order == "row_first" else (1, 0),
         "interleaved",
         add=False,
         channels_first=tensor_layout == "bdhw",
     )
-    formula = partial(reference, spec, temperature=temperature, fraction=fraction, dim=dim, form=form)
+    formula = partial(reference, spec, temperature=temperature, fraction=fraction, dim=dim, layout=layout)
     if spec.positions == "mask":
-        return grid.encode_masked(source, dim // 2, spec, form, formula=formula)
-    return grid.encode([source, source], [dim // 2] * 2, spec, form, formula=formula)
+        return grid.encode_masked(source, dim // 2, spec, layout, formula=formula)
+    return grid.encode([source, source], [dim // 2] * 2, spec, layout, formula=formula)
 
 
 def _check(spec: Spec, dim: int, temperature: float, scale: float, shift: float) -> None:
@@ -107,12 +107,12 @@ def _source(spec: Spec, width: int, temperature: float, fraction: Fraction | Non
 
 
 def reference(
-    spec: Spec, call: Call, *, temperature: float, fraction: Fraction | None, dim: int, form: grid.Form
+    spec: Spec, call: Call, *, temperature: float, fraction: Fraction | None, dim: int, layout: grid.GridLayout
 ) -> tuple[Array]:
     """Return the output in float64, as the formula above has it."""
     counts = call.positions if spec.positions == "mask" else call.positions + 1
     halves = []
-    for axis in form.order:
+    for axis in layout.order:
         count = counts[axis].astype(np.float64)
         if fraction is not None:
             whole = np.maximum(count.max(1 + axis, keepdims=True), 1)
@@ -120,4 +120,4 @@ def reference(
         angle = count[..., None] / np.power(float(temperature), 2.0 * (np.arange(dim // 2) // 2) / (dim // 2))
         halves.append(np.where(np.arange(dim // 2) % 2, np.cos(angle), np.sin(angle)))
     rows = np.concatenate(halves, -1)
-    return (np.moveaxis(rows, -1, 1) if form.channels_first else rows,)
+    return (np.moveaxis(rows, -1, 1) if layout.channels_first else rows,)

@@ -159,7 +159,7 @@ def transformer_xl(
         inputs=tuple(ports),
         output=Port("y", (fixed(1, "batch"), output_axis, fixed(d_model)), spec.torch_dtype),
         formula=partial(reference, attention=attention, clamp=clamp_len, d_model=d_model, base=base),
-        reach=lambda case: case.max_position + more,
+        max_distance=lambda case: case.max_position + more,
         end=end,
     )
     return relative.encode(rows, spec)

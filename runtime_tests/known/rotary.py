@@ -75,8 +75,8 @@ class Meta(nn.Module):
 
     def forward(self, q: Tensor) -> Tensor:
         pairs = torch.view_as_complex(q.float().reshape(*q.shape[:-1], -1, 2))
-        turned = pairs * self.freqs_cis[: q.shape[1]].view(1, q.shape[1], 1, -1)
-        return torch.view_as_real(turned).flatten(3).type_as(q)
+        rotated = pairs * self.freqs_cis[: q.shape[1]].view(1, q.shape[1], 1, -1)
+        return torch.view_as_real(rotated).flatten(3).type_as(q)
 
 
 class GptJ(nn.Module):

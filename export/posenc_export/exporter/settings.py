@@ -15,7 +15,7 @@ from posenc_export.exporter.options import ExportOptions
 from posenc_export.validation.verdict import ValidateOptions
 
 Options = TypeVar("Options")
-LONGEST_TABLE = 2**22
+MAX_ROWS = 2**22
 """Rows of a table beyond which nobody means it without saying so."""
 
 
@@ -75,7 +75,7 @@ def _context(config: ModelConfig, spec: Spec) -> dict[str, object]:
     if setting is None:
         return {}
     rows = int(str(setting.value))
-    if rows > LONGEST_TABLE:
+    if rows > MAX_ROWS:
         raise BadInput(f"the config's {setting.path} is {rows}: give --max-len for a table")
     return {"max_len": rows}
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HANDS = 6
-TURNS, FAR = 16, 2**17
-"""Positions that are drawn: as hands, and of an error, unless others are given."""
+CLOCK_POSITIONS, ERROR_POSITIONS = 16, 2**17
+"""How many positions the clock draws, and over how many the curves of the error go, unless max_len says."""
 POINTS, BINS = 4000, 300
 """Positions that are tried, and points of a curve: each is the worst from there to the next."""
 
 
 def clock(figure: Figure, scheme: str, max_len: int | None, parameters: Given) -> None:
     """Draw sine and cosine pairs as hands on the unit circle, the fastest first, at the first positions."""
-    count = max_len or TURNS
+    count = max_len or CLOCK_POSITIONS
     encoding = rows_of(scheme, "baked", "exact", count, parameters)
     layout = encoding.tables().layout
     if layout is None:
@@ -67,7 +67,7 @@ def error(figure: Figure, scheme: str, max_len: int | None, parameters: Given) -
 
     They begin at position 1: at 0 all forms are exact, which no log scale can show.
     """
-    count = max_len or FAR
+    count = max_len or ERROR_POSITIONS
     if count < 2:
         raise ValueError("--kind error needs --max-len of at least 2: position 0 has no place on a log scale")
     positions = np.unique(np.geomspace(1, count - 1, POINTS).astype(np.int64))

@@ -95,11 +95,11 @@ def _lengths(scope: Scope) -> list[int]:
     if not scope.lengths:
         return []
     traced = scope.trace[scope.lengths[0].name]
-    around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.longest}
+    around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.max_length}
     probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
     residues = RESIDUES if scope.encoding.family == "module" else ()
     return sorted(
-        {n for n in (*around, *residues) if 1 <= n <= scope.longest} | {n for n in probes if _holds(scope, n)}
+        {n for n in (*around, *residues) if 1 <= n <= scope.max_length} | {n for n in probes if _holds(scope, n)}
     )
 
 
@@ -114,9 +114,9 @@ def _meetings(scope: Scope) -> Iterable[Case]:
         if first.kind == "grid":
             continue
         traced = scope.trace[first.name]
-        for turn, (n, m) in enumerate(product((traced, 2 * traced + 3, scope.longest), (2, traced + 2))):
+        for turn, (n, m) in enumerate(product((traced, 2 * traced + 3, scope.max_length), (2, traced + 2))):
             for a, b in (_meet(pair, n, m) for pair in scope.encoding.probes.pairs):
-                if max(a, b) <= scope.longest:
+                if max(a, b) <= scope.max_length:
                     yield _case(scope, {axis.name: a for axis in scope.lengths} | {second.name: b}, turn)
 
 
@@ -173,7 +173,7 @@ def _ends(port: Port) -> tuple[int, ...]:
 def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0, refused: bool = False) -> Case:
     """Return a case with these lengths, as the axes allow them; the other sizes are taken by turns."""
     sizes = {
-        axis.name: axis.allowed(lengths[axis.name], None if refused else max(lengths[axis.name], scope.longest))
+        axis.name: axis.allowed(lengths[axis.name], None if refused else max(lengths[axis.name], scope.max_length))
         for axis in scope.lengths
     }
     sizes = {
@@ -194,16 +194,16 @@ def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0
         tag += f"-padded-{padding}"
     name = tag + (f"-at{first}" if first else "") + ("-refused" if refused else "")
     axes = [axis for port in scope.encoding.inputs for axis in port.dynamic.values() if axis.is_length]
-    longest = max((axis.size_in(sizes) for axis in axes), default=1)
-    return Case(name, sizes, first, max(0, first) + longest - 1, refused, padding)
+    length = max((axis.size_in(sizes) for axis in axes), default=1)
+    return Case(name, sizes, first, max(0, first) + length - 1, refused, padding)
 
 
-def _size(scope: Scope, axis: Axis, longest: int, turn: int) -> int:
+def _size(scope: Scope, axis: Axis, length: int, turn: int) -> int:
     """Return a size of an axis that is no length; a second axis of heads has less of them, as grouped keys do."""
     alike = [other.name for other in scope.axes if other.kind == axis.kind]
     grouped = axis.kind == "heads" and alike.index(axis.name) > 0
     choices = GROUPED if grouped else SIZES[axis.kind]
-    return axis.allowed(choices[0 if longest > FAR else turn % len(choices)])
+    return axis.allowed(choices[0 if length > FAR else turn % len(choices)])
 
 
 def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
@@ -211,9 +211,9 @@ def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
 
     Batch, heads and features shrink first, then lengths but for the longest one: of two alike, the second.
     """
-    longest = max((axis.name for axis in reversed(scope.lengths)), key=lambda name: case.sizes[name], default="")
+    largest = max((axis.name for axis in reversed(scope.lengths)), key=lambda name: case.sizes[name], default="")
     shrinking = [axis for kind in SIZES for axis in scope.axes if axis.kind == kind]
-    shrinking += [] if case.refused else [axis for axis in scope.lengths if axis.name != longest]
+    shrinking += [] if case.refused else [axis for axis in scope.lengths if axis.name != largest]
     sizes = dict(case.sizes)
     for axis in [None, *shrinking]:
         if axis is not None:

@@ -43,7 +43,7 @@ class Scope:
         return next((offset for offset in offsets if offset is not None), None)
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """The length up to which calls are tried: positions from a mask begin at its offset.
 
         What a user's module joins may be as long as its longest call; an encoding says where each axis ends.

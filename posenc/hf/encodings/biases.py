@@ -35,22 +35,22 @@ def _falcon() -> Row:
 
 
 def _mpt() -> Row:
-    longest = Made("{}", float, (Key("attn_config.alibi_bias_max", 8),))
-    parameters = {"heads": Key("n_heads", 16), "form": "last_key", "bias_max": longest}
+    bias_max = Made("{}", float, (Key("attn_config.alibi_bias_max", 8),))
+    parameters = {"heads": Key("n_heads", 16), "form": "last_key", "bias_max": bias_max}
     return Row("alibi", parameters, when=(If(Key("attn_config.alibi", True), (True,)),))
 
 
 def _deberta(width: int) -> tuple[Row, ...]:
     """Return a learned table and buckets of distances, either of which a config may leave out."""
-    longest = Key(LENGTH, 512)
+    max_positions = Key(LENGTH, 512)
     own = Key("max_relative_positions", -1, least=-1)
-    farthest = Made("{} or {}", lambda given, length: given if given > 0 else length, (own, longest))
+    max_distance = Made("{} or {}", lambda distance, length: distance if distance > 0 else length, (own, max_positions))
     buckets = Key("position_buckets", -1, least=-1)
     absolute = If(Key("position_biased_input", True), (True,))
     relative, some = If(Key("relative_attention", False), (True,)), Made("{} > 0", lambda count: count > 0, (buckets,))
-    parameters = {"num_buckets": buckets, "max_distance": farthest}
+    parameters = {"num_buckets": buckets, "max_distance": max_distance}
     return (
-        table(hidden(width), longest, BERT, part="absolute", when=(absolute,)),
+        table(hidden(width), max_positions, BERT, part="absolute", when=(absolute,)),
         Row("deberta_buckets", parameters, "relative", (relative, If(some, (True,)))),
         Row("", part="relative", when=(relative, If(some, (False,))), lacks="its distances are in no buckets"),
     )
