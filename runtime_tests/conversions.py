@@ -24,7 +24,7 @@ import torch
 from converters import BUT_ANGLES, HALVES, SINGLES, Convert, behind_angles
 from posenc.ports import Array, Feeds
 from posenc.spec import Method, Spec
-from posenc_export.benchmarks.baselines import PlainRotary
+from posenc_export.benchmarks.baselines import BaselineRotary
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.errors import first_line
 from posenc_export.exporter import ExportOptions, export_target
@@ -81,7 +81,7 @@ def plain(folder: Path) -> Path:
     seq = torch.export.Dim("seq", min=1, max=65536)
     shapes = ({2: seq}, {2: seq}, {1: seq})
     names: dict[str, Any] = {"input_names": ["q", "k", "positions"], "output_names": ["q_rotated", "k_rotated"]}
-    module = PlainRotary(HEAD, 10000.0).eval()
+    module = BaselineRotary(HEAD, 10000.0).eval()
     torch.onnx.export(module, args, folder / "plain.onnx", dynamo=True, dynamic_shapes=shapes, verbose=False, **names)
     return folder / "plain.onnx"
 

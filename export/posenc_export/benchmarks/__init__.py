@@ -39,14 +39,14 @@ class LengthResult:
     """Times at one length, by the names of what is timed.
 
     milliseconds: the median over the rounds. times_a_copy: how many times as long as a copy of the same bytes it takes.
-    faster_than_plain, faster_than_one_op: how many times as fast as the usual module, and as one operator, it is on the
-        same runtime.
+    faster_than_baseline, faster_than_one_op: how many times as fast as the usual module, and as one operator, it is
+        on the same runtime.
     """
 
     length: int
     milliseconds: Mapping[str, float]
     times_a_copy: Mapping[str, float]
-    faster_than_plain: Mapping[str, float]
+    faster_than_baseline: Mapping[str, float]
     faster_than_one_op: Mapping[str, float]
 
 

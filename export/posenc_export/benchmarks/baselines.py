@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 ADDITIVE_PARAMETERS = frozenset({"d_model", "base", "layout", "spacing", "output", "strict_even"})
-"""Parameters of an additive encoding that costs what the plain module does, whatever they are."""
-OF_THE_PLAIN: Mapping[str, object] = {"padding_row": None, "scale_x": 1.0, "scale": 1.0, "weights": None, "key": None}
-"""Parameters that it costs more with, and the values with which it does what the plain module does."""
+"""Parameters of an additive encoding that costs what the baseline does, whatever they are."""
+ALIKE: Mapping[str, object] = {"padding_row": None, "scale_x": 1.0, "scale": 1.0, "weights": None, "key": None}
+"""Parameters that it costs more with, and the values with which it does what the baseline does."""
 ROTARY_PARAMETERS = frozenset(
     {"head_dim", "rotary_dim", "rope_theta", "rope_type", "layout", "tensor_layout", "output", "width"}
 )
 """The same for a rotary encoding, beside the parameters of rope types."""
 
 
-class PlainSinusoidal(nn.Module):
+class BaselineSinusoidal(nn.Module):
     """Sin and Cos of float32 angles, stacked and flattened, computed at each call."""
 
     def __init__(self, d_model: int, base: float) -> None:
@@ -52,7 +52,7 @@ class PlainSinusoidal(nn.Module):
         return x + rows[:, : self.d_model].to(x.dtype)
 
 
-class PlainRotary(nn.Module):
+class BaselineRotary(nn.Module):
     """Sin and Cos of float32 angles at full width, then the rotate-half formula: as transformers models have it."""
 
     inv_freq: Tensor
@@ -141,14 +141,14 @@ class Baseline:
 def additive_baseline(manifest: Manifest) -> Baseline | None:
     """Return what computes sines and cosines and adds them to x."""
     params = manifest.params
-    if any(OF_THE_PLAIN.get(name, ABSENT) != params[name] for name in params.keys() - ADDITIVE_PARAMETERS):
+    if any(ALIKE.get(name, ABSENT) != params[name] for name in params.keys() - ADDITIVE_PARAMETERS):
         return None
     if len(manifest.inputs) != 1 or "base" not in params:
         return None
     width = manifest.inputs[0].axes[-1].size
     if params.get("output") != "add" or width is None:
         return None
-    return Baseline(PlainSinusoidal, {"d_model": width, "base": params["base"]})
+    return Baseline(BaselineSinusoidal, {"d_model": width, "base": params["base"]})
 
 
 def rotary_baseline(manifest: Manifest) -> Baseline | None:
@@ -167,7 +167,7 @@ def rotary_baseline(manifest: Manifest) -> Baseline | None:
     if not whole or (params.get("layout"), params.get("tensor_layout")) != ("halves", "bhsd"):
         return None
     one_op = None if manifest.rotary_op == "decomposed" else write_one_op
-    return Baseline(PlainRotary, {"head_dim": head_dim, "rope_theta": params["rope_theta"]}, one_op)
+    return Baseline(BaselineRotary, {"head_dim": head_dim, "rope_theta": params["rope_theta"]}, one_op)
 
 
 BASELINES: Mapping[str, Callable[[Manifest], Baseline | None]] = {

@@ -12,7 +12,7 @@ from posenc_export.runtimes import NEEDS_TRUST, RUNTIMES, Missing, Runtime
 SLOW = ("onnx-reference", "ort-cpp", "ort-cpp-cuda", "libtorch-cpp", "libtorch-cpp-cuda", "aoti-cpp")
 """Runtimes that are timed only where they are named: runners in a process of their own are fed by files."""
 COPY = "copy of the same bytes"
-PLAIN = "plain Sin/Cos, "
+BASELINE = "baseline Sin/Cos, "
 ONE_OP = "one operator, baked cache, "
 
 

@@ -11,7 +11,7 @@ from posenc_export.markdown import table
 if TYPE_CHECKING:
     from posenc_export.benchmarks import BenchResult, LengthResult
 
-COLUMNS = ("length", "what", "ms", "x a copy", "x faster than plain", "than one operator")
+COLUMNS = ("length", "what", "ms", "x a copy", "x faster than baseline", "than one operator")
 
 
 def title(result: BenchResult) -> str:
@@ -26,7 +26,7 @@ def rows(result: BenchResult) -> list[tuple[str, ...]]:
 
 
 def _row(one: LengthResult, name: str) -> tuple[str, ...]:
-    ratios = (one.times_a_copy, one.faster_than_plain, one.faster_than_one_op)
+    ratios = (one.times_a_copy, one.faster_than_baseline, one.faster_than_one_op)
     return (str(one.length), name, f"{one.milliseconds[name]:.3f}", *(_number(ratio.get(name)) for ratio in ratios))
 
 

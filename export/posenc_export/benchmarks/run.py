@@ -15,7 +15,7 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.benchmarks import BenchOptions, BenchResult, LengthResult
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
-from posenc_export.benchmarks.contenders import COPY, ONE_OP, PLAIN, Contender, contenders_in, not_run
+from posenc_export.benchmarks.contenders import BASELINE, COPY, ONE_OP, Contender, contenders_in, not_run
 from posenc_export.benchmarks.workers import worker
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
@@ -134,7 +134,7 @@ def _baselines(
     options = _scratch_options(ExportOptions(validation=ValidateOptions(progress=progress)), ("onnx",))
     with _exported(lambda: _baseline_target(baseline, manifest), options) as folder, ExitStack() as stack:
         bundle = Bundle.open(folder, trusted=True)
-        contenders = contenders_in(bundle, PLAIN, runtimes)
+        contenders = contenders_in(bundle, BASELINE, runtimes)
         if baseline.write_one_op is not None:
             scratch = Path(stack.enter_context(TemporaryDirectory(prefix="posenc-bench-")))
             beside = shutil.copytree(folder, scratch / "one-op")
@@ -172,7 +172,7 @@ def compared(length: int, medians: Mapping[str, float]) -> LengthResult:
         length,
         milliseconds={name: 1e3 * seconds for name, seconds in medians.items()},
         times_a_copy={name: seconds / medians[COPY] for name, seconds in medians.items() if name != COPY},
-        faster_than_plain=_faster_than(PLAIN, medians),
+        faster_than_baseline=_faster_than(BASELINE, medians),
         faster_than_one_op=_faster_than(ONE_OP, medians),
     )
 

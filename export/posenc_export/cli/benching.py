@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 )
 @guarded
 def bench(**values: Any) -> None:
-    """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and the plain export of its usual module."""
+    """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and a baseline, its usual module."""
     from posenc_export.cli.tables import print_bench
 
     with progress(values) as say:

@@ -124,7 +124,7 @@ def judged(by: str, status: int, printed: str, errors: str) -> Verdict:
 
 
 def timed(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
-    """Time a bundle on ONNX Runtime, its tensors on the device, against the plain export of its usual module."""
+    """Time a bundle on ONNX Runtime, its tensors on the device, against the baseline that it has."""
     runtime = next(r.name for r in RUNTIMES.values() if r.format == "onnx" and r.device == device)
     options = ExportOptions(validation=ValidateOptions(progress=progress))
     try:
@@ -133,8 +133,8 @@ def timed(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
         yield Proof(plan, Verdict(runtime, "time", "skip", error.message))
         return
     for one in result.lengths:
-        ratio = one.faster_than_plain.get(runtime)
-        faster = f", {ratio:.2f}x as fast as the plain export" if ratio else ""
+        ratio = one.faster_than_baseline.get(runtime)
+        faster = f", {ratio:.2f}x as fast as the baseline" if ratio else ""
         detail = f"{one.milliseconds[runtime]:.3f} ms{faster}"
         verdict = Verdict(f"{runtime}, {one.length} long", "time", "pass", detail)
         yield Proof(plan, verdict)
