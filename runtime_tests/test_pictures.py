@@ -13,8 +13,8 @@ from posenc.encoding import SAME_BITS, Encoding
 from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Values, fixed
 from posenc.scheme import SCHEMES, scheme
 from posenc.spec import Spec
-from posenc_export.plots.encodings import argument_of, called, form_of
-from posenc_export.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_forms
+from posenc_export.plots.encodings import argument_of, called, encoding_of
+from posenc_export.plots.kinds import BIASES, FEATURES, ROTARY, TABLES, kind_of, kind_of_encodings
 from posenc_export.plots.sheet import sheet_of
 
 HEIGHT, WIDTH, SEQ_K = Axis("height", "grid"), Axis("width", "grid"), Axis("seq_k", "length")
@@ -57,7 +57,7 @@ def test_a_bias_is_a_map_of_queries_and_keys_for_each_head() -> None:
     q, k = port("q", BATCH, heads, SEQ, dim), port("k", BATCH, heads, SEQ_K, dim)
     made = encoding(bias, (q, k), port("bias", fixed(1, "batch"), heads, SEQ, SEQ_K))
     sheet = sheet_of(called(made, None))
-    assert kind_of_forms([made]) == BIASES
+    assert kind_of_encodings([made]) == BIASES
     assert [panel.title for panel in sheet.panels] == [f"head {i}" for i in (0, 1, 3, 4, 6, 7, 9, 11)]
     assert (sheet.down, sheet.across, sheet.what, sheet.square) == ("query", "key", "query 64 x key 64", True)
     assert sheet.panels[-1].values[63, 0] == 11 * 63
@@ -72,9 +72,9 @@ def test_rows_of_distances_are_for_scores() -> None:
 
     made = encoding(rows, (q, k), port("rows", fixed(1, "batch"), length, fixed(2)))
     sheet = sheet_of(called(made, None))
-    assert kind_of_forms([made]) == BIASES
+    assert kind_of_encodings([made]) == BIASES
     assert (sheet.down, sheet.what) == ("seq+seq_k", "128 rows")
-    assert kind_of_forms([encoding(lambda q: q, (q,), q)]) == TABLES
+    assert kind_of_encodings([encoding(lambda q: q, (q,), q)]) == TABLES
 
 
 def test_what_is_added_to_scores_is_drawn_without_them() -> None:
@@ -97,7 +97,7 @@ def test_a_grid_is_a_map_for_each_feature_wherever_features_lie() -> None:
 
     made = encoding(rows_then_columns, (mask,), port("y", BATCH, fixed(2), HEIGHT, WIDTH))
     sheet = sheet_of(called(made, None))
-    assert kind_of_forms([made]) == TABLES
+    assert kind_of_encodings([made]) == TABLES
     assert (sheet.down, sheet.across, sheet.what) == ("height", "width", "height 24 x width 32")
     assert [panel.title for panel in sheet.panels] == ["feature 0", "feature 1"]
     assert (sheet.panels[0].values[:, 0] == np.arange(1, 25)).all()
@@ -131,7 +131,7 @@ def test_features_of_numbers_are_drawn_over_the_numbers(
 
     made = encoding(features, (x,), port("y", *axes[:2], fixed(5)))
     assert argument_of(made) is x
-    assert kind_of_forms([made]) == FEATURES
+    assert kind_of_encodings([made]) == FEATURES
     sheet = sheet_of(called(made, None))
     assert (sheet.down, sheet.ends, sheet.what) == ("t", (first, last), f"{count} values")
     np.testing.assert_allclose(sheet.panels[0].values[:, 4], 2 * np.linspace(first, last, count), rtol=1e-6)
@@ -142,7 +142,7 @@ def test_what_is_multiplied_is_drawn_of_ones_and_outputs_lie_side_by_side() -> N
     made = encoding(lambda q, k: (2 * q, 3 * k), (q, k), replace(q, name="q2"), replace(k, name="k3"))
     call = called(made, 7)
     sheet = sheet_of(call)
-    assert (call.fill, kind_of_forms([made])) == (1, ROTARY)
+    assert (call.fill, kind_of_encodings([made])) == (1, ROTARY)
     assert (sheet.panels[0].values == [2, 2, 3, 3]).all()
     assert sheet.panels[0].values.shape == (7, 4)
     assert (sheet.splits, sheet.across) == ((2,), "dimension of q2 (0 to 1), then of k3 (2 to 3)")
@@ -150,10 +150,10 @@ def test_what_is_multiplied_is_drawn_of_ones_and_outputs_lie_side_by_side() -> N
 
 def test_a_form_that_takes_positions_alone_is_preferred() -> None:
     rope = SCHEMES["rope"]
-    assert [p.name for p in form_of(rope, None, {}).inputs] == ["positions"]
-    assert [p.name for p in form_of(rope, None, {"output": "rotate"}).inputs] == ["q", "k", "positions"]
+    assert [p.name for p in encoding_of(rope, None, {}).inputs] == ["positions"]
+    assert [p.name for p in encoding_of(rope, None, {"output": "rotate"}).inputs] == ["q", "k", "positions"]
     with pytest.raises(ValueError, match="rotary_dim must be an even number"):
-        form_of(rope, None, {"rotary_dim": 3})
+        encoding_of(rope, None, {"rotary_dim": 3})
 
 
 def test_a_form_of_any_length_is_preferred_to_one_of_one_length(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_a_form_of_any_length_is_preferred_to_one_of_one_length(monkeypatch: pyt
         x = port("x", BATCH, height, width, fixed(2))
         return encoding(lambda x: x + 1, (x,), replace(x, name="y"))
 
-    assert called(form_of(SCHEMES["window"], None, {}), None).outputs[0][1].shape == (1, 24, 32, 2)
+    assert called(encoding_of(SCHEMES["window"], None, {}), None).outputs[0][1].shape == (1, 24, 32, 2)
     assert kind_of(SCHEMES["window"]) == TABLES
     assert [kind_of(SCHEMES[name]) for name in ("rope", "sinusoidal")] == [ROTARY, TABLES]
 
@@ -179,6 +179,6 @@ def test_what_must_be_given_is_taken_from_the_smallest_sample(monkeypatch: pytes
         """Nothing new."""
         return build("sinusoidal", spec, d_model=d_model)
 
-    assert form_of(SCHEMES["needing"], None, {}).outputs[0].axes[-1].size == 6
+    assert encoding_of(SCHEMES["needing"], None, {}).outputs[0].axes[-1].size == 6
     with pytest.raises(ValueError, match="d_model must be at least 1"):
-        form_of(SCHEMES["needing"], None, {"d_model": 0})
+        encoding_of(SCHEMES["needing"], None, {"d_model": 0})

@@ -27,8 +27,8 @@ A scheme has every form and format that its section does not rule out: baked (a 
 length), in float32, float16, bfloat16 and float64.
 """
 SHARED = "Parameters of rope types"
-Forms = Mapping[Mode, Encoding]
-"""The smallest sample of a scheme, baked and dynamic, as far as there are such forms."""
+ByMode = Mapping[Mode, Encoding]
+"""The smallest sample of a scheme, baked and dynamic, as far as there are such encodings."""
 MAX_LEN = 70
 FEW = 3
 """Samples up to which they are written in one line."""
@@ -36,21 +36,21 @@ FEW = 3
 
 def markdown_of(chosen: list[Scheme]) -> str:
     """Return docs/schemes.md: contents by kind, a section a scheme, and once the parameters that several share."""
-    forms = {scheme.name: _forms(scheme) for scheme in chosen}
+    encodings = {scheme.name: _by_mode(scheme) for scheme in chosen}
     kinds = {scheme.name: kind_of(scheme) for scheme in chosen}
     listed = {kind: [scheme for scheme in chosen if kinds[scheme.name] == kind] for kind in KINDS}
     shared = _shared(chosen)
-    parts = [HEAD, *([_contents(listed), _overview(chosen, forms)] if len(chosen) > 1 else [])]
-    parts += [_section(scheme, forms[scheme.name], shared) for schemes in listed.values() for scheme in schemes]
+    parts = [HEAD, *([_contents(listed), _overview(chosen, encodings)] if len(chosen) > 1 else [])]
+    parts += [_section(scheme, encodings[scheme.name], shared) for schemes in listed.values() for scheme in schemes]
     return "\n".join([*parts, *([_shared_section(shared)] if shared else [])])
 
 
-def _forms(scheme: Scheme) -> Forms:
-    forms: dict[Mode, Encoding] = {}
+def _by_mode(scheme: Scheme) -> ByMode:
+    encodings: dict[Mode, Encoding] = {}
     for mode in get_args(Mode):
         with suppress(UnsupportedSpec):
-            forms[mode] = seeded(scheme.name, Spec(mode, max_len=MAX_LEN), scheme.samples[0])
-    return forms
+            encodings[mode] = seeded(scheme.name, Spec(mode, max_len=MAX_LEN), scheme.samples[0])
+    return encodings
 
 
 def _contents(listed: Mapping[str, list[Scheme]]) -> str:
@@ -60,12 +60,13 @@ def _contents(listed: Mapping[str, list[Scheme]]) -> str:
     return "\n".join(lines)
 
 
-def _overview(chosen: Iterable[Scheme], forms: Mapping[str, Forms]) -> str:
+def _overview(chosen: Iterable[Scheme], encodings: Mapping[str, ByMode]) -> str:
     """Return the table of which schemes can be which formats, in which modes: alike ones in one row."""
     names = list(dict.fromkeys([*ExportOptions().formats, *FORMATS]))
     rows: dict[tuple[str, ...], list[str]] = {}
     for scheme in chosen:
-        modes = (forms[scheme.name].keys() - _reasons(scheme, forms[scheme.name], name).keys() for name in names)
+        by_mode = encodings[scheme.name]
+        modes = (by_mode.keys() - _reasons(scheme, by_mode, name).keys() for name in names)
         cells = tuple(", ".join(sorted(there)) or "no" for there in modes)
         rows.setdefault(cells, []).append(f"[{scheme.name}](#{scheme.name})")
     return table(("scheme", *names), [(", ".join(alike), *cells) for cells, alike in rows.items()]) + "\n"
@@ -88,16 +89,16 @@ def _shared_section(shared: Mapping[str, Parameter]) -> str:
 # ---- a scheme --------------------------------------------------------------------------------------------------------
 
 
-def _section(scheme: Scheme, forms: Forms, shared: Mapping[str, Parameter]) -> str:
+def _section(scheme: Scheme, encodings: ByMode, shared: Mapping[str, Parameter]) -> str:
     own = [parameter for name, parameter in scheme.parameters.items() if name not in shared]
     parts = [f"## {scheme.name}", scheme.summary, *([f"    {scheme.formula}"] if scheme.formula else [])]
-    parts += [f"![{scheme.name}](pictures/{scheme.name}.png)", "\n".join(_facts(scheme, forms)), _table(own)]
+    parts += [f"![{scheme.name}](pictures/{scheme.name}.png)", "\n".join(_facts(scheme, encodings)), _table(own)]
     if len(own) < len(scheme.parameters):
         parts.append(f"It takes the [{SHARED.lower()}](#{SHARED.lower().replace(' ', '-')}), too.")
     return "\n\n".join([*parts, _samples(scheme)]) + "\n"
 
 
-def _facts(scheme: Scheme, forms: Forms) -> list[str]:
+def _facts(scheme: Scheme, encodings: ByMode) -> list[str]:
     no = scheme.unsupported
     facts = [f"* Source: {_linked(scheme.paper)}."]
     facts += [f"* Models: {', '.join(scheme.models)}."] if scheme.models else []
@@ -105,7 +106,7 @@ def _facts(scheme: Scheme, forms: Forms) -> list[str]:
     reasons = {**no.modes, **no.positions, **no.dtypes, **({} if "dynamic" in no.modes else no.methods)}
     alike = {reason: [what for what in reasons if reasons[what] == reason] for reason in reasons.values()}
     facts += [f"  * No {' or '.join(what)}: {reason}." for reason, what in alike.items()]
-    return facts + _formats(scheme, forms)
+    return facts + _formats(scheme, encodings)
 
 
 def _linked(paper: str) -> str:
@@ -142,25 +143,25 @@ def _assigned(sample: Mapping[str, object]) -> list[str]:
 # ---- its formats -----------------------------------------------------------------------------------------------------
 
 
-def _formats(scheme: Scheme, forms: Forms) -> list[str]:
+def _formats(scheme: Scheme, encodings: ByMode) -> list[str]:
     """Return which formats the smallest sample can be, and why not the others: those of one reason together."""
     by_reasons: dict[tuple[tuple[Mode, str], ...], list[str]] = {}
     for name in FORMATS:
-        by_reasons.setdefault(tuple(_reasons(scheme, forms, name).items()), []).append(name)
+        by_reasons.setdefault(tuple(_reasons(scheme, encodings, name).items()), []).append(name)
     lines = [f"* Formats: {', '.join(by_reasons.pop((), []))}."]
-    return lines + [_refused(forms, names, dict(reasons)) for reasons, names in by_reasons.items()]
+    return lines + [_refused(encodings, names, dict(reasons)) for reasons, names in by_reasons.items()]
 
 
-def _reasons(scheme: Scheme, forms: Forms, format_: str) -> dict[Mode, str]:
+def _reasons(scheme: Scheme, encodings: ByMode, format_: str) -> dict[Mode, str]:
     """Return why a scheme cannot be a format, by mode; nothing where it can."""
     if format_ in scheme.unsupported.formats:
-        return dict.fromkeys(forms, scheme.unsupported.formats[format_])
-    refusals = {mode: FORMATS[format_].refuses(encoding) for mode, encoding in forms.items()}
+        return dict.fromkeys(encodings, scheme.unsupported.formats[format_])
+    refusals = {mode: FORMATS[format_].refuses(encoding) for mode, encoding in encodings.items()}
     return {mode: reason for mode, reason in refusals.items() if reason}
 
 
-def _refused(forms: Forms, names: list[str], reasons: Mapping[Mode, str]) -> str:
-    left = [mode for mode in forms if mode not in reasons]
+def _refused(encodings: ByMode, names: list[str], reasons: Mapping[Mode, str]) -> str:
+    left = [mode for mode in encodings if mode not in reasons]
     if left:
         (mode, reason), *_ = reasons.items()
         return f"  * {', '.join(names)}: {left[0]} only; of the {mode} form {reason}."

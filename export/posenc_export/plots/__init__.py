@@ -13,7 +13,7 @@ from posenc.registry import Registry
 from posenc.scheme import Scheme
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.plots.curves import clock, error
-from posenc_export.plots.encodings import Given
+from posenc_export.plots.encodings import Parameters
 from posenc_export.plots.heat import DPI, SMALL, heatmap
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ FILES = (".png", ".svg", ".pdf")
 CARD = "#f6f6f6"
 """Behind what is drawn, so that dark letters are read on a dark page too."""
 COLOURS = 256
-Draw = Callable[["Figure", str, int | None, Given], None]
+Draw = Callable[["Figure", str, int | None, Parameters], None]
 """Draws a scheme on a figure: so many positions, or as many as that kind of picture has, with these parameters."""
 
 
-def draw(scheme: str, kind: str, max_len: int | None, parameters: Given, file: Path) -> None:
+def draw(scheme: str, kind: str, max_len: int | None, parameters: Parameters, file: Path) -> None:
     """Draw a scheme into a file; raise BadInput, in one line, where that cannot be done."""
     _drawn(lambda figure: PICTURES[kind](figure, scheme, max_len, parameters), file)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.ports import Floats
-from posenc_export.plots.encodings import METHODS, Given
+from posenc_export.plots.encodings import METHODS, Parameters
 from posenc_export.plots.heat import named
 from posenc_export.plots.rows import reference_at, rows_at, rows_of
 
@@ -22,7 +22,7 @@ POINTS, BINS = 4000, 300
 """Positions that are tried, and points of a curve: each is the worst from there to the next."""
 
 
-def clock(figure: Figure, scheme: str, max_len: int | None, parameters: Given) -> None:
+def clock(figure: Figure, scheme: str, max_len: int | None, parameters: Parameters) -> None:
     """Draw sine and cosine pairs as hands on the unit circle, the fastest first, at the first positions."""
     count = max_len or CLOCK_POSITIONS
     encoding = rows_of(scheme, "baked", "exact", count, parameters)
@@ -62,7 +62,7 @@ def _hands(axes: Axes, sin: Floats, cos: Floats) -> None:
     axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal", xlabel="cos", ylabel="sin")
 
 
-def error(figure: Figure, scheme: str, max_len: int | None, parameters: Given) -> None:
+def error(figure: Figure, scheme: str, max_len: int | None, parameters: Parameters) -> None:
     """Draw the error against float64 by position, of the three forms of a scheme, on log scales.
 
     They begin at position 1: at 0 all forms are exact, which no log scale can show.

@@ -1,4 +1,4 @@
-"""Which form of a scheme is drawn, and one call of it: by what its ports carry and the kinds of their axes."""
+"""Which encoding of a scheme is drawn, and one call of it: by what its ports carry and the kinds of their axes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ METHODS: tuple[tuple[Mode, Method, str], ...] = (
     ("dynamic", "trig", "--dynamic --method trig: Sin and Cos of float32"),
 )
 WAYS: tuple[Way, ...] = ("explicit", "implicit", "offset", "mask")
-"""Positions as numbers first: a form that takes nothing else shows the encoding alone."""
+"""Positions as numbers first: an encoding that takes nothing else shows the encoding alone."""
 ROWS = 128
 LENGTHS: Mapping[int, tuple[int, ...]] = {1: (ROWS,), 2: (64, 64)}
 GRIDS: Mapping[int, tuple[int, ...]] = {1: (ROWS,), 2: (24, 32), 3: (4, 6, 8)}
@@ -47,7 +47,7 @@ WINDOWS: Mapping[int, tuple[int, ...]] = {2: (6, 8)}
 A grid that is no square shows which axis is which.
 """
 OTHERS = {"batch": 1, "heads": 4, "features": 64}
-Given = Mapping[str, object]
+Parameters = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Call:
     fill: int
 
 
-def drawn(scheme: str, max_len: int | None, parameters: Given) -> Call:
-    """Call the form of a scheme that shows the encoding alone; raise ValueError, in one line, where it has none."""
-    return called(form_of(SCHEMES[scheme], max_len, parameters), max_len)
+def drawn(scheme: str, max_len: int | None, parameters: Parameters) -> Call:
+    """Call the encoding of a scheme that shows it alone; raise ValueError, in one line, where there is none."""
+    return called(encoding_of(SCHEMES[scheme], max_len, parameters), max_len)
 
 
 def called(encoding: Encoding, max_len: int | None) -> Call:
@@ -81,37 +81,37 @@ def called(encoding: Encoding, max_len: int | None) -> Call:
     return Call(encoding, _outputs(encoding, sizes, numbers, fill) if fill else outputs, numbers, fill)
 
 
-# ---- the form --------------------------------------------------------------------------------------------------------
+# ---- which encoding --------------------------------------------------------------------------------------------------
 
 
-def form_of(scheme: Scheme, max_len: int | None, parameters: Given) -> Encoding:
-    """Build the form that is of any length, if there is one, and of those the one that takes least beside positions."""
-    return min(forms_of(scheme, max_len, parameters), key=lambda form: (not _is_open(form), _numbers_taken(form)))
+def encoding_of(scheme: Scheme, max_len: int | None, parameters: Parameters) -> Encoding:
+    """Build the encoding of any length, if there is one, and of those the one that takes least beside positions."""
+    return min(encodings_of(scheme, max_len, parameters), key=lambda one: (not _is_open(one), _numbers_taken(one)))
 
 
-def forms_of(scheme: Scheme, max_len: int | None, parameters: Given) -> list[Encoding]:
-    """Build every form: baked ones, and where these are all of one length, dynamic ones.
+def encodings_of(scheme: Scheme, max_len: int | None, parameters: Parameters) -> list[Encoding]:
+    """Build every encoding of a scheme: baked ones, and where these are all of one length, dynamic ones.
 
     Raises ValueError, in one line, where there is none.
     """
-    given = {**_needed(scheme), **parameters}
-    length = max_len or min(ROWS, scheme.rows(given) or ROWS)
-    forms: list[Encoding] = []
+    chosen = {**_needed(scheme), **parameters}
+    length = max_len or min(ROWS, scheme.rows(chosen) or ROWS)
+    encodings: list[Encoding] = []
     for mode, method, _ in METHODS:
-        forms += _forms(scheme, mode, method, length, given)
-        if any(map(_is_open, forms)):
-            return forms
-    return forms or [build(scheme.name, Spec(max_len=length), **given)]  # which says what is wrong
+        encodings += _encodings(scheme, mode, method, length, chosen)
+        if any(map(_is_open, encodings)):
+            return encodings
+    return encodings or [build(scheme.name, Spec(max_len=length), **chosen)]  # which says what is wrong
 
 
-def _is_open(form: Encoding) -> bool:
+def _is_open(encoding: Encoding) -> bool:
     """Whether there are as many places, or numbers, as a call has."""
-    axes = [axis for port in form.outputs for axis in port.axes if axis.is_length]
-    return any(axis.is_dynamic for axis in axes) or argument_of(form) is not None
+    axes = [axis for port in encoding.outputs for axis in port.axes if axis.is_length]
+    return any(axis.is_dynamic for axis in axes) or argument_of(encoding) is not None
 
 
-def _numbers_taken(form: Encoding) -> int:
-    return len(carrying(form.inputs, Values))
+def _numbers_taken(encoding: Encoding) -> int:
+    return len(carrying(encoding.inputs, Values))
 
 
 def _needed(scheme: Scheme) -> dict[str, object]:
@@ -120,22 +120,22 @@ def _needed(scheme: Scheme) -> dict[str, object]:
     return {name: value for name, value in scheme.samples[0].items() if known[name].default is REQUIRED}
 
 
-def _forms(scheme: Scheme, mode: Mode, method: Method, length: int, given: Given) -> Iterator[Encoding]:
-    """Build every form that there is: for each output, each way to give positions."""
-    for output, way in product(outputs_of(scheme, given), WAYS):
+def _encodings(scheme: Scheme, mode: Mode, method: Method, length: int, chosen: Parameters) -> Iterator[Encoding]:
+    """Build every encoding that there is: for each output, each way to give positions."""
+    for output, way in product(outputs_of(scheme, chosen), WAYS):
         try:
-            yield seeded(scheme.name, Spec(mode, method, way, length), {**given, **output})
-        except ValueError:  # where there is no form at all, the plain one says why
+            yield seeded(scheme.name, Spec(mode, method, way, length), {**chosen, **output})
+        except ValueError:  # where there is none at all, what called this builds one that says why
             continue
 
 
-def outputs_of(scheme: Scheme, given: Given) -> list[dict[str, object]]:
-    """Return the choices of a scheme's output as parameters: the one that is given, or all."""
+def outputs_of(scheme: Scheme, chosen: Parameters) -> list[dict[str, object]]:
+    """Return the choices of a scheme's output as parameters: the one that is chosen, or all."""
     parameter = scheme.parameters.get("output")
-    return [{}] if parameter is None or "output" in given else [{"output": one} for one in parameter.choices]
+    return [{}] if parameter is None or "output" in chosen else [{"output": one} for one in parameter.choices]
 
 
-def seeded(name: str, spec: Spec, parameters: Given) -> Encoding:
+def seeded(name: str, spec: Spec, parameters: Parameters) -> Encoding:
     """Build a scheme; what is drawn at random is the same each time."""
     import torch
 

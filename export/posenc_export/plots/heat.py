@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.ports import Floats
-from posenc_export.plots.encodings import Given, drawn
+from posenc_export.plots.encodings import Parameters, drawn
 from posenc_export.plots.sheet import Sheet, sheet_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ SMALL = Canvas(660, 280)
 """For pictures on a page."""
 
 
-def heatmap(figure: Figure, scheme: str, max_len: int | None, parameters: Given, canvas: Canvas | None = None) -> None:
+def heatmap(
+    figure: Figure, scheme: str, max_len: int | None, parameters: Parameters, canvas: Canvas | None = None
+) -> None:
     """Draw what an encoding gives: a table of positions x features, or maps of a grid, or of queries x keys."""
     call = drawn(scheme, max_len, parameters)
     sheet = sheet_of(call)
@@ -56,7 +58,7 @@ def heatmap(figure: Figure, scheme: str, max_len: int | None, parameters: Given,
     figure.colorbar(image, cax=bar, label="value")
 
 
-def named(scheme: str, parameters: Given) -> str:
+def named(scheme: str, parameters: Parameters) -> str:
     """Return a scheme with the parameters that are given."""
     return ", ".join([scheme, *(f"{name} {_text(value)}" for name, value in parameters.items())])
 

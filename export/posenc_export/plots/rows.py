@@ -11,10 +11,10 @@ from posenc.ports import Array, Floats, Integers, Positions
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Method, Mode, Spec
 from posenc_export.arrays import call_on_arrays
-from posenc_export.plots.encodings import Given, outputs_of, seeded
+from posenc_export.plots.encodings import Parameters, outputs_of, seeded
 
 
-def rows_of(scheme: str, mode: Mode, method: Method, max_len: int, parameters: Given) -> Encoding:
+def rows_of(scheme: str, mode: Mode, method: Method, max_len: int, parameters: Parameters) -> Encoding:
     """Build what gives rows, or cosines and sines, at positions; raise ValueError where a scheme has no such output."""
     record = SCHEMES[scheme]
     output = _output_of(record)
