@@ -65,9 +65,9 @@ def queries_and_keys(inputs: tuple[Port, ...], feeds: Feeds) -> tuple[Integers, 
     (1 or batch, seq), (1 or batch, seq_k): given; from a start and from 0 on; else queries are the last of the keys,
     whose positions are counted from a mask or from 0 on.
     """
-    given = [feeds[port.name] for port in carrying(inputs, Positions)]
-    if given:
-        return given[0], given[1]
+    positions = [feeds[port.name] for port in carrying(inputs, Positions)]
+    if positions:
+        return positions[0], positions[1]
     sizes = sizes_of(inputs, feeds)
     seq, seq_k = (sizes[axis.name] for axis in axes_of(inputs) if axis.is_length)
     keys = np.arange(seq_k)[None, :]

@@ -55,8 +55,8 @@ class Spec:
         if self.max_len < 1:
             raise ValueError(f"max_len must be at least 1, got {self.max_len}")
         if self.position_offset < 0 or (self.position_offset and self.positions not in (None, "mask")):
-            given = f"{self.position_offset} with positions {self.positions}"
-            raise ValueError(f"position_offset must be at least 0, and goes with positions mask, got {given}")
+            values = f"{self.position_offset} with positions {self.positions}"
+            raise ValueError(f"position_offset must be at least 0, and goes with positions mask, got {values}")
 
     @property
     def torch_dtype(self) -> str:

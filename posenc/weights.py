@@ -33,8 +33,8 @@ def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
     Raises ValueError, in one line, for a file that is missing, unreadable, of another kind, or ambiguous.
     """
     file = file_of(path, key)
-    found = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.dim() == len(axes))
-    return _with_axes(found, file.as_posix(), axes)
+    table = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.dim() == len(axes))
+    return _with_axes(table, file.as_posix(), axes)
 
 
 def load_number(path: str, key: str | None) -> float:
@@ -43,11 +43,11 @@ def load_number(path: str, key: str | None) -> float:
     Raises ValueError, in one line, for a file that load_tensor would not read, and for a tensor of several numbers.
     """
     file = file_of(path, key)
-    found = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.numel() == 1)
-    if not isinstance(found, Tensor) or not found.is_floating_point() or found.numel() != 1:
-        given = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-        raise ValueError(f"weights must be one number, a float, got {given}")
-    return float(found)
+    number = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.numel() == 1)
+    if not isinstance(number, Tensor) or not number.is_floating_point() or number.numel() != 1:
+        kind = f"{number.dtype} {tuple(number.shape)}" if isinstance(number, Tensor) else f"a {type(number).__name__}"
+        raise ValueError(f"weights must be one number, a float, got {kind}")
+    return float(number)
 
 
 def random_table(what: str, shape: tuple[int, ...], key: str | None, std: float) -> Tensor:
@@ -72,8 +72,8 @@ def names_in(path: str) -> tuple[str, ...]:
     index = _index_of(folder) if folder.is_dir() else None
     if index is not None:
         return tuple(index)
-    found = _read(file_of(path, None))
-    return tuple(found) if isinstance(found, Mapping) else ()
+    tensors = _read(file_of(path, None))
+    return tuple(tensors) if isinstance(tensors, Mapping) else ()
 
 
 def file_of(path: str, key: str | None) -> Path:
@@ -84,8 +84,8 @@ def file_of(path: str, key: str | None) -> Path:
     index = _index_of(file)
     if index is not None:
         if key not in index:
-            given = "no key was given" if key is None else f"none of them is {key!r}"
-            raise ValueError(f"weights: {path} holds {len(index)} tensors and {given}: give the name of one as key")
+            why = "no key was given" if key is None else f"none of them is {key!r}"
+            raise ValueError(f"weights: {path} holds {len(index)} tensors and {why}: give the name of one as key")
         return file / index[key]
     names = [name for name in IN_FOLDERS if (file / name).is_file()]
     if not names:
@@ -105,12 +105,12 @@ def _index_of(folder: Path) -> dict[str, str] | None:
     except (ValueError, OSError) as error:
         raise ValueError(f"weights: {index} is not JSON: {error}") from None
     files = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(files, dict) or not all(_is_plain(name) for name in files.values()):
+    if not isinstance(files, dict) or not all(_is_file_name(name) for name in files.values()):
         raise ValueError(f"weights: {index} must hold weight_map, an object of file names of its folder")
     return files
 
 
-def _is_plain(name: object) -> bool:
+def _is_file_name(name: object) -> bool:
     """Whether a name is that of a file, and leads out of no folder."""
     return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
 
@@ -129,19 +129,19 @@ def _read(file: Path) -> object:
         raise ValueError(f"weights: cannot read {file} as {file.suffix}: {WANTED[file.suffix]}") from error
 
 
-def _pick(found: object, key: str | None, path: str, fits: Callable[[Tensor], bool]) -> object:
-    if not isinstance(found, Mapping):
+def _pick(content: object, key: str | None, path: str, fits: Callable[[Tensor], bool]) -> object:
+    if not isinstance(content, Mapping):
         if key is not None:
             raise ValueError(f"weights: {path} holds a single array: leave out key={key}")
-        return found
-    tables = {k: v for k, v in found.items() if isinstance(v, Tensor) and fits(v)}
+        return content
+    tables = {k: v for k, v in content.items() if isinstance(v, Tensor) and fits(v)}
     if key is None and len(tables) == 1:
         return next(iter(tables.values()))
-    if key not in found:
-        given = "no key was given" if key is None else f"it has no {key!r}"
+    if key not in content:
+        why = "no key was given" if key is None else f"it has no {key!r}"
         known = difflib.get_close_matches(key or "", tables, n=NAMED, cutoff=0) if len(tables) > NAMED else tables
-        raise ValueError(f"weights: {path} holds {len(found)} tensors and {given}; key is one of {', '.join(known)}")
-    return found[key]
+        raise ValueError(f"weights: {path} holds {len(content)} tensors and {why}; key is one of {', '.join(known)}")
+    return content[key]
 
 
 def _with_axes(table: object, path: str, axes: tuple[str, ...]) -> Tensor:
@@ -170,8 +170,8 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _state_dict(path: Path) -> object:
-    found: object = torch.load(path, map_location="cpu", weights_only=True)
-    return found
+    content: object = torch.load(path, map_location="cpu", weights_only=True)
+    return content
 
 
 OF_TORCH = "expected tensors alone, as torch.save(module.state_dict(), FILE) writes them; other objects are not loaded"

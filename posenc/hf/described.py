@@ -11,23 +11,23 @@ from posenc.hf.settings import Setting
 
 LISTED = 12
 """Names that a message lists."""
-NOT_GIVEN = "none given: as before training; -p weights=FOLDER reads them"
+NO_WEIGHTS = "none given: as before training; -p weights=FOLDER reads them"
 
 
 def spec_settings(part: Part, row: Row, positions: str | None) -> dict[str, Setting]:
     """Return what is said of positions, position_offset and max_len; see `ModelConfig.spec_settings`."""
     before = row.before.read(part.config, part.absent)
-    given = positions or row.positions
+    way = positions or row.positions
     if positions == "implicit" and before.value and not row.shifted:
         wanted = f"use --positions mask, or explicit with positions from {before.value} on"
         raise ValueError(f"positions of model_type {part.model_type} begin at {before.value}: {wanted}")
     settings = {}
     if row.positions is not None:
         settings["positions"] = Setting(row.positions, f"model_type {part.model_type}")
-    if given == "mask" and before.value:
+    if way == "mask" and before.value:
         settings["position_offset"] = before
     if row.length is not None:
-        settings["max_len"] = _rows(row.length.read(part.config, part.absent), before, row.shifted and given != "mask")
+        settings["max_len"] = _rows(row.length.read(part.config, part.absent), before, row.shifted and way != "mask")
     return settings
 
 
@@ -45,7 +45,7 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
     if before.value and row.shifted and (positions or row.positions) != "mask":
         settings["offset"] = before
     if row.tables and overrides.get("weights") is None:
-        settings["weights"] = Setting(None, NOT_GIVEN)
+        settings["weights"] = Setting(None, NO_WEIGHTS)
     elif row.tables and "key" not in overrides:
         settings |= _key(row, str(overrides["weights"]))
     return {name: setting for name, setting in settings.items() if name not in overrides}
@@ -67,12 +67,14 @@ def name_of(table: str, names: tuple[str, ...], path: str) -> str:
     Raises ValueError, in one line, where none or several do.
     """
     for ending in table.split("|"):
-        found = _that_end(names, ending)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            listed = ", ".join(found[:LISTED]) + (", ..." if len(found) > LISTED else "")
-            raise ValueError(f"weights: {len(found)} tensors of {path} may be meant: give one as -p key=NAME: {listed}")
+        matches = _that_end(names, ending)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            listed = ", ".join(matches[:LISTED]) + (", ..." if len(matches) > LISTED else "")
+            raise ValueError(
+                f"weights: {len(matches)} tensors of {path} may be meant: give one as -p key=NAME: {listed}"
+            )
     endings = " or ".join(ending.replace("*", "N") for ending in table.split("|"))
     raise ValueError(f"weights: none of the {len(names)} tensors of {path} ends in {endings}: give -p key=NAME")
 
@@ -81,5 +83,5 @@ def _that_end(names: tuple[str, ...], ending: str) -> list[str]:
     """Return the names that end so, or of an ending with a dot those that several tensors begin with."""
     pattern = re.escape(ending.rstrip(".")).replace(r"\*", r"\d+")
     wanted = re.compile(rf"(?:.*\.)?{pattern}(?={r'[.]' if ending.endswith('.') else '$'})")
-    found = (wanted.match(name) for name in names)
-    return list(dict.fromkeys(match.group() for match in found if match))
+    matches = (wanted.match(name) for name in names)
+    return list(dict.fromkeys(match.group() for match in matches if match))

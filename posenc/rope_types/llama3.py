@@ -1,4 +1,4 @@
-"""Llama 3's blend of interpolated and plain frequencies."""
+"""Llama 3's blend of interpolated and unscaled frequencies."""
 
 import math
 
@@ -33,7 +33,7 @@ def llama3(
         raise ValueError(
             f"high_freq_factor ({high_freq_factor}) must be greater than low_freq_factor ({low_freq_factor})"
         )
-    plain = geometric(dim, rope_theta)
-    rotations = original_max_position_embeddings * plain / (2 * math.pi)
+    unscaled = geometric(dim, rope_theta)
+    rotations = original_max_position_embeddings * unscaled / (2 * math.pi)
     blend = np.clip((rotations - low_freq_factor) / (high_freq_factor - low_freq_factor), 0, 1)
-    return Frequencies((1 - blend) * plain / factor + blend * plain)
+    return Frequencies((1 - blend) * unscaled / factor + blend * unscaled)

@@ -51,11 +51,11 @@ def yarn(
     first, last = max(first, 0), min(last, dim - 1)
     width = last - first if first != last else 0.001
     ramp = np.clip((np.arange(dim // 2) - first) / width, 0, 1)
-    plain = geometric(dim, rope_theta)
+    unscaled = geometric(dim, rope_theta)
     if attention_factor is None:
         weighed = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
         attention_factor = _yarn_scale(stretch, weighed[0]) / _yarn_scale(stretch, weighed[1])
-    return Frequencies(plain / stretch * ramp + plain * (1 - ramp), attention_factor)
+    return Frequencies(unscaled / stretch * ramp + unscaled * (1 - ramp), attention_factor)
 
 
 def _yarn_scale(factor: float, mscale: float) -> float:

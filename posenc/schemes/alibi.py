@@ -105,8 +105,8 @@ def alibi(
     if bfloat16_slopes:
         slopes = torch.from_numpy(slopes).float().bfloat16().double().numpy()
     source = Slopes(scale * slopes, form, getattr(torch, spec.angle_dtype))
-    given = slopes if bfloat16_slopes else None
-    formula = partial(reference, heads=heads, form=form, bias_max=bias_max, scale=scale, given=given)
+    own_slopes = slopes if bfloat16_slopes else None
+    formula = partial(reference, heads=heads, form=form, bias_max=bias_max, scale=scale, own_slopes=own_slopes)
     return bias.encode(source, spec, sizes, formula=formula)
 
 
@@ -135,10 +135,10 @@ def reference(
     form: str,
     bias_max: float,
     scale: float,
-    given: Floats | None,
+    own_slopes: Floats | None,
 ) -> Floats:
     """Return the bias in float64, head by head: slopes as the paper's code makes them, or as they are given."""
-    slopes = _slopes(heads, bias_max) if given is None else list(given)
+    slopes = _slopes(heads, bias_max) if own_slopes is None else list(own_slopes)
     steps = {
         "distance": -np.abs(key[:, None, :] - query[:, :, None]),
         "key": key[:, None, :] + 0 * query[:, :, None],

@@ -101,8 +101,8 @@ def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offse
     if prefix < 0:
         raise ValueError(f"prefix must be at least 0, got {prefix}")
     if not 0 <= offset < 1 or (offset and align_corners):
-        given = f"{offset} with align_corners" if align_corners else offset
-        raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {given}")
+        value = f"{offset} with align_corners" if align_corners else offset
+        raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {value}")
     if not std > 0:
         raise ValueError(f"std must be above 0, got {std}")
 
@@ -121,8 +121,8 @@ def _check_each(spec: Spec, grid: tuple[int, ...], prefix: int, size: tuple[int,
     if spec.mode == "baked" or size is not None:
         raise UnsupportedSpec("sizes=each takes a size from each image: a table of one holds for none; use --dynamic")
     if len(grid) != 2 or prefix:
-        given = f"grid={_text(grid, ',')} and prefix={prefix}"
-        raise UnsupportedSpec(f"sizes=each takes a grid of height and width, and tokens of it alone, got {given}")
+        values = f"grid={_text(grid, ',')} and prefix={prefix}"
+        raise UnsupportedSpec(f"sizes=each takes a grid of height and width, and tokens of it alone, got {values}")
 
 
 Held = tuple[tuple[int, ...], Tensor]
@@ -155,8 +155,8 @@ def _held(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int
     if table.dim() == 3:
         held = tuple(table.shape[:2])
         if prefix or grid not in (None, held):
-            given = f"prefix {prefix} and grid {_text(grid or held, ',')}"
-            raise ValueError(f"{weights} holds a grid of {_text(held)} and no prefix: give prefix=0, got {given}")
+            values = f"prefix {prefix} and grid {_text(grid or held, ',')}"
+            raise ValueError(f"{weights} holds a grid of {_text(held)} and no prefix: give prefix=0, got {values}")
         return held
     places = len(table) - prefix
     side = isqrt(max(0, places))

@@ -65,10 +65,10 @@ def swin_bias(
     windows.check_bias(spec, 3 if heads is None else heads, height * width + class_token)
     rows = (2 * height - 1) * (2 * width - 1) + OF_CLASS * class_token
     if weights is None:
-        found = random_table("a table", (rows, heads or 3), key, std)
+        table = random_table("a table", (rows, heads or 3), key, std)
     else:
-        found = _from_file(weights, key, rows, heads)
-    table = found.to(getattr(torch, spec.angle_dtype))
+        table = _from_file(weights, key, rows, heads)
+    table = table.to(getattr(torch, spec.angle_dtype))
     index = with_class(windows.indices(sides), rows) if class_token else windows.indices(sides)
     formula = partial(reference, table=table.double().numpy(), sides=sides, class_token=class_token)
     return windows.encode(spec, table, index, formula, scores=output == "scores")

@@ -46,9 +46,9 @@ def with_section(text: str, result: BenchResult, command: str, facts: Mapping[st
     """Return a document with a section: in the place of that of the same command on the same machine, or at its end."""
     start, end = _marks(command, facts)
     made = section(result, command, facts)
-    found = re.compile(re.escape(start) + ".*?" + re.escape(end) + "\n", re.DOTALL)
-    if found.search(text):
-        return found.sub(lambda _: made, text)
+    old_section = re.compile(re.escape(start) + ".*?" + re.escape(end) + "\n", re.DOTALL)
+    if old_section.search(text):
+        return old_section.sub(lambda _: made, text)
     return f"{text.rstrip()}\n\n{made}".lstrip()
 
 

@@ -77,13 +77,13 @@ def _prepare(timing: BenchOptions, progress: Progress) -> None:
 
 def _bench(bundle: Bundle, timing: BenchOptions, progress: Progress) -> BenchResult:
     manifest = bundle.manifest
-    longest = max(timing.lengths)
-    if manifest.mode == "baked" and longest > manifest.max_len:
-        raise BadInput(f"length {longest} is beyond the {manifest.max_len} rows of the table: give --max-len")
+    max_length = max(timing.lengths)
+    if manifest.mode == "baked" and max_length > manifest.max_len:
+        raise BadInput(f"length {max_length} is beyond the {manifest.max_len} rows of the table: give --max-len")
     ours, unrun = contenders_in(bundle, "", timing.runtimes), not_run(bundle, timing.runtimes)
     if not ours:
         raise BadInput("; ".join(["none of the runtimes reads what was exported and can run here", *unrun]))
-    with _baselines(manifest, ours, longest, progress) as theirs:
+    with _baselines(manifest, ours, max_length, progress) as theirs:
         contenders = [*ours, *theirs, Contender(COPY, None, bundle.folder, bundle.trusted)]
         lengths = tuple(_at_length(contenders, length, timing, progress) for length in timing.lengths)
     return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, lengths, unrun)
@@ -123,7 +123,7 @@ def _can_be(target: Target, format_: str) -> bool:
 
 @contextmanager
 def _baselines(
-    manifest: Manifest, ours: Sequence[Contender], longest: int, progress: Progress
+    manifest: Manifest, ours: Sequence[Contender], max_length: int, progress: Progress
 ) -> Iterator[list[Contender]]:
     """Yield the usual module, exported, and one operator with a baked cache, where the encoding is what they are."""
     runtimes = [one.runtime for one in ours if one.runtime and RUNTIMES[one.runtime].format == "onnx"]
@@ -139,7 +139,7 @@ def _baselines(
             scratch = Path(stack.enter_context(TemporaryDirectory(prefix="posenc-bench-")))
             beside = shutil.copytree(folder, scratch / "one-op")
             outputs = bundle.manifest.outputs  # the copy's manifest names them so
-            baseline.write_one_op(replace(manifest, outputs=outputs), longest, beside / FORMATS["onnx"].file)
+            baseline.write_one_op(replace(manifest, outputs=outputs), max_length, beside / FORMATS["onnx"].file)
             contenders += contenders_in(replace(bundle, folder=beside), ONE_OP, runtimes)
         yield contenders
 

@@ -10,15 +10,15 @@ from posenc_export.bundle.case import Case
 
 def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:
     """Return what does not fit, a line each, with the place; nothing where all does."""
-    found = [
+    lines = [
         *_twice("cases", [case.name for case in cases]),
         *_ports(inputs, outputs),
         *_formulas(inputs),
         *_sizes(inputs, cases),
     ]
     if all(case.refused for case in cases):
-        found.append("cases must hold at least one that is not refused: there is nothing to compare")
-    return [f"manifest.json: {line}" for line in found]
+        lines.append("cases must hold at least one that is not refused: there is nothing to compare")
+    return [f"manifest.json: {line}" for line in lines]
 
 
 def _twice(place: str, names: Sequence[str]) -> Iterator[str]:
@@ -60,5 +60,5 @@ def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:
     names = {axis.name for axis in axes_of(inputs)}
     for i, case in enumerate(cases):
         if case.sizes.keys() != names:
-            expected, given = (", ".join(sorted(some)) or "nothing" for some in (names, case.sizes))
-            yield f"cases[{i}].sizes must be those of {expected}, got {given}"
+            expected, actual = (", ".join(sorted(some)) or "nothing" for some in (names, case.sizes))
+            yield f"cases[{i}].sizes must be those of {expected}, got {actual}"

@@ -58,7 +58,7 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
         key, name = f"{case.name}/{port.name}", port.name
         shape = _sizes(port, case)
         if key + ROWS in stored:
-            shape, rows[name] = _kept(stored, key, port, shape)
+            shape, rows[name] = _stored_rows(stored, key, port, shape)
         eager[name] = from_stored(stored.read(key, shape, _stored_dtype(port)), port.dtype)
         if key + REFERENCE in stored:
             reference[name] = stored.read(key + REFERENCE, eager[name].shape, "float64")
@@ -73,8 +73,8 @@ def _feed(stored: Stored, case: Case, port: Port) -> Array:
         return np.zeros(shape, numpy_dtype(port.dtype))
     if key + ROWS not in stored:
         return from_stored(stored.read(key, shape, _stored_dtype(port)), port.dtype)
-    kept, at = _kept(stored, key, port, shape)
-    rows = from_stored(stored.read(key, kept, _stored_dtype(port)), port.dtype)
+    stored_shape, at = _stored_rows(stored, key, port, shape)
+    rows = from_stored(stored.read(key, stored_shape, _stored_dtype(port)), port.dtype)
     return spread(rows, at, shape, long_axis(port, shape))
 
 
@@ -88,7 +88,7 @@ def _sizes(port: Port, case: Case) -> list[int | None]:
     return [axis.size_in(case.sizes) if is_known else None for axis, is_known in zip(port.axes, known, strict=True)]
 
 
-def _kept(stored: Stored, key: str, port: Port, shape: Sequence[int | None]) -> tuple[list[int | None], Array]:
+def _stored_rows(stored: Stored, key: str, port: Port, shape: Sequence[int | None]) -> tuple[list[int | None], Array]:
     """Return the shape of what is kept of an array, and the rows; raise ValueError where no array has such rows."""
     at = stored.read(key + ROWS, (None,), "int64")
     if not at.size or at.min() < 0 or (np.diff(at) <= 0).any():

@@ -39,12 +39,13 @@ class Stored:
         Raises ValueError, in one line, where its header says something else, or it is more than the free memory.
         """
         with self.archive.open(f"{key}.npy") as file:
-            found, _, found_dtype = _header(file)
+            header_shape, _, header_dtype = _header(file)
             expected = "[" + ", ".join("?" if n is None else str(n) for n in shape) + "]"
-            fits = len(found) == len(shape) and all(n in (None, m) for n, m in zip(shape, found, strict=True))
-            if not fits or found_dtype != np.dtype(dtype):
-                raise ValueError(f"{key} is {found_dtype}{list(found)}, expected {dtype}{expected}")
-            check_room(key, found, dtype)
+            sizes = zip(shape, header_shape, strict=False)
+            fits = len(header_shape) == len(shape) and all(n in (None, m) for n, m in sizes)
+            if not fits or header_dtype != np.dtype(dtype):
+                raise ValueError(f"{key} is {header_dtype}{list(header_shape)}, expected {dtype}{expected}")
+            check_room(key, header_shape, dtype)
         with self.archive.open(f"{key}.npy") as file:
             return np.asarray(npy.read_array(file, allow_pickle=False))
 

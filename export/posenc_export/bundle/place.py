@@ -113,10 +113,10 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _why_fixed(place: Path) -> str:
     """Return why a folder cannot be renamed, or emptied, by this user; nothing if it can."""
-    found = attributes(place)
-    if found & MOUNT_POINT:
+    flags = attributes(place)
+    if flags & MOUNT_POINT:
         return f"{place} is a mount point"
-    if found & (IMMUTABLE | APPEND_ONLY):
+    if flags & (IMMUTABLE | APPEND_ONLY):
         return f"{place} is immutable"
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
         return f"{place} cannot be written"

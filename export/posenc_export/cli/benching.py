@@ -114,8 +114,8 @@ def _timed(values: Values, say: Progress) -> BenchResult:
     name = values["scheme_or_bundle"]
     if name is not None and Path(name).is_dir():
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
-    longest = max(*values["lengths"], values["max_len"] or 0)
-    source = read_source({**values, "scheme": name, "max_len": longest})
+    max_len = max(*values["lengths"], values["max_len"] or 0)
+    source = read_source({**values, "scheme": name, "max_len": max_len})
     wanted = split({**source.settings, **written}, None, ExportOptions())
     return posenc_export.bench(
         source.source,

@@ -32,13 +32,13 @@ def compat(bundle: Path, as_json: bool) -> None:
     from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used
 
     name, model = _model(bundle)
-    found, used = claims(model), operators_used(model)
+    runtimes, operators = claims(model), operators_used(model)
     if as_json:
         facts = {"file": name, "ir_version": model.ir_version, "weights_beside": external_files(model)}
-        lists = {"runtimes": [asdict(one) for one in found], "operators": [_json(one) for one in used]}
+        lists = {"runtimes": [asdict(one) for one in runtimes], "operators": [_json(one) for one in operators]}
         click.echo(json.dumps({**facts, **lists}, indent=1))
         return
-    for line in (_head(name, model), *map(_line, found), _operators(used)):
+    for line in (_head(name, model), *map(_line, runtimes), _operators(operators)):
         click.echo(printable(line).replace("\n", "\\n"))
 
 

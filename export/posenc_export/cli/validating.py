@@ -43,8 +43,8 @@ def validate(bundle: Path, **values: Any) -> None:
     from posenc_export.validation.verdict import ValidateOptions
 
     with progress(values) as say:
-        given = {name: values[name] for name in VALIDATING}
-        options = with_fields(ValidateOptions(), {**given, "progress": say})
+        settings = {name: values[name] for name in VALIDATING}
+        options = with_fields(ValidateOptions(), {**settings, "progress": say})
         result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)

@@ -19,11 +19,11 @@ def in_place(manifest: Manifest) -> Mapping[str, int]:
     if manifest.family not in READ_FIRST or manifest.rotary_op != "decomposed":
         return {}
     free = {manifest.inputs.index(port): port for port in carrying(manifest.inputs, Values)}
-    found = {}
+    replaceable: dict[str, int] = {}
     for output in manifest.outputs:
         alike = (i for i, port in free.items() if (port.dtype, port.axes) == (output.dtype, output.axes))
         index = next(alike, None)
         if index is not None:
-            found[output.name] = index
+            replaceable[output.name] = index
             del free[index]
-    return found
+    return replaceable

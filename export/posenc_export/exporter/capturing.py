@@ -60,7 +60,7 @@ def _captured_elsewhere(
     return elsewhere, tuple(name for name in changed if name != GRAPH)
 
 
-def kept(seen: Seen, captures: Mapping[str, Capture]) -> tuple[str, ...]:
+def notes_on_calls(seen: Seen, captures: Mapping[str, Capture]) -> tuple[str, ...]:
     """Return a note where a module of somebody's own keeps something of a call, though no output depends on it."""
     after = all(capture.same_after_calls for capture in captures.values())
     harmful = seen.behaviour.order or seen.behaviour.random

@@ -20,7 +20,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
 from posenc_export.cpp.names import namespace_for
 from posenc_export.errors import BadInput, OpsetFailed
-from posenc_export.exporter.capturing import Seen, captured_again, kept, unread_inputs
+from posenc_export.exporter.capturing import Seen, captured_again, notes_on_calls, unread_inputs
 from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Program, Request
@@ -63,8 +63,8 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     _write_required_operators(folder, options)
     write_golden(folder, seen.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
-    found = (note for one in written.values() for note in one.findings.notes)
-    notes = tuple(dict.fromkeys((*found, *kept(seen, captures), *unread_inputs(seen.behaviour))))
+    of_guards = (note for one in written.values() for note in one.findings.notes)
+    notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *unread_inputs(seen.behaviour))))
     tried = Tried(tuple(golden.case for golden in seen.cases), trace, not_tried, notes, seen.behaviour.unread)
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())

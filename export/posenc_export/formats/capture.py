@@ -49,8 +49,8 @@ class Findings:
 def findings(program: object) -> Findings:
     """Return what was found while a program was captured; nothing of what is no program of torch.export."""
     graph_module = getattr(program, "graph_module", None)
-    found = getattr(graph_module, "meta", {}).get(FINDINGS)
-    return found if isinstance(found, Findings) else Findings()
+    value = getattr(graph_module, "meta", {}).get(FINDINGS)
+    return value if isinstance(value, Findings) else Findings()
 
 
 def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], request: Request) -> ExportedProgram:

@@ -174,8 +174,8 @@ def _sizes(ports: tuple[Port, ...], max_len: int) -> Iterator[dict[str, int]]:
     """Yield sizes of the axes: all alike, one after the other, at random."""
     axes = axes_of(ports)
     choices = {axis.name: _choices(axis, max_len) for axis in axes}
-    longest = max(map(len, choices.values()), default=0)
-    for i in range(longest):
+    most_choices = max(map(len, choices.values()), default=0)
+    for i in range(most_choices):
         yield {name: sizes[i % len(sizes)] for name, sizes in choices.items()}
     alike = {axis.name: _choices(axis, max_len, ALIKE if axis.is_length else (2,)) for axis in axes}
     for i in range(len(ALIKE)):

@@ -125,9 +125,9 @@ def _rows(call: Call, places: tuple[int, ...]) -> Sheet:
 
 def _table(port: Port, array: Floats) -> Floats:
     """Return places x features, or places x heads where there are none: (rows, columns)."""
-    kept = [*places_of(port), *_across(port)]
-    picked = _picked(array, {i: 0 for i in range(array.ndim) if i not in kept})
-    ordered = picked.transpose([sorted(kept).index(i) for i in kept])
+    axes = [*places_of(port), *_across(port)]
+    picked = _picked(array, {i: 0 for i in range(array.ndim) if i not in axes})
+    ordered = picked.transpose([sorted(axes).index(i) for i in axes])
     return ordered.reshape(-1, *ordered.shape[-1:] if _across(port) else (1,))
 
 

@@ -33,10 +33,10 @@ def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> st
     output in each case: one huge number elsewhere hides nothing. Nothing fails by this line: Sin and Cos of a far
     position are off by that much, and are declared to be.
     """
-    if basis.given is not None:
-        return f"tolerance: {_words(basis.given)} (given, in place of the derived ones)"
-    found = [*_loose(manifest, verdicts)]
-    return f"loosest tolerance: {_words(max(found, key=lambda one: one[0])[1])} (manifest)" if found else ""
+    if basis.replacement is not None:
+        return f"tolerance: {_words(basis.replacement)} (given, in place of the derived ones)"
+    loose = [*_loose(manifest, verdicts)]
+    return f"loosest tolerance: {_words(max(loose, key=lambda one: one[0])[1])} (manifest)" if loose else ""
 
 
 def _loose(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[tuple[float, Tolerance]]:

@@ -113,9 +113,9 @@ def behaviour(encoding: Encoding, called: Encoding, cases: Sequence[GoldenCase],
         words = _other(encoding, called, golden, seed)
         if words:  # the longest calls show best whether it would be so without any call before
             alone = (_other(encoding, encoding.uncalled(), one, seed) for one in (golden, *reversed(usable)))
-            found = next(filter(None, alone), "")
-            both = f"two copies of the module give other outputs of the same inputs: {found}"
-            return Behaviour(random=both) if found else Behaviour(order=words)
+            difference = next(filter(None, alone), "")
+            both = f"two copies of the module give other outputs of the same inputs: {difference}"
+            return Behaviour(random=both) if difference else Behaviour(order=words)
     return Behaviour()
 
 

@@ -137,11 +137,11 @@ def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
 class Basis:
     """What a report stands on.
 
-    manifest_sha256: of manifest.json. given: the tolerance in the place of the derived ones, where one was given.
+    manifest_sha256: of manifest.json. replacement: the tolerance in the place of the derived ones, where one was given.
     """
 
     manifest_sha256: str
-    given: Tolerance | None = None
+    replacement: Tolerance | None = None
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,8 @@ def _reshaped(graph: ir.Graph, longer: ir.Value, shorter: ir.Value, axes: list[i
     import onnx_ir as ir
 
     assert shorter.shape is not None
-    kept = ir.tensor(np.array([int(i in axes) for i in range(len(shorter.shape))]), name=f"lengths_of_{shorter.name}")
-    constant = ir.Value(name=kept.name, type=ir.TensorType(kept.dtype), shape=ir.Shape([kept.size]), const_value=kept)
+    mask = ir.tensor(np.array([int(i in axes) for i in range(len(shorter.shape))]), name=f"lengths_of_{shorter.name}")
+    constant = ir.Value(name=mask.name, type=ir.TensorType(mask.dtype), shape=ir.Shape([mask.size]), const_value=mask)
     graph.register_initializer(constant)
     sizes = _node("Shape", f"{longer.name}_sizes", longer, of=shorter)
     product = _node("Mul", f"{longer.name}_lengths", sizes.outputs[0], constant, of=shorter)

@@ -33,11 +33,11 @@ def operators_of(model: ModelProto) -> list[Operator]:
     Calls of the file's own functions are none, and neither are constants: both are gone once a graph is loaded.
     """
     own = {(function.domain, function.name) for function in model.functions}
-    found = set()
+    operators: set[Operator] = set()
     for opsets, nodes in _parts(model):
-        used = (node for node in nodes if (node.domain, node.op_type) not in own and not _is_constant(node))
-        found |= {Operator(_words(n.domain), opsets.get(_words(n.domain), 0), n.op_type) for n in used}
-    return sorted(found)
+        calls = (node for node in nodes if (node.domain, node.op_type) not in own and not _is_constant(node))
+        operators |= {Operator(_words(n.domain), opsets.get(_words(n.domain), 0), n.op_type) for n in calls}
+    return sorted(operators)
 
 
 def required_operators(model: ModelProto) -> str:

@@ -35,13 +35,13 @@ class RotaryOperator(nn.Module):
 
     op: Final[str]
 
-    def __init__(self, plain: ApplyRotary, op: str) -> None:
+    def __init__(self, rotary: ApplyRotary, op: str) -> None:
         super().__init__()
         self.op = op
-        self.head_axis = plain.head_axis
-        self.rotary_dim = plain.rotary_dim
-        self.passing = plain.head_dim - plain.rotary_dim
-        self.interleaved = plain.interleaved
+        self.head_axis = rotary.head_axis
+        self.rotary_dim = rotary.rotary_dim
+        self.passing = rotary.head_dim - rotary.rotary_dim
+        self.interleaved = rotary.interleaved
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Return x rotated; shapes are those of `ApplyRotary`."""

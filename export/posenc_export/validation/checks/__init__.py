@@ -119,8 +119,8 @@ class Check:
 
     def find(self, context: Context) -> Finding:
         """Run it; raise Missing where it cannot run here."""
-        found = self.run(context)
-        return found if isinstance(found, Finding) else Finding(found)
+        outcome = self.run(context)
+        return outcome if isinstance(outcome, Finding) else Finding(outcome)
 
     def verdict(self, subject: str, context: Context) -> Verdict:
         """Run it, and return the row that says what it found."""
