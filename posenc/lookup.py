@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def take(table: Tensor, index: Tensor, end: int) -> Tensor:
-    """Return `table[index]`: (rows, dim), (...) -> (..., dim); errors of eager mode say `end`, in positions."""
+    """Return `table[index]`: (rows, dim), (...) -> (..., dim); an error in eager mode names `end`."""
     if torch.jit.is_scripting():  # type: ignore[attr-defined]
         return torch.nn.functional.embedding(index, table)
     return _take_in_positions(table, index, end)

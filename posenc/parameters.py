@@ -43,7 +43,7 @@ class Parameter:
 
     @property
     def choices(self) -> tuple[object, ...]:
-        """The values of a parameter that has a list of them; else nothing."""
+        """The values that may be given, where they are a Literal or the names of a registry; else none."""
         return tuple(choice for kind in _alternatives(self.type) for choice in _choices(kind))
 
 

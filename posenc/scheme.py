@@ -16,7 +16,7 @@ Rows = Callable[[Mapping[str, object]], int | None]
 
 
 def _no_rows(parameters: Mapping[str, object]) -> None:
-    """Read no file."""
+    """Return None: the parameters of most schemes name no file whose rows count."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Counts(nn.Module):
         return rows.unsqueeze(0)
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return what the sincos method may be off by, one farther out than places are."""
+        """Return the tolerance of the sincos method one position farther: counts begin at 1, positions at 0."""
         return self.source.tolerance(max_position + 1)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:

@@ -74,7 +74,7 @@ class SummedTables(nn.Module):
         return self.forward(torch.arange(length).expand(len(self.each), 1, length), width)
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far sums may be from the reference: each is rounded, and at most that of the largest numbers."""
+        """Return how far sums may be from the reference: half an eps of the largest possible sum for each addition."""
         weights = [weight.detach() for table in self.each for weight in table.parameters()]
         largest = sum(float(weight.abs().max()) for weight in weights)
         return Tolerance(atol=(len(weights) - 1) * torch.finfo(weights[0].dtype).eps / 2 * largest)

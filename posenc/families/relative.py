@@ -64,7 +64,7 @@ class RelativeRows(nn.Module):
         self.register_buffer("signs", signs, persistent=False)
 
     def down_from(self, first: int, count: int, held: int) -> Tensor:
-        """Return the rows of first, first - 1, ..., `count` of them, none `held` or more: (1, count, width)."""
+        """Return the rows of `count` distances: first, first - 1, ..., all of them below `held`: (1, count, width)."""
         distance = first - torch.arange(count, device=self.signs.device)
         clamp = self.clamp
         if clamp is not None:

@@ -27,7 +27,7 @@ class Line(nn.Module):
         return self.rows(x.shape[1])
 
     def rows(self, length: int) -> Tensor:
-        """Return the rows of as many places: (length, features)."""
+        """Return the table resampled to a length: (length, features)."""
         rows: Tensor = self.along(length, self.along.unlike(length)) @ self.weight
         return rows
 
@@ -50,7 +50,7 @@ class Plane(nn.Module):
         return self.rows(x.shape[1], x.shape[2])
 
     def rows(self, height: int, width: int) -> Tensor:
-        """Return the rows of as many places: (height, width, features)."""
+        """Return the table resampled to a height and a width: (height, width, features)."""
         of_height, of_width, features = self.weight.shape
         shift_down, shift_across = self.down.unlike(height), self.across.unlike(width)
         if self.together:

@@ -37,7 +37,7 @@ class Fade:
 
     @property
     def end(self) -> int:
-        """Positions from here on have a key that overflows."""
+        """The first position at which a key overflows."""
         return self._from_center(self.radius)
 
     @property

@@ -77,7 +77,7 @@ def _difference(references: Sequence[CosSin], ours: CosSinFunction, positions: S
 
 
 def _difference_of_call(reference: CosSin, ours: CosSin, last: int) -> Difference:
-    """Return by how much cosines and sines differ at positions up to the last, all of them if their shapes do."""
+    """Return by how much cosines and sines of positions up to `last` differ; infinitely where their shapes do."""
     for one, other in zip(reference, ours, strict=True):
         if one.shape != other.shape:
             return Difference(np.inf, f"their shape, {tuple(reference[0].shape)} and not {tuple(ours[0].shape)}")

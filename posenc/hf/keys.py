@@ -59,7 +59,7 @@ class Key:
         return pair
 
     def wholes(self, setting: Setting) -> tuple[int, ...]:
-        """Return a list of such whole numbers."""
+        """Return the whole numbers of a list, each as `whole` reads it; raise ValueError where it is no list."""
         if not isinstance(setting.value, list):
             raise ValueError(f"{setting.path} must be a list of whole numbers, got {short(setting.value)}")
         return tuple(self.whole(Setting(one, f"{setting.path}[{i}]")) for i, one in enumerate(setting.value))

@@ -29,7 +29,7 @@ class Part:
 
     @property
     def scheme(self) -> str:
-        """The name of its scheme, in words where it has none."""
+        """The name of its scheme; "rotary" where the config chooses it, "no scheme" where there is none."""
         return "rotary" if self.row is None else self.row.scheme or "no scheme"
 
     @property

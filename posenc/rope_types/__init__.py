@@ -40,10 +40,10 @@ class RopeType:
     """A way to scale rotary frequencies: `compute(dim, rope_theta, length, **parameters)`.
 
     samples: parameters for heads of 16 features, that tests try.
-    by_length: where frequencies are those of the whole call's length, the parameter that is the length beyond which
-        they change; else "".
-    in_graph: makes the rotary angles of a dynamic graph, where frequencies change in another way than from one set to
-        another at that length.
+    by_length: the parameter that holds the length of a call beyond which the frequencies change; "" where they are
+        the same for every call.
+    in_graph: makes the rotary angles of a dynamic graph; None where frequencies change only once, at that length, from
+        one set to another.
     """
 
     name: str

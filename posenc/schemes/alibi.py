@@ -63,7 +63,7 @@ class Slopes(nn.Module):
         return Tolerance(atol=roundings * largest + float64_error(1) * largest)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's bias may be from this: no bit."""
+        """Return that a graph's bias has the same bits as this one."""
         return SAME_BITS
 
 
@@ -148,7 +148,7 @@ def reference(
 
 
 def _slopes(heads: int, bias_max: float) -> list[float]:
-    """Return the slopes by the recursion of the paper's code: of a power of two a geometric series, else of two."""
+    """Return the slopes by the recursion of the paper's code: for a power of two a geometric series, else two."""
     power = 2 ** int(np.floor(np.log2(heads)))
     if power == heads:
         return [2.0 ** (-bias_max * (i + 1) / heads) for i in range(heads)]

@@ -195,7 +195,7 @@ def _shift(spec: Spec, columns: int, chunk: int) -> Encoding:
 
 
 def shift_reference(scores: Array) -> Floats:
-    """Return for every query of a chunk the scores of the keys that it has any with, and 0 for the others."""
+    """Return the score of every query of a chunk with every key that the chunk sees; 0 where the query does not."""
     chunk, columns = scores.shape[3:]
     by_key = np.zeros((*scores.shape[:4], columns + chunk - 1))
     for query in range(chunk):

@@ -44,7 +44,7 @@ class LogBuckets(nn.Module):
         )
 
     def last(self, keys: Tensor, seq: int) -> Tensor:
-        """Return the buckets of the last keys, as queries: (seq_k,) -> (1, seq, seq_k)."""
+        """Return the buckets where the last `seq` keys are the queries: (seq_k,) -> (1, seq, seq_k)."""
         length = keys.shape[0]
         query = torch.arange(seq, device=keys.device) + (length - seq)
         # CUDA refuses no index: what is beyond the table is refused by the number of its rows there, by Split.
@@ -67,7 +67,7 @@ class LogBuckets(nn.Module):
         return Tolerance()
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's index may be from this: no bit."""
+        """Return that a graph's index has the same bits as this one."""
         return SAME_BITS
 
 

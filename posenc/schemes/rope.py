@@ -73,7 +73,7 @@ def rope(
 
 
 def angles_of(rope: Rope, spec: Spec) -> RotaryAngles:
-    """Return the angles by the frequencies of a rope type; a table holds those of a call as long as it is."""
+    """Return the rotary angles by the frequencies of a rope type; of a table, by those of a call of max_len."""
     check_table(spec, rope.dim)  # before the frequencies, which are as wide
     whole = rope.at(spec.max_len)
     if spec.mode == "baked" or not rope.by_length:

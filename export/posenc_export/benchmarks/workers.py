@@ -57,7 +57,7 @@ def worker(contender: Contender, length: int, timing: BenchOptions) -> Iterator[
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Have a process that is started here ignore Ctrl-C, which is for the tool alone: it ends where its pipe does."""
+    """Let a process that is started here ignore Ctrl-C, which is for the tool alone: it ends with its pipe."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -100,7 +100,7 @@ def _receives(connection: Connection) -> bool:
 
 
 def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[], object]:
-    """Load a contender, try it once and return what a call is."""
+    """Load a contender and run it once; return the function that is timed, which is one call of it."""
     bundle = Bundle.open(contender.folder, contender.trusted)
     manifest = bundle.manifest
     case = Case("bench", _sizes((*manifest.inputs, *manifest.outputs), length, timing))

@@ -127,7 +127,7 @@ def _why_fixed(place: Path) -> str:
 
 
 def _why_fixed_below(place: Path) -> str:
-    """Return why something below a folder cannot be removed: also with --force, nothing is emptied that is mounted."""
+    """Return why something in a folder cannot be removed, or nothing; --force does not empty what is mounted either."""
     for path in _walk(place):
         is_folder = path.is_dir() and not path.is_symlink()
         fixed = _why_fixed(path) if is_folder else _why_fixed_file(path)

@@ -214,7 +214,7 @@ def _limits(reader: _Reader) -> dict[str, int]:
 
 
 def _in_words(reader: _Reader, dtype: str) -> Carries | None:
-    """Read what a word says that it carries; None where there is none."""
+    """Read the word that says what a port carries, and what belongs to it; return None where there is no word."""
     if (word := reader.take(NAME)) is None:
         return None
     if word not in WORDS:

@@ -96,7 +96,7 @@ def _input(port: Port, manifest: Manifest) -> str:
 
 
 def _counted(manifest: Manifest) -> str:
-    """Return the name of the axis whose positions count from a start, if there is one such axis alone."""
+    """Return the name of the axis along which positions run; nothing where there are several, or none."""
     lengths = {port.axes[i].name for port in manifest.inputs for i in port.lengths if port.axes[i].is_dynamic}
     return lengths.pop() if len(lengths) == 1 else ""
 

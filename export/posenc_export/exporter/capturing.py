@@ -46,9 +46,10 @@ def captured_again(seen: Seen, encoding: Encoding, request: Request, name: str, 
 def _captured_elsewhere(
     encoding: Encoding, captured: Callable[[Encoding, Request], Digests], request: Request, first: Digests
 ) -> tuple[Digests, tuple[str, ...]]:
-    """Return what a capture at other sizes shows, and the constants that are others there: made of what was traced.
+    """Capture at other sizes; return its digests, and the names of the constants that differ from the first capture's.
 
-    That is one capture for two questions: where nothing differs, neither sizes nor what was captured before matter.
+    A constant that differs was made from the sizes traced with. One capture answers two questions: where nothing
+    differs, neither the sizes nor an earlier capture matter.
     """
     if request.at is None:
         return {}, ()

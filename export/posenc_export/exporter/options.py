@@ -54,7 +54,7 @@ class ExportOptions:
 
     @property
     def opset_reason(self) -> str:
-        """What asks for no lower opset."""
+        """Why the opset is no lower."""
         if self.opset is not None:
             return "as given"
         needed = ROTARY_OPS[self.rotary_op] > DEFAULT_OPSET

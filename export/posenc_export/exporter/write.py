@@ -140,7 +140,10 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
 def _written(
     target: Target, request: Request, options: ExportOptions, folder: Path
 ) -> tuple[Request, dict[str, Written]]:
-    """Capture and write every format; return what was written with, and what each was made of."""
+    """Capture and write every format; return the request that could be written, and what capturing each showed.
+
+    A format that cannot be written at the opset of the request raises that opset, for the formats after it too.
+    """
     written: dict[str, Written] = {}
     for format_ in map(FORMATS.__getitem__, options.formats):
         options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
@@ -162,7 +165,10 @@ def _newer(request: Request) -> list[Request]:
 
 
 def _first_that_writes(write: Callable[[Request], None], requests: list[Request]) -> Request:
-    """Write what was requested, or the first that can be written after it, with the reason; return that."""
+    """Write by the first request or, where its opset cannot say it, by the next that can; return that one.
+
+    Raises OpsetFailed, with the reason of the first, where none can.
+    """
     request, *newer = requests
     try:
         write(request)

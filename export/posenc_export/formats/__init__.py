@@ -125,7 +125,7 @@ def format_(
 
 
 def runs_code(format_: str) -> bool:
-    """Return whether files of a format can do what a program can; of a format that is unknown nothing else is known."""
+    """Return whether to load a file of a format is to run code from it; of an unknown format, True."""
     return format_ not in FORMATS or FORMATS[format_].runs_code
 
 

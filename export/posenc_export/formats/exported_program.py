@@ -23,7 +23,7 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
 
 def as_program(module: nn.Module) -> nn.Module:
-    """Have a module do what a program of torch.export can: a class names what it switches off for that."""
+    """Return a module to capture: a copy without what its class switches off in programs, by `off_in_programs`."""
     names: tuple[str, ...] = getattr(type(module), "off_in_programs", ())
     if not names:
         return module

@@ -160,7 +160,7 @@ def _holds(code: CodeType, guard: str, sizes: Mapping[str, object]) -> bool:
 
 
 def _is_tried(sizes: Mapping[str, int], ports: tuple[Port, ...]) -> bool:
-    """Return whether a call of these lengths is tried: 1, 2 and residues are, all lengths alike."""
+    """Return whether every plan has a call of these lengths: all alike, and 1, 2 or one of RESIDUES."""
     lengths = {sizes[axis.name] for axis in axes_of(ports) if axis.is_length}
     return len(lengths) == 1 and lengths <= {1, 2, *RESIDUES}
 

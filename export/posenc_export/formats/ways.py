@@ -55,9 +55,10 @@ WAYS = (
 
 @contextmanager
 def without_a_look_for_causal_masks() -> Iterator[None]:
-    """Have nn.TransformerEncoder and nn.TransformerDecoder not compare a mask with the causal one.
+    """Keep nn.TransformerEncoder and nn.TransformerDecoder from asking whether a mask is the causal one.
 
-    That branches on data, and gives a hint alone: attention that has no hint adds the mask, whatever it is.
+    To ask is to branch on data. The answer is no more than a hint, by which attention may skip the mask: without the
+    hint it adds the mask, whatever that is.
     """
     from torch.nn.modules import transformer
 

@@ -119,7 +119,7 @@ class Runtime:
 
     @property
     def runs_code(self) -> bool:
-        """Whether what it loads can do what a program can."""
+        """Whether to load a file of its format is to run code from that file."""
         return runs_code(self.format)
 
     def left_out(self) -> str:

@@ -63,7 +63,7 @@ def _size(tolerance: Tolerance) -> float:
 
 
 def _share(tolerance: Tolerance, peak: float, grain: float) -> float:
-    """Return what is allowed as a share of the largest value; of outputs that are all 0, or infinite, of 1."""
+    """Return a tolerance as a share of the largest output, `peak`; as a share of 1 where that is 0 or infinite."""
     scale = peak if peak > 0 and np.isfinite(peak) else 1.0
     return tolerance.atol / scale + tolerance.rtol + tolerance.vector + tolerance.ulps * grain
 

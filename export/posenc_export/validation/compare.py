@@ -101,7 +101,7 @@ def measure(actual: Array, expected: Array) -> Difference:
 
 
 def _both_masks(actual: Floats, expected: Floats, dtype: str) -> Bools:
-    """Return where both are the same infinity, or both the least number of their own dtype, as masks are made of."""
+    """Return where both are masks: the same infinity, or of one sign and beyond half of what their dtype holds."""
     most = 2.0 ** (LARGEST.get(dtype, 1024) - 1)
     both = (np.abs(actual) > most) & (np.abs(expected) > most) & (np.sign(actual) == np.sign(expected))
     return np.asarray(both | (np.isinf(actual) & (actual == expected)))

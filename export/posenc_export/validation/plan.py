@@ -74,7 +74,7 @@ def _wanted(scope: Scope) -> Iterable[Case]:
 
 
 def _by_length(scope: Scope) -> Iterable[Case]:
-    """Yield a call of every length, all axes alike; grids are long one way at a time, and each way."""
+    """Yield a call of every length: all axes are as long, but of a grid one axis at a time, each in its turn."""
     lengths = _lengths(scope)
     if not scope.lengths:
         lengths = [1, 2]

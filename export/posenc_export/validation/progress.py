@@ -28,7 +28,7 @@ def expect(progress: Progress, steps: int) -> None:
 
 
 def keep(progress: Progress, text: str) -> None:
-    """Show a line that stays, where lines can stay; elsewhere it is a text as any other."""
+    """Show a line that stays on the display of a terminal; elsewhere report it as any other text."""
     if isinstance(progress, Display):
         progress.keep(text)
     else:

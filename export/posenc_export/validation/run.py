@@ -92,7 +92,7 @@ def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:
 
 
 def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
-    """Run the checks that look at one thing of a format or a runtime."""
+    """Run the checks of a stage on a format or a runtime, and return their rows."""
     verdicts = []
     for check in CHECKS.values():
         if check.stage != stage or (check.of and subject not in check.of) or not check.applies(context):
@@ -153,7 +153,7 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase) -> Verdict:
 
 
 def _folded_refusals(verdicts: list[Verdict]) -> list[Verdict]:
-    """Fold the refusals of a runtime into one row."""
+    """Return one row for the refusals of a runtime: the first that failed, else the first not run, else all in one."""
     if not verdicts:
         return []
     for status in ("fail", "skip"):

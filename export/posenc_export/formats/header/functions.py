@@ -82,7 +82,7 @@ FUNCTIONS: Mapping[str, Callable[[Tables, Shape, str], Functions]] = {
 
 
 def _axes(tables: Tables) -> int:
-    """Return the positions of a token."""
+    """Return how many positions a token has."""
     return max(tables.axes) + 1
 
 

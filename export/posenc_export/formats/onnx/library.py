@@ -29,7 +29,7 @@ class Signature:
 
 @contextmanager
 def sources_unread() -> Iterator[None]:
-    """Have torch.onnx fill its registry without parsing five hundred functions: most of a second for each export."""
+    """Have torch.onnx fill its registry without parsing five hundred functions, most of a second an export."""
     import onnxscript
 
     traced: Function = onnxscript.TracedOnnxFunction
