@@ -50,7 +50,7 @@ class ByDistance(nn.Module):
         return Tolerance()
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's bias may be from this: no bit."""
+        """Return that a graph's bias has the same bits as this one."""
         return SAME_BITS
 
 

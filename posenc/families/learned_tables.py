@@ -35,7 +35,7 @@ class LearnedTable(nn.Module):
         return Tolerance()
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit."""
+        """Return that a graph's rows have the same bits as these."""
         return SAME_BITS
 
     def tables(self) -> Tables:
@@ -80,7 +80,7 @@ class SummedTables(nn.Module):
         return Tolerance(atol=(len(weights) - 1) * torch.finfo(weights[0].dtype).eps / 2 * largest)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's sums may be from these: no bit."""
+        """Return that a graph's sums have the same bits as these."""
         return SAME_BITS
 
     def tables(self) -> Tables:
