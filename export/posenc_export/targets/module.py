@@ -135,9 +135,9 @@ def _probe_sizes(draft: Encoding, max_len: int) -> list[dict[str, int]]:
     """Return the sizes to trace with, and two more sets, by which the axes of outputs are known."""
     sizes = trace_sizes(draft, set(), max_len)
     other = other_sizes(draft.inputs, sizes, max_len)
-    max_length = max_len // most_terms(draft.inputs)
+    most = max_len // most_terms(draft.inputs)
     long = {
-        axis.name: axis.allowed(2 * sizes[axis.name] + 1, min(max_length, axis.most or max_length))
+        axis.name: axis.allowed(2 * sizes[axis.name] + 1, min(most, axis.most or most))
         for axis in axes_of(draft.inputs)
         if axis.is_length
     }
