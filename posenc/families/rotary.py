@@ -12,7 +12,7 @@ from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
 from posenc.families.apply_rotary import Heads, check_rank
 from posenc.families.cos_sin import CosSinAt, CosSinCache
 from posenc.families.position_ports import mask_port, positions_port, start_port
-from posenc.families.rotary_angles import AxialAngles, RotaryAngles
+from posenc.families.rotary_angles import AxialAngles, RotaryAngles, is_axial
 from posenc.lookup import check_same, counted
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
@@ -169,9 +169,9 @@ def encode(
 def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads) -> Wrapped:
     """Wrap rotary angles so that they rotate q and k."""
     implicit = spec.positions == "implicit"
-    grid = isinstance(angles, AxialAngles) and implicit
     most = angles.end if implicit else None
-    places = [Axis(n, "grid", most=most) for n in ("height", "width")] if grid else [replace(SEQ, most=most)]
+    on_grid = implicit and is_axial(angles)
+    places = [Axis(n, "grid", most=most) for n in ("height", "width")] if on_grid else [replace(SEQ, most=most)]
     q, k = (
         Port(name, heads.axes(Axis(head, "heads"), *places), spec.torch_dtype)
         for name, head in (("q", "head"), ("k", "head_kv"))
@@ -193,7 +193,7 @@ def _way(angles: RotaryAngles, spec: Spec, heads: Heads) -> tuple[nn.Module, tup
         return RotaryExplicit(angles, heads, len(port.axes)), (port,)
     if spec.positions == "offset":
         return RotaryOffset(angles, heads, 2), (start_port(angles.end),)
-    return RotaryGrid(angles, heads) if isinstance(angles, AxialAngles) else RotaryImplicit(angles, heads, 2), ()
+    return RotaryGrid(angles, heads) if is_axial(angles) else RotaryImplicit(angles, heads, 2), ()
 
 
 def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> Wrapped:

@@ -4,7 +4,7 @@ A source of them is a module called as `angles(positions) -> cos_q, sin_q, cos_k
 `arange(length, device)` for positions 0..length-1 with a batch axis. All but xPos rotate queries and keys alike.
 """
 
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeGuard
 
 import numpy as np
 import torch
@@ -185,3 +185,8 @@ class AxialAngles(nn.Module):
 
     def _methods(self) -> list[SinCosMethod]:
         return list(self.methods)  # type: ignore[arg-type]
+
+
+def is_axial(angles: RotaryAngles) -> TypeGuard[AxialAngles]:
+    """Return whether a token has several positions, each with its own pairs: then a grid of tokens has angles, too."""
+    return angles.axes > 1

@@ -29,6 +29,8 @@ OF_NO_ACCOUNT = {
     "llama_4_scaling_beta": "scales queries, after they are rotated",
 }
 """Keys of rope settings that change no angle, with what they do."""
+SHARE = "partial_rotary_factor"
+"""The parameter of rope types that leave part of a head as it is by themselves."""
 OPTIONAL_ZEROS = ("mscale", "mscale_all_dim")
 """Parameters whose 0 means that there is none."""
 
@@ -82,9 +84,9 @@ def _described(
     values = {name: setting.value for name, setting in settings.items() if setting.value is not None}
     origin = {name: setting.path for name, setting in {**settings, **spec}.items()}
     fields = {name: setting.value for name, setting in spec.items()}
-    longest = None if row.length is None else int(str(row.length.read(part.config, part.absent).value))
-    given = dict.fromkeys(overrides, "given")
-    return Reading(row.scheme, {**overrides, **values}, {**given, **origin}, longest, fields)
+    length = None if row.length is None else int(str(row.length.read(part.config, part.absent).value))
+    origin = {**dict.fromkeys(overrides, "given"), **origin}
+    return Reading(row.scheme, {**overrides, **values}, origin, length, fields)
 
 
 class _Reader:
@@ -96,14 +98,14 @@ class _Reader:
         self.origin = dict.fromkeys(overrides, "given")
 
     def read(self) -> Reading:
-        scheme, longest = self.config.scheme, self.config.max_position_embeddings
+        scheme, length = self.config.scheme, self.config.max_position_embeddings
         self.read_rope_type()
         self.read_rotary_dim(self.read_head_dim())
         self.read_theta()
         self.read_layouts()
-        self.read_scaling(longest)
+        self.read_scaling(length)
         self.note_unused()
-        return Reading(scheme, self.parameters, self.origin, longest)
+        return Reading(scheme, self.parameters, self.origin, length)
 
     def set(self, name: str, value: object, origin: str) -> None:
         """Note a parameter and where it is from, unless an override is stronger."""
@@ -159,15 +161,15 @@ class _Reader:
             self.set("rotary_dim", rotary_dim.whole(), rotary_dim.path)
 
     def read_share(self, head_dim: int) -> None:
-        """Read which share of a head is rotated, a parameter of rope type proportional and a width of the others."""
+        """Read which share of a head is rotated, a parameter of a rope type that has it, else a width."""
         partial = self.config.rope.first(*PARTIAL_KEYS) or self.config.text.first(*PARTIAL_KEYS)
         if partial is None and self.config.defaults.partial_rotary_factor is not None:
             partial = self.config.default(self.config.defaults.partial_rotary_factor)
         if partial is None:
             return
         share = partial.number()
-        if self.parameters["rope_type"] == "proportional":
-            self.set("partial_rotary_factor", share, partial.path)
+        if SHARE in parameters_of(self.parameters["rope_type"]):
+            self.set(SHARE, share, partial.path)
         elif int(head_dim * share) != head_dim:
             self.set("rotary_dim", int(head_dim * share), f"{partial.path} {share:g} of head_dim {head_dim}")
 
@@ -196,28 +198,28 @@ class _Reader:
         elif config.rope.content.get("mrope_interleaved") is True:
             self.set("section_layout", "interleaved", config.rope.path_of("mrope_interleaved"))
 
-    def read_scaling(self, longest: int | None) -> None:
+    def read_scaling(self, length: int | None) -> None:
         """Read what the rope type takes, from the rope settings, or from where transformers falls back to."""
         rope_type = self.parameters["rope_type"]
         for name, required in parameters_of(rope_type).items():
             if name in self.parameters:
                 continue
-            setting = self.scaling(name, longest)
+            setting = self.scaling(name, length)
             if setting.value is None or (name in OPTIONAL_ZEROS and not setting.value):
                 if required:
                     raise ValueError(f"{setting.path} is missing: rope type {rope_type} needs it")
                 continue
             self.set(name, scaling_value(name, setting), setting.path)
 
-    def scaling(self, name: str, longest: int | None) -> Setting:
+    def scaling(self, name: str, length: int | None) -> Setting:
         """Return what is said of a parameter: a model's own original context is stronger than its rope settings."""
         setting = self.config.rope.at(name)
         if name == "original_max_position_embeddings":
             own = self.config.text.content.get(name)
             if own:
                 return Setting(own, name)
-            return setting if setting.value is not None else Setting(longest, "max_position_embeddings")
-        return Setting(longest, name) if name == "max_position_embeddings" else setting
+            return setting if setting.value is not None else Setting(length, "max_position_embeddings")
+        return Setting(length, name) if name == "max_position_embeddings" else setting
 
     def note_unused(self) -> None:
         """Note what is of another rope type, or of no account; raise ValueError for what nobody knows."""

@@ -31,7 +31,10 @@ ARRANGEMENTS = (
     {"width": "half", "layout": "halves"},
 )
 """How rotary modules lay out the cosines of a head's pairs."""
-LONGEST = 2**24
+END = 2**24
+"""Positions are compared below it."""
+AXES = 3
+"""Positions of a token whose pairs are in sections: time, height and width."""
 
 
 class Replacement(NamedTuple):
@@ -139,7 +142,7 @@ def _text(module: nn.Module, spec: Spec, layer_type: str | None = None) -> Repla
     width, x = 2 * inv_freq.numel(), torch.zeros(1, 1, 1, device=inv_freq.device)
     reading = _read(module, spec, {"head_dim": width, "rotary_dim": width}, layer_type)
     original = partial(_fresh, module, x, () if layer_type is None else (layer_type,))
-    axes = 3 if reading.scheme == "mrope" else None
+    axes = AXES if "sections" in reading.parameters else None
     if axes is None and _takes_axes(original, x):
         raise ValueError("it takes several positions a token, and its rope_parameters have no mrope_section")
     ours = [TextCosSin(cosines, axes).to(inv_freq.device) for cosines in _arrangements(reading, spec)]
@@ -207,11 +210,11 @@ def _fresh(module: nn.Module, x: Tensor, layer: tuple[str, ...], positions: Tens
     return cos_sin
 
 
-def _calls(spec: Spec, reading: Reading | None = None, longest: int = LONGEST) -> list[Tensor]:
+def _calls(spec: Spec, reading: Reading | None = None, end: int = END) -> list[Tensor]:
     """Return the positions to compare at, of each call: the frequencies of a reading may switch between them."""
-    longest = min(longest, spec.max_len) if spec.mode == "baked" else longest
+    end = min(end, spec.max_len) if spec.mode == "baked" else end
     if reading is None or not is_by_length(reading.parameters["rope_type"]):
-        return calls(longest)
+        return calls(end)
     parameters = reading.parameters
     switch = parameters.get("original_max_position_embeddings", parameters.get("max_position_embeddings"))
-    return calls(longest, switch)
+    return calls(end, switch)
