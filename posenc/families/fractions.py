@@ -8,16 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Probes, Tolerance, eps
+from posenc.encoding import SAME_BITS, Probes, Tolerance
 from posenc.lookup import check_length, check_width, take
 from posenc.ports import Array, Floats
-from posenc.sincos.direct import last_digits
-from posenc.sincos.rows import arrange, float64_error
-from posenc.sincos.series import SeriesSinCos
+from posenc.sincos import AngleSinCos, sincos_of_angles
+from posenc.sincos.rows import arrange, rounded_once
 from posenc.spec import Spec
-
-DIVIDES = "the graph divides places by the size of their grid in float64, which converters leave as it is"
-DIVIDES_FLOATS = "the graph divides places by the size of their grid, and a half float has too few digits for an angle"
 
 LARGEST = 2**26
 """Numbers in a table of every place of every size: 256 MiB of float32."""
@@ -45,37 +41,26 @@ class Fraction:
         return np.asarray(self.scale * (count + self.shift) / (np.maximum(whole, 1) + self.small))
 
 
-class PlainSinCos(nn.Module):
-    """Cosines and sines of angles by Cos and Sin."""
-
-    def forward(self, angles: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines: (...) -> twice (...)."""
-        return angles.cos(), angles.sin()
-
-
 class Fractions(nn.Module):
-    """Rows of sines and cosines at fractions of an axis: in float64, or in `dtype`, as training code has it."""
+    """Rows of sines and cosines at fractions of an axis, which are computed in what `waves` computes angles in."""
 
-    rate: Tensor  # (pairs,): circles of a whole axis, or radians, as Sin takes them
+    rate: Tensor  # (pairs,): of a whole axis, in the unit of `waves`
     shift: Tensor  # buffers, as a graph would hold Python's numbers in float32
     small: Tensor
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes()
 
-    def __init__(self, fraction: Fraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> None:
+    def __init__(self, fraction: Fraction, inv_freq: Floats, waves: AngleSinCos, *, interleaved: bool) -> None:
         super().__init__()
-        dtype, exact = getattr(torch, spec.angle_dtype), spec.method == "exact"
         self.width = 2 * len(inv_freq)
         self.interleaved = interleaved
         self.end = None
-        self.half_safe = DIVIDES if exact else DIVIDES_FLOATS
+        self.half_safe = waves.half_safe
         self.most = fraction.most
-        self.exact = exact
-        self.dtype = dtype
-        self.within = torch.float64 if exact else dtype
-        self.waves = SeriesSinCos(dtype) if exact else PlainSinCos()
-        rate = fraction.scale * inv_freq / (2 * math.pi if exact else 1.0)
+        self.within = waves.within
+        self.waves = waves
+        rate = fraction.scale * inv_freq / waves.unit
         for name, number in (("rate", rate), ("shift", fraction.shift), ("small", fraction.small)):
             self.register_buffer(name, torch.tensor(number, dtype=self.within), persistent=False)
 
@@ -92,14 +77,12 @@ class Fractions(nn.Module):
         return self.forward(count, count[:, -1:])
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far rows may be: half an ulp of a sine, or four roundings of the angle and one of its sine."""
-        if self.exact:
-            return Tolerance(atol=eps(dtype_name(self.dtype)) / 4 + float64_error(math.ceil(self.most)))
-        return Tolerance(atol=eps(dtype_name(self.dtype)) * (2 * self.most + 1))
+        """Return how far rows may be from the reference: as far as cosines and sines of the largest angle."""
+        return self.waves.tolerance(self.most)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit, or the last digits of Sin and Cos."""
-        return SAME_BITS if self.exact else last_digits(self.dtype)
+        """Return how far a graph's rows may be from these: as far as cosines and sines."""
+        return self.waves.eager_tolerance(self.most)
 
 
 class FractionTable(nn.Module):
@@ -140,7 +123,7 @@ class FractionTable(nn.Module):
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: half an ulp of a sine."""
-        return Tolerance(atol=eps(dtype_name(self.dtype)) / 4 + float64_error(math.ceil(self.most)))
+        return rounded_once(self.dtype, math.ceil(self.most))
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph's rows may be from these: no bit."""
@@ -159,10 +142,6 @@ def check_few(most: int, width: int) -> None:
 
 def fractions(fraction: Fraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> Fractions | FractionTable:
     """Return what computes rows at fractions of an axis, as a spec asks for it."""
-    kind = FractionTable if spec.mode == "baked" else Fractions
-    return kind(fraction, inv_freq, spec, interleaved=interleaved)
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """Return torch's name of a dtype."""
-    return str(dtype).removeprefix("torch.")
+    if spec.mode == "baked":
+        return FractionTable(fraction, inv_freq, spec, interleaved=interleaved)
+    return Fractions(fraction, inv_freq, sincos_of_angles(spec), interleaved=interleaved)

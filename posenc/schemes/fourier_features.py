@@ -10,7 +10,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-import torch
 
 from posenc.call import Call
 from posenc.encoding import Encoding
@@ -18,8 +17,7 @@ from posenc.families import features as family
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Array, Floats, Port, Values, fixed
 from posenc.scheme import Unsupported, scheme
-from posenc.sincos.octaves import DirectOctaves, Octaves
-from posenc.sincos.projection import DirectProjection, Projection
+from posenc.sincos import sincos_of_octaves, sincos_of_projection
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_tensor, random_table
 
@@ -31,7 +29,7 @@ MOST_NUMBERS, MOST_OCTAVES = 1024, 64
 
 
 @dataclass(frozen=True)
-class Given:
+class Coordinates:
     """What comes in: numbers of a token, the span that they, or their logarithms, are in, and what is made of them."""
 
     numbers: int
@@ -103,30 +101,34 @@ def fourier_features(
     order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an octave.
     flip_sin_to_cos: cosines before sines.
     """
-    given = Given(in_features, span, inputs)
-    _check(given, kind, features, std)
+    coordinates = Coordinates(in_features, span, inputs)
+    _check(coordinates, kind, features, std)
     layout = partial(family.Layout, cos_first=flip_sin_to_cos, include=in_features if include_input else 0)
     if kind == "log":
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
-        return _of_octaves(spec, given, Octave(features or 10, pi, order or "octaves"), layout)
+        return _of_octaves(spec, coordinates, Octave(features or 10, pi, order or "octaves"), layout)
     _refuse(order not in (None, "halves") or not pi, "order and pi", "log")
     check_room("a matrix", (in_features, features or 128), "float64")
-    matrix = _random(given, features or 128, key, std) if weights is None else _from_file(given, weights, key, features)
-    return _of_projection(spec, given, matrix.astype(spec.angle_dtype).astype(np.float64), layout)
+    matrix = (
+        _random(coordinates, features or 128, key, std)
+        if weights is None
+        else _from_file(coordinates, weights, key, features)
+    )
+    return _of_projection(spec, coordinates, matrix.astype(spec.angle_dtype).astype(np.float64), layout)
 
 
-def _check(given: Given, kind: str, features: int | None, std: float) -> None:
-    if not 1 <= given.numbers <= MOST_NUMBERS:
-        raise ValueError(f"in_features must be 1 to {MOST_NUMBERS}, got {given.numbers}")
+def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
+    if not 1 <= coordinates.numbers <= MOST_NUMBERS:
+        raise ValueError(f"in_features must be 1 to {MOST_NUMBERS}, got {coordinates.numbers}")
     if features is not None and features < 1:
         raise ValueError(f"features must be at least 1, got {features}")
-    for name, value in (("span", given.span), ("std", std)):
+    for name, value in (("span", coordinates.span), ("std", std)):
         if not (value > 0 and math.isfinite(value)):
             raise ValueError(f"{name} must be a finite number above 0, got {value}")
     if features is not None and features > MOST_OCTAVES and kind == "log":
         raise ValueError(f"features must be at most {MOST_OCTAVES} octaves with kind=log, got {features}")
-    if given.inputs == "centered" and given.span != 1:
-        raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {given.span}")
+    if coordinates.inputs == "centered" and coordinates.span != 1:
+        raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {coordinates.span}")
 
 
 def _refuse(wrong: bool, names: str, kind: str) -> None:
@@ -134,55 +136,45 @@ def _refuse(wrong: bool, names: str, kind: str) -> None:
         raise UnsupportedSpec(f"{names} go with kind={kind}")
 
 
-def _random(given: Given, features: int, key: str | None, std: float) -> Floats:
-    return random_table("a matrix", (given.numbers, features), key, std).double().numpy()
+def _random(coordinates: Coordinates, features: int, key: str | None, std: float) -> Floats:
+    return random_table("a matrix", (coordinates.numbers, features), key, std).double().numpy()
 
 
-def _from_file(given: Given, weights: str, key: str | None, features: int | None) -> Floats:
+def _from_file(coordinates: Coordinates, weights: str, key: str | None, features: int | None) -> Floats:
     """Return the matrix of a file; of one number it may have one axis, as that of noise levels has."""
     axes = ("in_features", "features")
-    matrix = load_tensor(weights, key, axes[1:] if given.numbers == 1 else axes).double().numpy()
+    matrix = load_tensor(weights, key, axes[1:] if coordinates.numbers == 1 else axes).double().numpy()
     matrix = matrix.reshape(-1, matrix.shape[-1])
-    expected = (given.numbers, features or matrix.shape[1])
+    expected = (coordinates.numbers, features or matrix.shape[1])
     if matrix.shape != expected:
         raise ValueError(f"weights must be (in_features, features) = {expected}, got {matrix.shape} in {weights}")
     return matrix
 
 
-def _of_projection(spec: Spec, given: Given, matrix: Floats, layout: "partial[family.Layout]") -> Encoding:
-    dtype, logs = getattr(torch, spec.angle_dtype), given.inputs == "logs"
-    centered, pairs = given.inputs == "centered", matrix.shape[1]
-    waves: family.Waves
-    if spec.method == "trig":
-        waves = DirectProjection(matrix, given.span, logs=logs, centered=centered, dtype=dtype)
-    else:  # 2x - 1 is no step of its own, which would be rounded: x goes with twice the matrix, and with a phase
-        phase = -matrix.sum(0) if centered else np.zeros(pairs)
-        waves = Projection(matrix * (2 if centered else 1), phase, given.span, logs=logs, dtype=dtype)
-    largest = math.ceil(2 * math.pi * given.span * float(np.abs(matrix).sum(0).max()))
+def _of_projection(spec: Spec, coordinates: Coordinates, matrix: Floats, layout: "partial[family.Layout]") -> Encoding:
+    logs, centered, pairs = coordinates.inputs == "logs", coordinates.inputs == "centered", matrix.shape[1]
+    waves = sincos_of_projection(spec, matrix, coordinates.span, logs=logs, centered=centered)
+    largest = math.ceil(2 * math.pi * coordinates.span * float(np.abs(matrix).sum(0).max()))
     laid = layout(pairs, pairs)
-    formula = partial(projected, matrix=matrix, given=given, layout=laid)
-    return family.encode(waves, spec, given.port(spec), laid, formula=formula, largest=lambda _: largest)
+    formula = partial(projected, matrix=matrix, coordinates=coordinates, layout=laid)
+    return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
 
 
-def _of_octaves(spec: Spec, given: Given, octave: Octave, layout: "partial[family.Layout]") -> Encoding:
-    dtype, by_number = getattr(torch, spec.angle_dtype), octave.order != "octaves"
-    pairs = given.numbers * octave.count
+def _of_octaves(spec: Spec, coordinates: Coordinates, octave: Octave, layout: "partial[family.Layout]") -> Encoding:
+    pairs = coordinates.numbers * octave.count
     check_room("a token", (pairs,), "float64")
-    waves: family.Waves
-    if spec.method == "trig":
-        waves = DirectOctaves(octave.count, pi=octave.pi, by_number=by_number, dtype=dtype)
-    else:
-        waves = Octaves(octave.count, given.span, pi=octave.pi, by_number=by_number, dtype=dtype)
-    largest = math.ceil(2.0 ** (octave.count - 1) * given.span * (math.pi if octave.pi else 1))
-    laid = layout(pairs, {"halves": pairs, "octaves": given.numbers, "numbers": 1}[octave.order])
+    by_number = octave.order != "octaves"
+    waves = sincos_of_octaves(spec, octave.count, coordinates.span, pi=octave.pi, by_number=by_number)
+    largest = math.ceil(2.0 ** (octave.count - 1) * coordinates.span * (math.pi if octave.pi else 1))
+    laid = layout(pairs, {"halves": pairs, "octaves": coordinates.numbers, "numbers": 1}[octave.order])
     formula = partial(octaves, octave=octave, layout=laid)
-    return family.encode(waves, spec, given.port(spec), laid, formula=formula, largest=lambda _: largest)
+    return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
 
 
-def projected(call: Call, *, matrix: Floats, given: Given, layout: family.Layout) -> tuple[Array]:
+def projected(call: Call, *, matrix: Floats, coordinates: Coordinates, layout: family.Layout) -> tuple[Array]:
     """Return the features of random directions in float64."""
     x = call.values[0][:, call.picked].astype(np.float64)
-    angle = 2 * np.pi * (given.mapped(x) @ matrix)
+    angle = 2 * np.pi * (coordinates.mapped(x) @ matrix)
     waves = [np.cos(angle), np.sin(angle)] if layout.cos_first else [np.sin(angle), np.cos(angle)]
     return (np.concatenate([x, *waves] if layout.include else waves, -1),)
 

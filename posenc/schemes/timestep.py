@@ -15,15 +15,13 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-import torch
 
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import features
 from posenc.ports import Array, Axis, Floats, Port, Positions, Values
 from posenc.scheme import Unsupported, scheme
-from posenc.sincos import DirectSinCos, sincos
-from posenc.sincos.fractional import FractionalSteps
+from posenc.sincos import sincos, sincos_of_steps
 from posenc.spec import Spec
 
 STEPS = Axis("batch", "length")
@@ -92,23 +90,17 @@ def _of_integers(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> E
 
 def _of_floats(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Encoding:
     """Return the encoding of steps with fractions, which stay in what angles are in, whatever the output is in."""
-    dtype, most = getattr(torch, spec.angle_dtype), spec.max_len
-    direct = spec.mode == "dynamic" and spec.method == "trig"
-    values = Values(-float(most), float(most), strict=not direct)
+    source, most = sincos_of_steps(spec, inv_freq), spec.max_len
+    values = Values(-float(most), float(most), strict=source.end is not None)
     port = Port("timesteps", (STEPS,), spec.angle_dtype, values)
-    waves: features.Waves
-    if direct:
-        waves = DirectSinCos(inv_freq, 2 * len(inv_freq), interleaved=False, dtype=dtype)
-    else:
-        waves = FractionalSteps(inv_freq, most, stored=spec.mode == "baked", dtype=dtype)
-    return encode(waves, x=port, largest=lambda _: math.ceil(most * max(1.0, float(inv_freq.max()))))
+    return encode(source, x=port, largest=lambda _: math.ceil(most * max(1.0, float(inv_freq.max()))))
 
 
 def reference(call: Call, *, dim: int, first: bool, shift: float, scale: float, period: float) -> tuple[Array]:
     """Return the features in float64, of the steps that are wanted."""
-    given = call.values[0] if call.values else call.positions
+    steps = call.values[0] if call.values else call.positions
     half = dim // 2
     exponent = -math.log(period) * np.arange(half) / (half - shift)
-    angle = scale * (given[call.picked, None].astype(np.float64) * np.exp(exponent))
+    angle = scale * (steps[call.picked, None].astype(np.float64) * np.exp(exponent))
     waves = [np.cos(angle), np.sin(angle)] if first else [np.sin(angle), np.cos(angle)]
     return (np.concatenate([*waves, np.zeros((len(angle), dim % 2))], -1),)

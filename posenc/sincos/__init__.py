@@ -1,26 +1,33 @@
-"""Cosines and sines of position x frequency, by three methods.
+"""Cosines and sines: of position x frequency, by three methods, and of angles that are no position's, by two.
 
 `SinCosTable` stores the rows, `AngleAddition` composes them from three small tables, `DirectSinCos` computes them with
-Sin and Cos. Everything that depends on the method, they say themselves: nobody else switches on its name.
+Sin and Cos. Steps with fractions, coordinates and angles that a graph computes have makers of their own below.
+Everything that depends on the method, what is made says itself: nothing outside of this folder asks for its name.
 """
 
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.encoding import RowSource
+from posenc.encoding import RowSource, Tolerance
 from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.sincos.angle_addition import LOW, MID, AngleAddition
-from posenc.sincos.direct import ComputedSinCos, DirectSinCos, SelfAdjustingSinCos
+from posenc.sincos.direct import ComputedSinCos, DirectAngles, DirectSinCos, SelfAdjustingSinCos
+from posenc.sincos.fractional import FractionalSteps
+from posenc.sincos.octaves import DirectOctaves, Octaves
+from posenc.sincos.projection import DirectProjection, Projection
 from posenc.sincos.rows import inverse_frequencies, inverse_frequencies_to_base
+from posenc.sincos.series import SeriesSinCos
 from posenc.sincos.table import SinCosTable
 from posenc.sincos.zeros import ZeroColumn, ZeroRow
 from posenc.spec import Spec
 
 __all__ = [
     "AngleAddition",
+    "AngleSinCos",
     "ComputedSinCos",
     "DirectSinCos",
     "SelfAdjustingSinCos",
@@ -32,6 +39,10 @@ __all__ = [
     "inverse_frequencies_to_base",
     "self_adjusting_sincos",
     "sincos",
+    "sincos_of_angles",
+    "sincos_of_octaves",
+    "sincos_of_projection",
+    "sincos_of_steps",
     "sincos_rows",
 ]
 
@@ -51,10 +62,35 @@ class SinCosMethod(RowSource, Protocol):
         """Return cosines and sines: (...) -> twice (..., pairs)."""
 
 
+class AngleSinCos(Protocol):
+    """Cosines and sines of angles that the graph itself computes."""
+
+    @property
+    def unit(self) -> float:
+        """Radians of the unit that angles are in."""
+
+    @property
+    def within(self) -> torch.dtype:
+        """The dtype that angles are computed in."""
+
+    @property
+    def half_safe(self) -> str:
+        """Why a graph is not, or nothing; see Encoding."""
+
+    def __call__(self, angles: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (...) -> twice (...)."""
+
+    def tolerance(self, max_angle: float) -> Tolerance:
+        """Return how far they may be from the float64 reference, at angles up to one, in radians."""
+
+    def eager_tolerance(self, max_angle: float) -> Tolerance:
+        """Return how far a graph's may be from those of the eager module."""
+
+
 def sincos(
     spec: Spec, inv_freq: Floats, *, scale: float = 1.0, width: int | None = None, interleaved: bool = False
 ) -> SinCosMethod:
-    """Return what computes rows of cosines and sines as a spec asks for: the only switch on the method.
+    """Return what computes rows of cosines and sines as a spec asks for: the method of whatever has positions.
 
     inv_freq: (pairs,) radians per position. scale: multiplies every cosine and sine. width: columns of a row, 2 pairs
     unless it is odd. Raises ValueError where there is no memory for the tables.
@@ -117,6 +153,50 @@ def check_table(spec: Spec, width: int) -> None:
 def computed_sincos(spec: Spec) -> ComputedSinCos:
     """Return what computes cosines and sines of frequencies that the graph computes: no table can hold those."""
     return ComputedSinCos(reduced=spec.method == "exact", dtype=getattr(torch, spec.angle_dtype))
+
+
+def sincos_of_angles(spec: Spec) -> AngleSinCos:
+    """Return what computes cosines and sines of angles that the graph computes: a series, or Cos and Sin."""
+    kind = SeriesSinCos if spec.method == "exact" else DirectAngles
+    return kind(getattr(torch, spec.angle_dtype))
+
+
+def sincos_of_steps(spec: Spec, inv_freq: Floats) -> FractionalSteps | DirectSinCos:
+    """Return what computes cosines and sines of step x frequency, of steps with fractions, from -max_len to max_len.
+
+    inv_freq: (pairs,) radians per step. Raises ValueError where there is no memory for the tables.
+    """
+    dtype, baked = getattr(torch, spec.angle_dtype), spec.mode == "baked"
+    if baked or spec.method == "exact":
+        return FractionalSteps(inv_freq, spec.max_len, stored=baked, dtype=dtype)
+    return DirectSinCos(inv_freq, 2 * len(inv_freq), interleaved=False, dtype=dtype)
+
+
+def sincos_of_projection(
+    spec: Spec, matrix: Floats, span: float, *, logs: bool, centered: bool
+) -> Projection | DirectProjection:
+    """Return what computes cosines and sines of 2 pi (x @ matrix), of x or its logarithm, or of 2x - 1.
+
+    matrix: (numbers, pairs). span: what numbers, or their logarithms, are within.
+    """
+    dtype = getattr(torch, spec.angle_dtype)
+    if spec.method == "trig":
+        return DirectProjection(matrix, span, logs=logs, centered=centered, dtype=dtype)
+    if not centered:
+        return Projection(matrix, np.zeros(matrix.shape[1]), span, logs=logs, dtype=dtype)
+    # 2x - 1 is no step of its own, which would be rounded: x goes with twice the matrix, and with a phase.
+    return Projection(2 * matrix, -matrix.sum(0), span, logs=logs, dtype=dtype)
+
+
+def sincos_of_octaves(spec: Spec, octaves: int, span: float, *, pi: bool, by_number: bool) -> Octaves | DirectOctaves:
+    """Return what computes cosines and sines of 2^k pi x, or of 2^k x, k = 0..octaves-1, of numbers within a span.
+
+    by_number: all octaves of a number lie together; else all numbers of an octave.
+    """
+    dtype = getattr(torch, spec.angle_dtype)
+    if spec.method == "trig":
+        return DirectOctaves(octaves, pi=pi, by_number=by_number, dtype=dtype)
+    return Octaves(octaves, span, pi=pi, by_number=by_number, dtype=dtype)
 
 
 def self_adjusting_sincos(spec: Spec, base: float, *, interleaved: bool, scale: float = 1.0) -> SelfAdjustingSinCos:

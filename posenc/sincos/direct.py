@@ -18,6 +18,7 @@ HOLDS_POSITIONS = (
     "angle as large has no digit left for its sine"
 )
 IN_FLOAT64 = "the graph computes its frequencies, and holds positions, in float64, which converters leave as it is"
+DIVIDES_FLOATS = "the graph divides places by the size of their grid, and a half float has too few digits for an angle"
 COMPUTED = "Sin and Cos have no bits that all compilers agree on: leave --method trig out"
 
 
@@ -152,6 +153,32 @@ class ComputedSinCos(nn.Module):
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph's may be from these: Sin and Cos, and the last digits of a float64 Log and Exp."""
         return Tolerance(atol=last_digits(self.dtype).atol + 2 * float64_error(max_position))
+
+
+class DirectAngles(nn.Module):
+    """Cosines and sines of angles that the graph itself computes, by Cos and Sin in `dtype`, as training code has them.
+
+    unit: radians of the unit that angles are in. within: the dtype that they are computed in.
+    """
+
+    unit = 1.0
+    half_safe = DIVIDES_FLOATS
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.within = dtype
+
+    def forward(self, angles: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines: (...) -> twice (...)."""
+        return angles.cos(), angles.sin()
+
+    def tolerance(self, max_angle: float) -> Tolerance:
+        """Return how far they may be from the reference, at angles up to one: four roundings of it, and the sine's."""
+        return Tolerance(atol=torch.finfo(self.within).eps * (2 * max_angle + 1))
+
+    def eager_tolerance(self, max_angle: float) -> Tolerance:
+        """Return how far a graph's may be from these: the last digits of Sin and Cos."""
+        return last_digits(self.within)
 
 
 def reduced_error(dtype: torch.dtype) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.encoding import Tolerance
 from posenc.ports import Floats, Integers
 
 
@@ -48,3 +49,8 @@ def waves(positions: Integers, inv_freq: Floats, scale: float = 1.0) -> tuple[Te
 def float64_error(max_position: int) -> float:
     """Return what float64, in which tables are made and references computed, is itself off by: 2^-52 of the angle."""
     return 4 * 2.0**-52 * max_position
+
+
+def rounded_once(dtype: torch.dtype, max_angle: int) -> Tolerance:
+    """Return what a sine may be off by that is made in float64 of an angle up to one, and rounded: half an ulp."""
+    return Tolerance(atol=torch.finfo(dtype).eps / 4 + float64_error(max_angle))

@@ -7,10 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.encoding import SAME_BITS, Tolerance
 from posenc.lookup import take
+from posenc.sincos.rows import rounded_once
 
 STEPS = 512
 """Parts of a circle whose sines and cosines are stored: what is left of an angle is at most 2 pi / 1024."""
+DIVIDES = "the graph divides places by the size of their grid in float64, which converters leave as it is"
 
 
 class SeriesSinCos(nn.Module):
@@ -28,6 +31,9 @@ class SeriesSinCos(nn.Module):
     sines: Tensor  # (513, 1): of 0, 1, ..., 512 steps
     cosines: Tensor
     steps: Final[int] = STEPS
+    unit = 2 * math.pi
+    within = torch.float64
+    half_safe = DIVIDES
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -50,3 +56,11 @@ class SeriesSinCos(nn.Module):
         a_cos = take(self.cosines, index, self.steps + 1).squeeze(-1)
         cos, sin = a_cos * cos_d - a_sin * sin_d, a_sin * cos_d + a_cos * sin_d
         return cos.to(self.dtype), sin.to(self.dtype)
+
+    def tolerance(self, max_angle: float) -> Tolerance:
+        """Return how far they may be from the reference, at angles up to one: half an ulp."""
+        return rounded_once(self.dtype, math.ceil(max_angle))
+
+    def eager_tolerance(self, max_angle: float) -> Tolerance:
+        """Return how far a graph's may be from these: no bit."""
+        return SAME_BITS

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance
 from posenc.lookup import check_width, inside, leading, take
 from posenc.ports import Floats
-from posenc.sincos.rows import arrange, float64_error, layout_of, waves
+from posenc.sincos.rows import arrange, layout_of, rounded_once, waves
 
 CHUNK = 4096
 """Rows that are computed in float64 at a time."""
@@ -71,7 +71,7 @@ class SinCosTable(nn.Module):
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: half an ulp of a sine."""
-        return Tolerance(atol=torch.finfo(self.rows.dtype).eps / 4 + float64_error(max_position))
+        return rounded_once(self.rows.dtype, max_position)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph's rows may be from these: no bit."""

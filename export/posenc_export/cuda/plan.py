@@ -31,7 +31,7 @@ class BundlePlan:
 
     def __str__(self) -> str:
         words = (f"{name}={value}" for name, value in self.params.items())
-        how = self.spec.mode if self.spec.method == "exact" else f"{self.spec.mode} ({self.spec.method})"
+        how = self.spec.mode if self.spec.method == Spec.method else f"{self.spec.mode} ({self.spec.method})"
         return " ".join((self.scheme, how, str(self.spec.positions or ""), self.spec.dtype, *words)).replace("  ", " ")
 
 
