@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from posenc.call import Formula, call_of
 from posenc.encoding import CaseLike, Encoding, RowSource, Tolerance, eps, rounding
 from posenc.families.position_ports import mask_port, positions_port, start_port
+from posenc.families.sums import added
 from posenc.lookup import check_same, counted, exactly
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
@@ -59,7 +60,7 @@ class Additive(nn.Module):
         if self.add:
             if self.scales:
                 return (x.to(rows.dtype) * self.scale_x + rows).to(x.dtype)
-            return (x.to(rows.dtype) + rows).to(x.dtype)
+            return added(x, rows)
         return rows.to(self.dtype)
 
 

@@ -6,6 +6,7 @@ A source of biases is a module with two methods:
     between(query, key)   (batch, seq), (batch, seq_k)    any positions                   (batch, heads, seq, seq_k)
 
 What a bias costs is what its queries take: one query takes a row, and none of the square that it is the last row of.
+Those of a bias that depends on the queries themselves are in `query_bias`.
 """
 
 from typing import Final, Protocol
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Source
 from posenc.families.places import CountedPlaces, StoredPlaces
+from posenc.families.sums import added
 from posenc.lookup import check_same, counted, inside
 
 
@@ -65,10 +67,6 @@ class Bias(nn.Module):
         bias: Tensor = self.source.between(key.index_select(1, inside(at, mask.shape[1])), key)
         return bias
 
-    def added(self, scores: Tensor, bias: Tensor) -> Tensor:
-        """Add a bias to scores, in what the bias is in, and round to the dtype of scores last."""
-        return (scores.to(bias.dtype) + bias).to(scores.dtype)
-
 
 class Implicit(Bias):
     """Queries are the last of the keys."""
@@ -83,7 +81,7 @@ class ImplicitScores(Bias):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, seq_k) -> the same."""
-        return self.added(scores, self.last(scores.shape[2], scores.shape[3], scores.device))
+        return added(scores, self.last(scores.shape[2], scores.shape[3], scores.device))
 
 
 class Offset(Bias):
@@ -99,7 +97,7 @@ class OffsetScores(Bias):
 
     def forward(self, scores: Tensor, start: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, seq_k), start (1,) -> as scores."""
-        return self.added(scores, self.from_start(scores.shape[2], scores.shape[3], start))
+        return added(scores, self.from_start(scores.shape[2], scores.shape[3], start))
 
 
 class Explicit(Bias):
@@ -117,7 +115,7 @@ class ExplicitScores(Bias):
         """Return biased scores: (batch, heads, seq, seq_k), (batch, seq), (batch, seq_k) -> as scores."""
         check_same(scores.shape[2], positions_q.shape[1])
         check_same(scores.shape[3], positions_k.shape[1])
-        return self.added(scores, self.explicit(positions_q, positions_k))
+        return added(scores, self.explicit(positions_q, positions_k))
 
 
 class FromMask(Bias):
@@ -134,7 +132,7 @@ class FromMaskScores(Bias):
     def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, seq_k), mask (batch, seq_k) of 1 and 0 -> as scores."""
         check_same(scores.shape[3], mask.shape[1])
-        return self.added(scores, self.from_mask(mask, scores.shape[2]))
+        return added(scores, self.from_mask(mask, scores.shape[2]))
 
 
 WAYS: dict[str, tuple[type[Bias], type[Bias]]] = {

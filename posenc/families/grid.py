@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from posenc.call import Formula, call_of
 from posenc.encoding import CaseLike, Encoding, NoTables, Tables, Tolerance, rounding
 from posenc.families.grid_rows import AxisRows, CountRows
+from posenc.families.sums import added
 from posenc.lookup import check_width, exactly
 from posenc.ports import BATCH, Array, Axis, Feeds, Integers, Mask, Port, fixed
 from posenc.spec import Spec
@@ -88,7 +89,7 @@ class Grid(nn.Module):
         if self.channels_first:
             rows = rows.movedim(-1, 1)
         if self.add:
-            return (x.to(rows.dtype) + rows).to(x.dtype)
+            return added(x, rows)
         return rows.to(self.dtype)
 
     def places(self, sizes: list[int]) -> Tensor:

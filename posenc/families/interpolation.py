@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, NoTables, Probes, Tables, Tolerance, eps, rounding
 from posenc.families.axis_weights import Filter
 from posenc.families.resampled import Each, Fixed, Line, Plane
+from posenc.families.sums import added
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Indices, Integers, Port, fixed
 from posenc.spec import Spec
 
@@ -41,8 +42,7 @@ class Added(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x + rows: (batch, *sizes, features) -> the same."""
-        rows: Tensor = self.source(x)
-        return (x.to(rows.dtype) + rows).to(x.dtype)
+        return added(x, self.source(x))
 
 
 class Tokens(nn.Module):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import SAME_BITS, Encoding, NoTables, Tables, Tolerance, rounding
+from posenc.families.sums import added
 from posenc.lookup import take
 from posenc.memory import check_room
 from posenc.ports import BATCH, Array, Feeds, Floats, Integers, Port, fixed
@@ -56,8 +57,7 @@ class BiasedScores(FixedWindow):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, tokens, tokens) -> the same."""
-        bias = self.bias()
-        return (scores.to(bias.dtype) + bias).to(scores.dtype)
+        return added(scores, self.bias())
 
 
 def by_head(table: Tensor, index: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ wav2vec2-BERT has 64 rows before and 8 after a query; Shaw et al. and VITS as ma
 adds nothing, the others take the last row. Each query is multiplied with every row once, and each key picks a product.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
@@ -14,13 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Encoding, Probes, Tolerance, rounding
-from posenc.families import bias
+from posenc.encoding import Encoding, Probes, Tolerance
+from posenc.families import bias, query_bias
 from posenc.families.by_distance import not_negative
-from posenc.families.places import CountedPlaces, StoredPlaces
-from posenc.families.position_ports import start_port
-from posenc.lookup import check_same
-from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
+from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
@@ -72,73 +68,6 @@ class ClippedRows(nn.Module):
         return Tolerance(atol=2 * self.error)
 
 
-class Clipped(nn.Module):
-    """A bias that depends on queries: what the ways to give positions share."""
-
-    def __init__(self, source: ClippedRows, places: CountedPlaces | StoredPlaces, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.source = source
-        self.places = places
-        self.dtype = dtype
-
-    def last(self, q: Tensor, seq_k: int) -> Tensor:
-        """Return the bias of queries that are the last of the keys."""
-        bias: Tensor = self.source.last(q, self.places.keys(seq_k, q.device))
-        return bias
-
-    def from_start(self, q: Tensor, seq_k: int, start: Tensor) -> Tensor:
-        """Return the bias of queries from a position on, of keys from 0 on."""
-        query = self.places(start + torch.arange(q.shape[2], device=q.device))
-        bias: Tensor = self.source.between(q, query, self.places.keys(seq_k, q.device))
-        return bias
-
-    def added(self, scores: Tensor, bias: Tensor) -> Tensor:
-        """Add a bias to scores, in what the bias is in, and round to the dtype of scores last."""
-        return (scores.to(bias.dtype) + bias).to(scores.dtype)
-
-
-class Implicit(Clipped):
-    """Queries are the last of the keys."""
-
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the bias: (batch, heads, seq, dim), (batch, kv_heads, seq_k, dim) -> (batch, heads, seq, seq_k)."""
-        return self.last(q, k.shape[2]).to(self.dtype)
-
-
-class ImplicitScores(Clipped):
-    """Queries are the last of the keys."""
-
-    def forward(self, q: Tensor, scores: Tensor) -> Tensor:
-        """Return biased scores: (batch, heads, seq, dim), (batch, heads, seq, seq_k) -> as scores."""
-        check_same(q.shape[2], scores.shape[2])
-        return self.added(scores, self.last(q, scores.shape[3]))
-
-
-class Offset(Clipped):
-    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
-
-    def forward(self, q: Tensor, k: Tensor, start: Tensor) -> Tensor:
-        """Return the bias: q, k (batch, kv_heads, seq_k, dim), start (1,) -> (batch, heads, seq, seq_k)."""
-        return self.from_start(q, k.shape[2], start).to(self.dtype)
-
-
-class OffsetScores(Clipped):
-    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
-
-    def forward(self, q: Tensor, scores: Tensor, start: Tensor) -> Tensor:
-        """Return biased scores: q, scores (batch, heads, seq, seq_k), start (1,) -> as scores."""
-        check_same(q.shape[2], scores.shape[2])
-        return self.added(scores, self.from_start(q, scores.shape[3], start))
-
-
-WAYS: dict[str, tuple[type[Clipped], type[Clipped]]] = {
-    "implicit": (Implicit, ImplicitScores),
-    "offset": (Offset, OffsetScores),
-}
-"""The module that returns a bias, and the one that adds it to scores."""
-PLACES = "models count places, padding too; use --positions implicit or offset"
-
-
 @scheme(
     "clipped_relative",
     paper="arXiv:1803.02155",
@@ -147,7 +76,7 @@ PLACES = "models count places, padding too; use --positions implicit or offset"
     samples=({"head_dim": 8, "left": 20, "right": 3}, {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"}),
     unsupported=Unsupported(
         methods={"trig": "a bias has no sines; leave --method trig out"},
-        positions={"explicit": PLACES, "mask": PLACES},
+        positions={"explicit": query_bias.PLACES, "mask": query_bias.PLACES},
     ),
 )
 def clipped_relative(
@@ -185,7 +114,7 @@ def clipped_relative(
     edge = int(beyond == "zero")
     source = ClippedRows(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
     formula = partial(reference, rows=table.double().numpy() * factor, left=left, zero=beyond == "zero")
-    return _encoding(spec, source, output, table.shape[1], formula)
+    return query_bias.encode(source, spec, output, table.shape[1], formula=formula)
 
 
 def _table(count: int, head_dim: int | None, weights: str | None, key: str | None, std: float) -> Tensor:
@@ -198,24 +127,6 @@ def _table(count: int, head_dim: int | None, weights: str | None, key: str | Non
         wanted = f"({count}, {head_dim or 'head_dim'})"
         raise ValueError(f"weights must be {wanted}, left + 1 + right rows, got {tuple(table.shape)} in {weights}")
     return table
-
-
-def _encoding(spec: Spec, source: ClippedRows, kind: str, head_dim: int, formula: "partial[Floats]") -> Encoding:
-    end = spec.max_len if spec.mode == "baked" else None
-    places = CountedPlaces() if end is None else StoredPlaces(end)
-    scores = kind == "scores"
-    module = WAYS[str(spec.positions)][scores](source, places, getattr(torch, spec.torch_dtype))
-    heads, dim, keys = Axis("heads", "heads"), fixed(head_dim), replace(bias.KEYS, most=end)
-    q = Port("q", (BATCH, heads, SEQ, dim), spec.torch_dtype)
-    k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, dim), spec.torch_dtype)
-    square = Port("scores", (BATCH, heads, SEQ, keys), spec.torch_dtype)
-    output = replace(square, name=bias.BIASED if scores else "bias")
-    starts = (start_port(end),) if spec.positions == "offset" else ()
-    inputs = (q, square if scores else k, *starts)
-    made = bias.made(module, source, spec, inputs, output, formula=partial(formula, add=scores), end=end)
-    rounded = rounding(spec, scores)
-    twice = Tolerance(rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
-    return replace(made, eager_tolerance=lambda case: source.eager_tolerance(case.max_position).plus(twice))
 
 
 def reference(
