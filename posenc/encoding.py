@@ -44,6 +44,10 @@ class Tolerance:
             self.atol + other.atol, self.rtol + other.rtol, self.ulps + other.ulps, self.vector + other.vector
         )
 
+    def both_rounded(self, rounded: Tolerance) -> Tolerance:
+        """Return what two sides may differ by that differ by this and are then rounded each; no bit where none did."""
+        return self if self.bits else replace(self, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+
 
 SAME_BITS = Tolerance(bits=True)
 
@@ -83,6 +87,15 @@ class Probes:
 
 class NoTables(ValueError):
     """An encoding is not stored tables alone; the text says why, in one line."""
+
+
+def no_tables(reason: str) -> Callable[[], Tables]:
+    """Return the `tables` of an encoding that has none: it raises NoTables with the reason."""
+
+    def tables() -> Tables:
+        raise NoTables(reason)
+
+    return tables
 
 
 @dataclass(frozen=True)

@@ -173,8 +173,7 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
         return rows.plus(rounded).plus(_of_scaled_x(spec, output))
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
-        allowed = _scaled(source.eager_tolerance(case.max_position), output.scale)
-        return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+        return _scaled(source.eager_tolerance(case.max_position), output.scale).both_rounded(rounded)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         outputs = formula(call_of(spec, wrapped.inputs, feeds, at))

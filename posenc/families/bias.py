@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from posenc.call import queries_and_keys
-from posenc.encoding import CaseLike, Encoding, NoTables, Probes, Source, Tables, Tolerance, rounding
+from posenc.encoding import CaseLike, Encoding, Probes, Source, Tolerance, no_tables, rounding
 from posenc.families.bias_modules import WAYS, BiasSource
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
@@ -94,7 +94,7 @@ def made(
         reference=reference,
         tolerance=partial(_tolerance, source, rounding(spec, output.name == BIASED)),
         eager_tolerance=lambda case: source.eager_tolerance(case.max_position),
-        tables=no_tables,
+        tables=no_tables("what is stored goes by distances, not by positions"),
         positions=spec.positions,
         end=end,
         probes=replace(source.probes, pairs=_pairs(spec)),
@@ -139,8 +139,3 @@ def _tolerance(source: Source, rounded: Tolerance, case: CaseLike) -> Tolerance:
 def _pairs(spec: Spec) -> tuple[Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"], ...]:
     """Return how queries and keys meet: where queries are the last of the keys, there are no more of them."""
     return LAST_QUERIES.pairs if spec.positions in ("implicit", "mask") else Probes().pairs
-
-
-def no_tables() -> Tables:
-    """Raise NoTables: what is stored goes by distances, not by positions."""
-    raise NoTables("what is stored goes by distances, not by positions")

@@ -6,14 +6,14 @@ In a row, sines come before cosines, in blocks of so many pairs: of all, of one,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula, call_of
-from posenc.encoding import Encoding, NoTables, Probes, Tables, Tolerance, rounding
+from posenc.encoding import Encoding, Probes, Tolerance, no_tables, rounding
 from posenc.ports import Array, Feeds, Integers, Port, fixed
 from posenc.spec import Spec
 
@@ -108,6 +108,7 @@ def encode(
     end: whole numbers from here on are refused. probes: what must be tried.
     """
     y = Port("y", (*(x.axes[:-1] or x.axes), fixed(layout.width)), spec.torch_dtype)
+    rounded = rounding(spec, add=False)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         (rows,) = formula(call_of(spec, (x,), feeds, at))
@@ -119,22 +120,11 @@ def encode(
         inputs=(x,),
         outputs=(y,),
         reference=reference,
-        tolerance=lambda case: waves.tolerance(largest(case.max_position)).plus(rounding(spec, add=False)),
-        eager_tolerance=lambda case: _eager_tolerance(spec, waves.eager_tolerance(largest(case.max_position))),
-        tables=no_tables,
+        tolerance=lambda case: waves.tolerance(largest(case.max_position)).plus(rounded),
+        eager_tolerance=lambda case: waves.eager_tolerance(largest(case.max_position)).both_rounded(rounded),
+        tables=no_tables("what goes in are numbers, between which no table has rows"),
         positions=spec.positions,
         end=end,
         probes=probes or Probes(),
         half_safe=waves.half_safe,
     )
-
-
-def _eager_tolerance(spec: Spec, allowed: Tolerance) -> Tolerance:
-    """Return what outputs may be off by where cosines and sines may be off by this: each side is rounded."""
-    rounded = rounding(spec, add=False)
-    return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
-
-
-def no_tables() -> Tables:
-    """Raise NoTables: numbers that are no whole ones have no rows."""
-    raise NoTables("what goes in are numbers, between which no table has rows")

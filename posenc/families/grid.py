@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula, call_of
-from posenc.encoding import CaseLike, Encoding, NoTables, Tables, Tolerance, rounding
+from posenc.encoding import CaseLike, Encoding, Tolerance, no_tables, rounding
 from posenc.families.grid_rows import AxisRows, CountRows
 from posenc.families.sums import added
 from posenc.lookup import check_width, exactly
@@ -190,8 +190,7 @@ def _encoding(made: Made, spec: Spec, *, add: bool, step: float) -> Encoding:
         return first.tolerance(farthest(case)).plus(rounded)
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
-        off = first.eager_tolerance(farthest(case))
-        return off if off.bits else replace(off, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+        return first.eager_tolerance(farthest(case)).both_rounded(rounded)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         (output,) = made.formula(call_of(spec, (made.input,), feeds, None))  # every row: exporters sample them
@@ -205,14 +204,9 @@ def _encoding(made: Made, spec: Spec, *, add: bool, step: float) -> Encoding:
         reference=reference,
         tolerance=tolerance,
         eager_tolerance=eager_tolerance,
-        tables=no_tables,
+        tables=no_tables("a row of it is rows of several axes, side by side"),
         positions=spec.positions,
         end=first.end,
         probes=first.probes,
         half_safe=first.half_safe,
     )
-
-
-def no_tables() -> Tables:
-    """Raise NoTables: rows of several axes make one, and no header puts those side by side for sums with x."""
-    raise NoTables("a row of it is rows of several axes, side by side")

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, NoTables, Probes, Tables, Tolerance, eps, rounding
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
 from posenc.families.axis_weights import Filter
 from posenc.families.resampled import Each, Fixed, Line, Plane
 from posenc.families.sums import added
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Indices, Integers, Port, fixed
 from posenc.spec import Spec
 
+NO_TABLES = no_tables("its rows are weighted sums of several of a table's, which no header computes")
 SUMS = "a resampled row is a sum of rows, each part of which is rounded"
 HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid")
 
@@ -133,7 +134,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
         off = grid.off([axis.size_in(case.sizes) for axis in places], spec.angle_dtype)
-        return SAME_BITS if baked else Tolerance(2 * off, 2 * rounded.rtol, 2 * rounded.ulps)
+        return SAME_BITS if baked else Tolerance(2 * off).both_rounded(rounded)
 
     return Encoding(
         family="interpolated",
@@ -143,7 +144,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
         reference=reference,
         tolerance=tolerance,
         eager_tolerance=eager_tolerance,
-        tables=_no_tables,
+        tables=NO_TABLES,
         positions=spec.positions,
         probes=Probes(lengths=tuple(dict.fromkeys(grid.sizes))),
         half_safe="" if baked else SUMS,
@@ -158,9 +159,9 @@ def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: FormulaOfTokens) 
     off = grid.off(worst, spec.angle_dtype)  # sizes are numbers of a call: any may come
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        given = feeds[x.name]
-        rows = np.stack([formula(np.maximum(one, 1), given.shape[1]) for one in feeds[sizes.name]])
-        return {y.name: given.astype(np.float64) + rows if add else rows}
+        tokens = feeds[x.name]
+        rows = np.stack([formula(np.maximum(one, 1), tokens.shape[1]) for one in feeds[sizes.name]])
+        return {y.name: tokens.astype(np.float64) + rows if add else rows}
 
     return Encoding(
         family="interpolated",
@@ -169,8 +170,8 @@ def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: FormulaOfTokens) 
         outputs=(y,),
         reference=reference,
         tolerance=lambda case: Tolerance(off + grid.off(worst, "float64")).plus(rounded),
-        eager_tolerance=lambda case: Tolerance(2 * off, 2 * rounded.rtol, 2 * rounded.ulps),
-        tables=_no_tables,
+        eager_tolerance=lambda case: Tolerance(2 * off).both_rounded(rounded),
+        tables=NO_TABLES,
         positions=spec.positions,
         half_safe=SUMS,
     )
@@ -198,8 +199,3 @@ def _ports(grid: Grid, spec: Spec, add: bool, size: tuple[int, ...]) -> tuple[Po
     x = Port("x", (BATCH, *axes, features), spec.torch_dtype)
     y = replace(x, name="y", axes=x.axes if add else (fixed(1, "batch"), all_, features))
     return x, y
-
-
-def _no_tables() -> Tables:
-    """Raise NoTables: a place has no row of its own."""
-    raise NoTables("its rows are weighted sums of several of a table's, which no header computes")

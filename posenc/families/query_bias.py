@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Encoding, Source, Tolerance, rounding
+from posenc.encoding import Encoding, Source, rounding
 from posenc.families import bias
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
@@ -119,8 +119,7 @@ def encode(source: QueryBiasSource, spec: Spec, kind: bias.Kind, head_dim: int, 
     inputs, output = _ports(spec, scores, head_dim, end)
     made = bias.made(module, source, spec, inputs, output, formula=partial(formula, add=scores), end=end)
     rounded = rounding(spec, scores)
-    twice = Tolerance(rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
-    return replace(made, eager_tolerance=lambda case: source.eager_tolerance(case.max_position).plus(twice))
+    return replace(made, eager_tolerance=lambda case: source.eager_tolerance(case.max_position).both_rounded(rounded))
 
 
 def _ports(spec: Spec, scores: bool, head_dim: int, end: int | None) -> tuple[tuple[Port, ...], Port]:

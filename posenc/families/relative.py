@@ -15,19 +15,19 @@ from posenc.encoding import (
     SAME_BITS,
     CaseLike,
     Encoding,
-    NoTables,
     Pair,
     Probes,
     Reference,
     RowSource,
-    Tables,
     Tolerance,
+    no_tables,
     rounding,
 )
 from posenc.lookup import exactly, take
 from posenc.ports import Array, Feeds, Floats, Integers, Port, sizes_of
 from posenc.spec import Spec
 
+NO_TABLES = no_tables("its rows are of distances, not of positions")
 LAST_QUERIES: tuple[Pair, ...] = ("1,1", "1,n", "n,n", "n,past+n")
 """There are as many keys as queries, or more: a query is itself among the keys."""
 ONE_ORDER = {
@@ -96,8 +96,7 @@ def encode(rows: Rows, spec: Spec) -> Encoding:
     source, rounded = rows.module.source, rounding(spec, add=False)
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
-        allowed = source.eager_tolerance(rows.max_distance(case))
-        return allowed if allowed.bits else replace(allowed, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+        return source.eager_tolerance(rows.max_distance(case)).both_rounded(rounded)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         return {rows.output.name: rows.formula(sizes_of(rows.inputs, feeds))}  # every row: exporters sample them
@@ -110,7 +109,7 @@ def encode(rows: Rows, spec: Spec) -> Encoding:
         reference=reference,
         tolerance=lambda case: source.tolerance(rows.max_distance(case)).plus(rounded),
         eager_tolerance=eager_tolerance,
-        tables=no_tables,
+        tables=NO_TABLES,
         positions=spec.positions,
         end=rows.end,
         probes=replace(source.probes, pairs=LAST_QUERIES),
@@ -128,7 +127,7 @@ def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, reference: 
         reference=reference,
         tolerance=lambda case: Tolerance(),
         eager_tolerance=lambda case: SAME_BITS,
-        tables=no_tables,
+        tables=NO_TABLES,
         positions=spec.positions,
         probes=Probes(pairs=LAST_QUERIES),
     )
@@ -148,8 +147,3 @@ def check_frequencies(d_model: int, base: float) -> None:
         raise ValueError(f"d_model must be an even number of at least 2, got {d_model}")
     if not (base > 1 and np.isfinite(base)):
         raise ValueError(f"base must be a finite number above 1, got {base}")
-
-
-def no_tables() -> Tables:
-    """Raise NoTables: what is stored goes by distances, not by positions."""
-    raise NoTables("its rows are of distances, not of positions")

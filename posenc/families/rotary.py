@@ -238,11 +238,9 @@ def _tolerance(angles: RotaryAngles, spec: Spec, output: Output, max_position: i
 
 def _eager_tolerance(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
     """Return how far a graph may be from the eager module: no bit, but for the last digits of Sin and Cos."""
-    angle = angles.eager_tolerance(max_position)
+    angle, rounded = angles.eager_tolerance(max_position), rounding(spec, add=False)
     if angle.bits:
         return angle
-    rounded = rounding(spec, add=False)
-    doubled = Tolerance(rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
     if output.kind == "cos_sin":
-        return replace(doubled, atol=angle.atol)
-    return replace(doubled, vector=2 * angle.atol + 2.5 * eps(spec.angle_dtype) + angle.vector)
+        return Tolerance(atol=angle.atol).both_rounded(rounded)
+    return Tolerance(vector=2 * angle.atol + 2.5 * eps(spec.angle_dtype) + angle.vector).both_rounded(rounded)

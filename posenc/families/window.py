@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Encoding, NoTables, Tables, Tolerance, rounding
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Tolerance, no_tables, rounding
 from posenc.families.sums import added
 from posenc.lookup import take
 from posenc.memory import check_room
-from posenc.ports import BATCH, Array, Feeds, Floats, Integers, Port, fixed
+from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, fixed, sizes_of
 from posenc.spec import Spec
 
 Sides = tuple[int, int]
@@ -25,6 +25,7 @@ NO_POSITIONS = {
     "explicit": "places are those of the window; use --positions implicit",
     "mask": "a window has no padding to count from; use --positions implicit",
 }
+NO_TABLES = no_tables("its table is of differences of rows and columns, not of positions")
 NO_SINES = {"trig": "a bias has no sines; leave --method trig out"}
 
 
@@ -74,13 +75,13 @@ def indices(sides: Sides) -> Integers:
     return np.asarray(rows * (2 * width - 1) + columns)
 
 
-def sides_of(name: str, given: int | tuple[int, ...], least: int = 1) -> Sides:
+def sides_of(name: str, numbers: int | tuple[int, ...], least: int = 1) -> Sides:
     """Return rows and columns from one number for both, or from two; raise ValueError where there are no such sides."""
-    given = (given,) if isinstance(given, int) else given
-    if len(given) > 2 or min(given) < least:
-        words = ",".join(map(str, given))
+    sides = (numbers,) if isinstance(numbers, int) else numbers
+    if len(sides) > 2 or min(sides) < least:
+        words = ",".join(map(str, sides))
         raise ValueError(f"{name} must be rows and columns of at least {least}, or one number for both, got {words}")
-    return given[0], given[-1]
+    return sides[0], sides[-1]
 
 
 def check_bias(spec: Spec, heads: int, tokens: int) -> None:
@@ -100,28 +101,57 @@ def encode(
     """
     dtype, heads, tokens = getattr(torch, spec.torch_dtype), fixed(table.shape[1], "heads"), fixed(len(index), "length")
     bias = Port("bias", (fixed(1, "batch"), heads, tokens, tokens), spec.torch_dtype)
-    given = Port("scores", (BATCH, heads, tokens, tokens), spec.torch_dtype)
-    biased = replace(given, name="biased")
+    square = Port("scores", (BATCH, heads, tokens, tokens), spec.torch_dtype)
+    biased = replace(square, name="biased")
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
         added = formula()[None]
-        return {biased.name: feeds[given.name].astype(np.float64) + added} if scores else {bias.name: added}
+        return {biased.name: feeds[square.name].astype(np.float64) + added} if scores else {bias.name: added}
 
     module = (BiasedScores if scores else WindowBias)(table, index, dtype)
     allowed = Tolerance(atol=off).plus(rounding(spec, add=scores))
     return Encoding(
         family="window",
         module=module,
-        inputs=(given,) if scores else (),
+        inputs=(square,) if scores else (),
         outputs=(biased if scores else bias,),
         reference=reference,
         tolerance=lambda case: allowed,
         eager_tolerance=lambda case: SAME_BITS,
-        tables=no_tables,
+        tables=NO_TABLES,
         positions=spec.positions,
     )
 
 
-def no_tables() -> Tables:
-    """Raise NoTables: what is stored goes by two differences, not by positions."""
-    raise NoTables("its table is of differences of rows and columns, not of positions")
+def encode_any(
+    spec: Spec, module: nn.Module, heads: int, formula: Callable[[Sides], Floats], *, off: Callable[[Sides], float]
+) -> Encoding:
+    """Return the encoding of a window as large as each x (batch, height, width, channels): its bias.
+
+    module: x -> the bias (1, heads, tokens, tokens). formula: the bias of a window in float64, by head.
+    off: how far a bias may be from that in a window; it grows with either side.
+    """
+    height, width, tokens = Axis("height", "grid"), Axis("width", "grid"), Axis("height*width", "length")
+    x = Port("x", (BATCH, height, width, Axis("channels", "features")), spec.torch_dtype)
+    bias = Port("bias", (fixed(1, "batch"), fixed(heads, "heads"), tokens, tokens), spec.torch_dtype)
+    rounded = rounding(spec, add=False)
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
+        sizes = sizes_of((x,), feeds)
+        return {bias.name: formula((sizes[height.name], sizes[width.name]))[None]}
+
+    def largest(case: CaseLike) -> float:
+        side = case.max_position + 1  # the longer one
+        return off((side, side))
+
+    return Encoding(
+        family="window",
+        module=module,
+        inputs=(x,),
+        outputs=(bias,),
+        reference=reference,
+        tolerance=lambda case: Tolerance(largest(case)).plus(rounded),
+        eager_tolerance=lambda case: Tolerance(2 * largest(case)).both_rounded(rounded),
+        tables=NO_TABLES,
+        positions=spec.positions,
+    )

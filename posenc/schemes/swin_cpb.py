@@ -8,7 +8,6 @@ differences once; the bias is then looked up. The differences of a window of one
 transformers divides 0 by 0.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -16,11 +15,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from posenc.encoding import CaseLike, Encoding, Tolerance, eps, rounding
+from posenc.encoding import Encoding, eps
 from posenc.families import window as windows
 from posenc.families.continuous_bias import ContinuousBias, Network
 from posenc.families.window import Sides
-from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, fixed, sizes_of
+from posenc.ports import Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_tensor, names_in
@@ -29,13 +28,13 @@ LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.we
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
 NETWORKS = ("continuous_position_bias_mlp", "cpb_mlp", "rel_pos.mlp")
 """What the network is called."""
-LONGEST = 64
+SIDE = 64
 """Up to which side windows are tried where nobody says: a bias grows with its fourth power."""
 
 
 @scheme(
     "swin_cpb",
-    rows=lambda parameters: LONGEST,
+    rows=lambda parameters: SIDE,
     paper="arXiv:2111.09883",
     formula="bias[h, i, j] = 16 sigmoid(network(c(dr), c(dc)))[h], c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3",
     models=("Swin V2",),
@@ -101,20 +100,20 @@ def _from_file(weights: str, key: str | None, heads: int | None, hidden: int | N
     return Network(first, bias, second)
 
 
-def _names(path: str, found: tuple[str, ...], key: str | None) -> tuple[str, ...]:
+def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, ...]:
     """Return the names of the three tensors of the network that is meant; raise ValueError where not one is."""
-    ends = {name.removesuffix(layers[0]): layers for layers in LAYERS for name in found if name.endswith(layers[0])}
+    ends = {name.removesuffix(layers[0]): layers for layers in LAYERS for name in tensors if name.endswith(layers[0])}
     whole = {start: [start + end for end in ends[start]] for start in ends}
-    networks = {start: names for start, names in whole.items() if set(names) <= set(found)}
+    networks = {start: names for start, names in whole.items() if set(names) <= set(tensors)}
     if key is None:
         meant = [start for start in networks if start == "" or start.rstrip(".").endswith(NETWORKS)]
     else:
         meant = [start for start in networks if start == f"{key.rstrip('.')}."]
     if len(meant) != 1:
         known = [start.rstrip(".") for start in networks if start.rstrip(".").endswith(NETWORKS)] or ["none"]
-        given = "no key was given" if key is None else f"none of them is {key!r}"
+        cause = "no key was given" if key is None else f"none of them is {key!r}"
         shown = ", ".join(known[:20])
-        raise ValueError(f"weights: {path} holds {len(found)} tensors and {given}; networks of such a bias: {shown}")
+        raise ValueError(f"weights: {path} holds {len(tensors)} tensors and {cause}; networks of such a bias: {shown}")
     return tuple(networks[meant[0]])
 
 
@@ -128,31 +127,14 @@ def _baked(spec: Spec, network: Network, sides: Sides, norm: Sides, scores: bool
 
 
 def _dynamic(spec: Spec, network: Network, norm: Sides) -> Encoding:
-    """Return the encoding of a window as large as each x."""
-    height, width = Axis("height", "grid"), Axis("width", "grid")
-    x = Port("x", (BATCH, height, width, Axis("channels", "features")), spec.torch_dtype)
-    heads, tokens = fixed(len(network.second), "heads"), Axis("height*width", "length")
-    bias = Port("bias", (fixed(1, "batch"), heads, tokens, tokens), spec.torch_dtype)
-    rounded = rounding(spec, add=False)
-
-    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
-        sizes = sizes_of((x,), feeds)
-        return {bias.name: reference(network=network, sides=(sizes[height.name], sizes[width.name]), norm=norm)[None]}
-
-    def off(case: CaseLike) -> float:
-        side = case.max_position + 1  # the longer one: coordinates grow with it
-        return error(network, (side, side), norm, eps(spec.angle_dtype))
-
-    return Encoding(
-        family="window",
-        module=ContinuousBias(network, norm, getattr(torch, spec.torch_dtype)),
-        inputs=(x,),
-        outputs=(bias,),
-        reference=of_feeds,
-        tolerance=lambda case: Tolerance(atol=off(case)).plus(rounded),
-        eager_tolerance=lambda case: replace(rounded, atol=2 * off(case), rtol=2 * rounded.rtol, ulps=2 * rounded.ulps),
-        tables=windows.no_tables,
-        positions=spec.positions,
+    """Return the encoding of a window as large as each x; coordinates, and errors, grow with its sides."""
+    module = ContinuousBias(network, norm, getattr(torch, spec.torch_dtype))
+    return windows.encode_any(
+        spec,
+        module,
+        len(network.second),
+        lambda sides: reference(network=network, sides=sides, norm=norm),
+        off=lambda sides: error(network, sides, norm, eps(spec.angle_dtype)),
     )
 
 
@@ -193,5 +175,5 @@ def reference(*, network: Network, sides: Sides, norm: Sides) -> Floats:
     height, width = sides
     grid = bias.reshape(2 * height - 1, 2 * width - 1, -1)
     row, column = np.divmod(np.arange(height * width), width)
-    found = grid[row[:, None] - row + height - 1, column[:, None] - column + width - 1]
-    return np.moveaxis(found, -1, 0)
+    by_places = grid[row[:, None] - row + height - 1, column[:, None] - column + width - 1]
+    return np.moveaxis(by_places, -1, 0)

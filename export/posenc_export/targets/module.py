@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc.encoding import CaseLike, Encoding, NoTables, Tables, Tolerance
+from posenc.encoding import CaseLike, Encoding, Tolerance, no_tables
 from posenc.parameters import check, check_required, parameters_of
 from posenc.ports import Array, Axis, Feeds, Integers, Port, Positions, Start, axes_of, fixed
 from posenc.spec import Spec
@@ -25,6 +25,8 @@ from posenc_export.validation.sizes import advice, most_terms, other_sizes, trac
 
 if TYPE_CHECKING:
     from torch import nn
+
+NO_TABLES = no_tables("it takes this package's encodings: what a module of your own stores is not known")
 
 
 def module_target(
@@ -117,7 +119,7 @@ def own_encoding(
     """
     from posenc_export.targets.calling import in_a_row
 
-    draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, _no_tables)
+    draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, NO_TABLES)
     copies = Copies(module, again)
     probes = _probe_sizes(draft, max_len)
     wrap = in_a_row(copies.fresh(), ports, lambda fresh: _called(fresh, ports, probes[0], seed))
@@ -165,10 +167,6 @@ def _free_name(name: str, ports: tuple[Port, ...]) -> str:
 def _no_tolerance(case: CaseLike) -> Tolerance:
     """Allow nothing: what a module without a reference may be off by, its golden data say."""
     return Tolerance()
-
-
-def _no_tables() -> Tables:
-    raise NoTables("it takes this package's encodings: what a module of your own stores is not known")
 
 
 def _output(name: str, arrays: Sequence[Array], axes: Sequence[tuple[tuple[int, ...], Axis]]) -> Port:
