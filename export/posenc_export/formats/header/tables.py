@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Tables
 from posenc_export.cpp import filled
+from posenc_export.cpp.names import braced
 from posenc_export.formats.header.constants import constant
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ FIT: Mapping[str, int] = {"float32": 6, "float64": 4}
 
 def tables_text(tables: Tables, dtype: str, storage: Mapping[str, str]) -> str:
     """Return the tables and what reads rows; storage: what tables and functions are declared with."""
-    arrays = "\n".join(line for name, table in tables.arrays.items() for line in _array(name, table, dtype, storage))
+    arrays = "\n".join(_array(name, table, dtype, storage) for name, table in tables.arrays.items())
     runs = _runs(tables.axes)
     fields = {"tables": arrays, "runs": ", ".join(runs), "row_width": tables.width, **storage}
     if tables.kind == "rows":
@@ -32,20 +33,23 @@ def tables_text(tables: Tables, dtype: str, storage: Mapping[str, str]) -> str:
 
 
 def _runs(axes: tuple[int, ...]) -> list[str]:
-    """Return {axis, first, one past the last} of every run of one axis."""
+    """Return axis, first and one past the last of every run of one axis, in braces."""
     runs, first = [], 0
     for axis, run in groupby(axes):
         end = first + len(list(run))
-        runs.append(f"{{{axis}, {first}, {end}}}")
+        runs.append(braced(axis, first, end))
         first = end
     return runs
 
 
-def _array(name: str, table: Tensor, dtype: str, storage: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of an array: (rows, columns)."""
-    fit = FIT[dtype]
-    yield f"{storage['table']} pe_real pe_{name}[{table.shape[0]}][{table.shape[1]}] = {{"
-    for row in table.double().tolist():
-        texts = [constant(value, dtype) for value in row]
-        yield "{" + ",\n".join(", ".join(texts[i : i + fit]) for i in range(0, len(texts), fit)) + "},"
-    yield "};\n"
+def _array(name: str, table: Tensor, dtype: str, storage: Mapping[str, str]) -> str:
+    """Return an array: (rows, columns)."""
+    rows, columns = table.shape
+    numbers = "\n".join(_row(row, dtype) for row in table.double().tolist())
+    return filled("array", name=name, rows=rows, columns=columns, numbers=numbers, **storage)
+
+
+def _row(row: Sequence[float], dtype: str) -> str:
+    """Return a row of an array, in lines of as many constants as fit."""
+    texts, fit = [constant(value, dtype) for value in row], FIT[dtype]
+    return "{" + ",\n".join(", ".join(texts[i : i + fit]) for i in range(0, len(texts), fit)) + "},"

@@ -113,7 +113,7 @@ def _cpp_function(head: Head) -> str:
     result, discard, returned = ("bool", "[[nodiscard]] ", "return ") if head.result == "bool" else ("void", "", "")
     passed = ", ".join(_passed(parameter) for parameter in head.parameters)
     first = _wrapped(f"{discard}inline {result} {head.name}(", taken)
-    return f"{head.comment}{first}) noexcept {{\n  {returned}detail::{head.name}({passed});\n}}\n"
+    return filled("in_front", comment=head.comment, first=first, returned=returned, name=head.name, passed=passed)
 
 
 def _cpp_parameter(parameter: str) -> str:
