@@ -26,7 +26,7 @@ from posenc.spec import Spec
 
 STEPS = Axis("batch", "length")
 """Steps run along the batch: as many are tried in a call as of positions."""
-GIVEN = "steps are an input, one for each sequence of a batch; use --positions explicit"
+AS_INPUT = "steps are an input, one for each sequence of a batch; use --positions explicit"
 
 
 @scheme(
@@ -36,7 +36,7 @@ GIVEN = "steps are an input, one for each sequence of a batch; use --positions e
     models=("DDPM", "Stable Diffusion", "SDXL", "SVD", "SD3", "Flux", "DiT", "PixArt", "Qwen-Image", "Wan"),
     samples=({"dim": 8}, {"dim": 9, "flip_sin_to_cos": True, "downscale_freq_shift": 0.0, "scale": 3.0}),
     positions="explicit",
-    unsupported=Unsupported(positions={"implicit": GIVEN, "offset": GIVEN, "mask": GIVEN}),
+    unsupported=Unsupported(positions={"implicit": AS_INPUT, "offset": AS_INPUT, "mask": AS_INPUT}),
 )
 def timestep(
     spec: Spec,
