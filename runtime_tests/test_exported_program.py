@@ -1,6 +1,8 @@
 """TorchScript's successors: programs of torch.export, and AOTInductor packages, at lengths they were not traced at."""
 
 import json
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,17 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
-from test_parity import MODES, run
-
-MARKS = {"trig": (pytest.mark.exhaustive,)}
+from test_parity import MODES, form_of_variants, run
 
 
-@pytest.mark.parametrize("mode", [pytest.param(m, marks=MARKS.get(m[1], ()), id="-".join(m)) for m in MODES])
-@pytest.mark.parametrize("scheme", SCHEMES)
+def forms() -> Iterator[Any]:
+    """Every scheme in every form; for the quick run in one."""
+    for scheme, form in product(SCHEMES, MODES):
+        marks = () if form == form_of_variants(scheme) else (pytest.mark.exhaustive,)
+        yield pytest.param(scheme, form, marks=marks, id=f"{scheme}-{'-'.join(form)}")
+
+
+@pytest.mark.parametrize(("scheme", "mode"), forms())
 def test_a_program_of_torch_export_agrees(
     tmp_path: Path, scheme: str, mode: tuple[Mode, Method], running: Running
 ) -> None:

@@ -62,7 +62,7 @@ def test_the_whole_encoder_at_its_full_size() -> None:
 
 
 def test_the_encoder_exports(cli: Cli) -> None:
-    sizes = [part for p in ("vocabulary=100", "d_model=32", "heads=4", "layers=2") for part in ("-p", p)]
+    sizes = [part for p in ("vocabulary=100", "d_model=32", "heads=4", "layers=1") for part in ("-p", p)]
     result = cli(
         "export", "posenc_models.encoder:TextEncoder", *sizes, "-i", "ids: int64[batch, seq] < 100", "--max-len", "64"
     )
