@@ -163,7 +163,8 @@ class RowSource(Source, Protocol):
 class Encoding:
     """A built encoding: an eager module, its ports, the mathematics it approximates and how well it must.
 
-    family: "additive", "rotary", "cos_sin", or "module" for somebody's own; exporters look up by it.
+    family: how its outputs come about ("additive", "rotary", "bias", "grid", ...), or "module" for somebody's own;
+        exporters, headers and plots look up by it.
     reference: inputs to float64 outputs, from the paper's formula; a second argument, if not None, is the indices along
         the longest output axis to return.
     tolerance: how far an output of a call may be from the reference.

@@ -27,7 +27,7 @@ def forms() -> Iterator[Any]:
         yield pytest.param(scheme, form, marks=marks, id=f"{scheme}-{'-'.join(form)}")
 
 
-@pytest.mark.parametrize(("scheme", "mode"), forms())
+@pytest.mark.parametrize(("scheme", "mode"), list(forms()))
 def test_a_program_of_torch_export_agrees(
     tmp_path: Path, scheme: str, mode: tuple[Mode, Method], running: Running
 ) -> None:
