@@ -38,13 +38,16 @@ class Explanation(Words):
 
 
 CATALOGUE: Registry[Explanation] = Registry("check", "posenc_export.validation.checks")
+_TAKEN: set[str] = set()
+"""Codes of the checks that were imported: more than that, a check that is being imported may not ask for."""
 
 
 def explained(name: str, words: Words) -> None:
     """Enter the words of a check; raise ValueError where its code, or its name, is taken."""
-    if any(words.code == other.code for other in CATALOGUE.values()):
+    if words.code in _TAKEN:
         raise ValueError(f"code {words.code} of check {name!r} is taken")
     CATALOGUE.add(name, Explanation(**vars(words), name=name))
+    _TAKEN.add(words.code)
 
 
 def explanations() -> list[Explanation]:
