@@ -23,11 +23,12 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "num_buckets must be an even number of at least 4, a half for each direction, got 31",
     ),
     ("t5_bias", {"num_buckets": 0, "bidirectional": False}, "num_buckets must be at least 2, got 0"),
-    ("t5_bias", {"max_distance": 8}, "max_distance must be beyond the 8 buckets of one distance each, got 8"),
+    ("t5_bias", {"max_distance": 9}, "max_distance must be above 16, half of num_buckets, got 9"),
+    ("t5_bias", {"max_distance": 16}, "max_distance must be above 16, half of num_buckets, got 16"),
     (
         "t5_bias",
         {"max_distance": 16, "bidirectional": False},
-        "max_distance must be beyond the 16 buckets of one distance each, got 16",
+        "max_distance must be above 16, half of num_buckets, got 16",
     ),
     ("t5_bias", {"key": "a"}, "key names a tensor in a file: give weights=FILE beside key=a"),
     ("deberta_buckets", {"num_buckets": 3}, "num_buckets must be at least 4, two for each direction, got 3"),
@@ -46,9 +47,9 @@ def test_bad_values_are_refused_in_one_line(scheme: str, params: dict[str, Any],
 
 
 def test_bad_values_of_the_command_line(cli: Cli, tmp_path: Path) -> None:
-    result = cli("export", "t5_bias", "-p", "max_distance=8", "-o", str(tmp_path / "out"))
+    result = cli("export", "t5_bias", "-p", "max_distance=16", "-o", str(tmp_path / "out"))
     assert result.exit_code == 2
-    assert "max_distance must be beyond the 8 buckets of one distance each, got 8" in result.output
+    assert "max_distance must be above 16, half of num_buckets, got 16" in result.output
 
 
 @pytest.mark.parametrize(("scheme", "wanted"), [("t5_bias", "(32, 4)"), ("clipped_relative", "(73, 4)")])

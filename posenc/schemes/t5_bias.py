@@ -46,7 +46,7 @@ def t5_bias(
 
     heads: columns of the table [default: those of the weights, or 8].
     num_buckets: rows of the table; an even number where keys after a query have half of them.
-    max_distance: the last bucket begins before it, and has all distances beyond.
+    max_distance: the last bucket begins before it, and has all distances beyond; above half of num_buckets.
     bidirectional: keys after a query have buckets of their own, as in encoders; else they share the first, as in
         decoders.
     output: "bias" itself, or "scores" with it.
@@ -73,9 +73,9 @@ def _shares(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[i
         wanted = "an even number of at least 4, a half for each direction" if bidirectional else "at least 2"
         raise ValueError(f"num_buckets must be {wanted}, got {num_buckets}")
     each = num_buckets // 2 if bidirectional else num_buckets
-    single = each // 2
-    if max_distance <= single:
-        raise ValueError(f"max_distance must be beyond the {single} buckets of one distance each, got {max_distance}")
+    single, half = each // 2, num_buckets // 2
+    if max_distance <= half:  # the logarithm takes any above `single`; so near to it, distances are fewer than buckets
+        raise ValueError(f"max_distance must be above {half}, half of num_buckets, got {max_distance}")
     return single, each - single
 
 
