@@ -154,7 +154,7 @@ def test_every_way_to_give_positions_gives_the_same_bias(scheme: str, mode: Any)
 
 # ---- DeBERTa ---------------------------------------------------------------------------------------------------------
 
-DEBERTA = [(256, 512), (32, 128), (64, 2048)]
+DEBERTA = [(256, 512), (32, 128), (64, 2048), (9, 30), (5, 12), (255, 512)]
 MISPLACED = 50
 """So many distances of a million, at most, are put beside their bucket by the float32 logarithm of transformers."""
 
@@ -169,6 +169,7 @@ def test_log_buckets_are_those_of_transformers(count: int, far: int) -> None:
     assert len(off) <= MISPLACED
     assert off.min(initial=MILLION) > 64 * far  # where models have long clamped the bucket
     assert np.abs(ours - theirs).max() <= 1
+    assert ours[far - 1] == 2 * (count // 2) - 1, "num_buckets is of each direction: max_distance - 1 is in the last"
 
 
 @pytest.mark.parametrize(("mid", "far"), [(8, 40), (128, 512), (4, 30)])

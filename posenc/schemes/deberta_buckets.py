@@ -1,9 +1,10 @@
 """The relative positions of DeBERTa-v2 and v3 (arXiv:2006.03654): indices of a model's table.
 
-Distances up to half of num_buckets are themselves; those beyond grow by their logarithm, rounded up, so that
-max_distance - 1 is in the last bucket of num_buckets; farther ones go on growing, and models clamp them. transformers
-(`make_log_bucket_position`) takes a float32 logarithm, which puts thirty distances of a million beside their bucket, of
-256 up to 512: 65317 is the first, long after models clamp. Here integers decide, when the table is made.
+Each direction has num_buckets. Distances up to half of that are themselves; those beyond grow by their logarithm,
+rounded up, so that max_distance - 1 is in the last bucket; farther ones go on growing, and models clamp them.
+transformers (`make_log_bucket_position`) takes a float32 logarithm, which puts thirty distances of a million beside
+their bucket, of 256 up to 512: 65317 is the first, long after models clamp. Here integers decide, when the table is
+made.
 """
 
 from dataclasses import replace
@@ -78,7 +79,7 @@ PLACES = "the model counts places, padding too; use --positions implicit or offs
     "deberta_buckets",
     paper="arXiv:2006.03654",
     formula="index[i, j] = r where |r| <= m, else sign(r) (m + ceil((m - 1) log(|r| / m) / "
-    "log((max_distance - 1) / m))), m = num_buckets / 2",
+    "log((max_distance - 1) / m))), m = num_buckets // 2",
     models=("DeBERTa-v2", "DeBERTa-v3", "SEW-D"),
     samples=({"num_buckets": 16, "max_distance": 40}, {"num_buckets": 9, "max_distance": 30}),
     unsupported=Unsupported(
@@ -92,13 +93,13 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     Queries are the last of the keys; DeBERTa's own count both from 0 (positions offset, at 0), which is the same where
     there are as many.
 
-    num_buckets: buckets of both directions (position_buckets).
+    num_buckets: buckets of each direction, 0 among them; one fewer where it is odd (position_buckets).
     max_distance: one more than the distance in the last of them (max_relative_positions, or max_position_embeddings
         where that is below 1).
     """
     mid = num_buckets // 2
     if mid < 2:
-        raise ValueError(f"num_buckets must be at least 4, two for each direction, got {num_buckets}")
+        raise ValueError(f"num_buckets must be at least 4, of each direction, got {num_buckets}")
     if max_distance - 1 <= mid:
         raise ValueError(f"max_distance must be above {mid + 1}, half of num_buckets and one, got {max_distance}")
     end = spec.max_len if spec.mode == "baked" else END
