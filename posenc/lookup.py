@@ -23,6 +23,28 @@ def inside(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, end)
 
 
+def places(none: Tensor, sizes: Tensor, tokens: int) -> Tensor:
+    """Return how many places images have, by their heights and widths: (batch, 2) -> (batch,).
+
+    none: a zero, (1, 1). Sizes below 1, and more places than tokens, are refused: by a row of that table which there
+    is not.
+    """
+    known = sizes.clamp(0, 2**31 - 1)  # a product of two fits an int64
+    count = known[:, 0] * known[:, 1]
+    wrong = ((count < 1) | (count > tokens)).to(torch.int64)
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return count + torch.nn.functional.embedding(wrong, none).squeeze(-1)
+    return count + _zeros(none, wrong, sizes, tokens)
+
+
+def _zeros(none: Tensor, wrong: Tensor, sizes: Tensor, tokens: int) -> Tensor:
+    try:
+        return torch.nn.functional.embedding(wrong, none).squeeze(-1)
+    except IndexError:
+        got = " x ".join(map(str, sizes[wrong.bool()][0].tolist()))
+        raise IndexError(f"sizes must be at least 1, height x width at most the {tokens} tokens, got {got}") from None
+
+
 def counted(mask: Tensor, offset: int) -> Tensor:
     """Return positions from an attention mask of 1 and 0: (batch, seq) -> the same.
 

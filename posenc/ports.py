@@ -146,7 +146,16 @@ class Size:
     of: str
 
 
-Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size"
+@dataclass(frozen=True)
+class Extents:
+    """Sizes of images along the last axis, at least 1: each has as many places, at most, as the dynamic axis `of`."""
+
+    of: str
+
+
+Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents"
+LOOKED_UP = (Positions, Start, Mask, Extents)
+"""What is refused by a look-up: by an index of a row that there is not."""
 ANYTHING = Values()
 
 

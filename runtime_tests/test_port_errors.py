@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Cli
-from posenc.ports import Indices, Mask, Positions, Size, Start, Values
+from posenc.ports import Extents, Indices, Mask, Positions, Size, Start, Values
 from posenc_export.arrays import DTYPES
 from posenc_export.cli.axis_names import PORT_WORDS, WORDS
 from posenc_export.cli.ports import parse_port, parse_ports
@@ -149,7 +149,8 @@ def test_any_text_is_ports_or_an_error_of_three_lines(texts: list[str]) -> None:
         assert len(lines[2]) - 3 <= len(lines[1]) - 2
     else:
         assert len(ports) == len(texts)
-        assert all(isinstance(port.carries, Values | Positions | Start | Mask | Indices | Size) for port in ports)
+        known = Values | Positions | Start | Mask | Indices | Size | Extents
+        assert all(isinstance(port.carries, known) for port in ports)
         dynamic = {axis for port in ports for axis in port.dynamic.values()}
         assert len({axis.name for axis in dynamic}) == len(dynamic)
 

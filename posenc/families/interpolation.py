@@ -12,7 +12,7 @@ from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, ep
 from posenc.families.axis_weights import Filter
 from posenc.families.resampled import Each, Fixed, Line, Plane
 from posenc.families.sums import added
-from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Indices, Integers, Port, fixed
+from posenc.ports import BATCH, SEQ, Array, Axis, Extents, Feeds, Floats, Integers, Port, fixed
 from posenc.spec import Spec
 
 NO_TABLES = no_tables("its rows are weighted sums of several of a table's, which no header computes")
@@ -154,13 +154,13 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
 def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: FormulaOfTokens) -> Encoding:
     """Return the encoding that a grid makes of x (batch, seq, features) and sizes (batch, 2): x + rows, or the rows."""
     x = Port("x", (BATCH, SEQ, fixed(grid.weight.shape[-1])), spec.torch_dtype)
-    sizes = Port("sizes", (BATCH, fixed(2)), "int64", Indices(spec.max_len + 1))
+    sizes = Port("sizes", (BATCH, fixed(2)), "int64", Extents(SEQ.name))
     y, rounded, worst = replace(x, name="y"), rounding(spec, add), (1, 1)
     off = grid.off(worst, spec.angle_dtype)  # sizes are numbers of a call: any may come
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         tokens = feeds[x.name]
-        rows = np.stack([formula(np.maximum(one, 1), tokens.shape[1]) for one in feeds[sizes.name]])
+        rows = np.stack([formula(one, tokens.shape[1]) for one in feeds[sizes.name]])
         return {y.name: tokens.astype(np.float64) + rows if add else rows}
 
     return Encoding(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.families.axis_weights import AxisWeights, Filter
-from posenc.lookup import check_width
+from posenc.lookup import check_width, places
 
 
 class Line(nn.Module):
@@ -66,6 +66,7 @@ class Each(nn.Module):
 
     add: Final[bool]
     together: Final[bool]
+    none: Tensor
 
     def __init__(self, weight: Tensor, of: Filter, *, add: bool) -> None:
         super().__init__()
@@ -74,17 +75,20 @@ class Each(nn.Module):
         self.across = AxisWeights(weight.shape[1], of, weight.dtype)
         self.together = of.together
         self.add = add
+        self.register_buffer("none", torch.zeros(1, 1, dtype=torch.int64), persistent=False)
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
         """Return x + rows, or rows: (batch, seq, features), sizes (batch, 2) of height and width -> as x.
 
-        Tokens beyond height x width are padding, and have the row of the first place; sizes below 1 count as 1.
+        Tokens beyond height x width are padding, and have the row of the first place; more places than tokens, and
+        sizes below 1, are refused.
         """
         check_width(x.shape[2], self.weight.shape[2])
-        sizes = sizes.clamp(1, 2**31 - 1).unsqueeze(2)  # height x width fits an int64
+        count = places(self.none, sizes, x.shape[1]).unsqueeze(1).unsqueeze(2)
+        sizes = sizes.clamp(min=1).unsqueeze(2)  # nothing is divided by 0 before it is refused
         height, width = sizes[:, :1], sizes[:, 1:]  # (batch, 1, 1)
         tokens = torch.arange(x.shape[1], device=x.device).unsqueeze(1)
-        tokens = tokens * (tokens < height * width).to(torch.int64)  # (batch, seq, 1)
+        tokens = tokens * (tokens < count).to(torch.int64)  # (batch, seq, 1)
         row = tokens // width
         shift_down, shift_across = self.down.others(height), self.across.others(width)
         if self.together:

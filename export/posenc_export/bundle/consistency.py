@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from posenc.ports import Port, Positions, Size, axes_of
+from posenc.ports import Extents, Port, Positions, Size, axes_of
 from posenc_export.bundle.case import Case
 
 
@@ -39,7 +39,7 @@ def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
                     yield f"{place}[{i}].axes[{j}] must have a name or a size, got neither"
             if isinstance(port.carries, Positions) and port.carries.ends and not _one_for_each(port, port.carries.ends):
                 yield f"{place}[{i}].carries.ends must be one for each position of a token, along its first axis"
-            if isinstance(port.carries, Size) and port.carries.of not in dynamic:
+            if isinstance(port.carries, Size | Extents) and port.carries.of not in dynamic:
                 yield f"{place}[{i}].carries.of must name a dynamic axis of an input, got {port.carries.of!r}"
 
 

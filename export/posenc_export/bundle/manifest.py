@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from posenc.encoding import Tolerance
-from posenc.ports import Axis, Carries, Indices, Mask, Port, Positions, Size, Start, Values
+from posenc.ports import Axis, Carries, Extents, Indices, Mask, Port, Positions, Size, Start, Values
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.errors import BadInput
@@ -23,6 +23,7 @@ CARRIES: Mapping[str, type[Carries]] = {
     "mask": Mask,
     "indices": Indices,
     "size": Size,
+    "extents": Extents,
 }
 """What a port carries, as the manifest calls it."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -109,9 +109,9 @@ class MaskJson(TypedDict):
 
 
 class SizeJson(TypedDict):
-    """The size of a dynamic axis."""
+    """The size of a dynamic axis, or those of images whose places it holds."""
 
-    what: Literal["size"]
+    what: Literal["size", "extents"]
     of: Name
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from posenc.ports import Axis, Mask, Port, Positions, axes_of
+from posenc.ports import Axis, Extents, Mask, Port, Positions, axes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import identifier, qualified_type
 
 ONES = {"float32": "1", "float64": "1", "float16": "posenc::Half{0x3c00}", "bfloat16": "posenc::BFloat16{0x3f80}"}
-"""What the vectors of floats are filled with; those of integers, but for masks, hold zeros."""
+"""What the vectors of floats are filled with; those of integers, but for masks and sizes of images, hold zeros."""
 SIZES = {"batch": 1, "heads": 2, "length": 3, "grid": 3, "features": 2}
 """How long an axis of each kind is."""
 
@@ -46,6 +46,7 @@ def _vector(port: Port) -> str:
     if isinstance(port.carries, Positions) and port.dtype == "int64":
         length = _size(port.axes[-1])
         return filled("positions_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size, length=length).rstrip()
-    ones = "1" if isinstance(port.carries, Mask) and not port.carries.additive else ONES.get(port.dtype)
+    counts = isinstance(port.carries, Extents) or (isinstance(port.carries, Mask) and not port.carries.additive)
+    ones = "1" if counts else ONES.get(port.dtype)
     arguments = f"{size}, {ones}" if ones else size
     return f"    std::vector<{qualified_type(port)}> {name}({arguments});"

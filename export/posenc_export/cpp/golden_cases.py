@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from posenc.encoding import Tolerance
-from posenc.ports import Array, Mask, Port, Positions, Start, axes_of, carrying
+from posenc.ports import LOOKED_UP, Array, Port, axes_of, carrying
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis
@@ -39,7 +39,7 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
         name=case.name,
         axes=", ".join(str(case.sizes[axis.name]) for axis in axes_of(manifest.inputs)),
         refused=str(case.refused).lower(),
-        on_cuda=str(case.refused and not carrying(manifest.inputs, Positions, Start, Mask)).lower(),
+        on_cuda=str(case.refused and not carrying(manifest.inputs, *LOOKED_UP)).lower(),
         inputs=", ".join(_tensors(case, manifest.inputs, arrays)),
         outputs=", ".join(_tensors(case, manifest.outputs, arrays, in_place(manifest))),
         tolerances=braced(*_tolerances(manifest, case)),

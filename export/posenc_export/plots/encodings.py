@@ -14,6 +14,7 @@ from posenc.parameters import REQUIRED
 from posenc.ports import (
     Array,
     Axis,
+    Extents,
     Feeds,
     Floats,
     Indices,
@@ -240,6 +241,10 @@ def _size(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
     return np.full(port.shape(sizes), sizes[port.carries.of])
 
 
+def _ones(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    return np.ones(port.shape(sizes))
+
+
 FED: Mapping[type[object], Callable[[Port, Mapping[str, int], int], Array]] = {
     Values: _filled,
     Start: _first,
@@ -247,4 +252,5 @@ FED: Mapping[type[object], Callable[[Port, Mapping[str, int], int], Array]] = {
     Mask: _unmasked,
     Indices: _indices,
     Size: _size,
+    Extents: _ones,
 }

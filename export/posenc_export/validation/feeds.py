@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from posenc.memory import check_room
-from posenc.ports import Array, Indices, Mask, Port, Positions, Size, Start, Values
+from posenc.ports import Array, Extents, Indices, Mask, Port, Positions, Size, Start, Values
 from posenc_export.arrays import FLOATS, numpy_dtype
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.sampling import long_axis, sampled_rows, spread
@@ -133,6 +133,21 @@ def _size(port: Port, case: Case, rng: np.random.Generator) -> Array:
     return np.full(port.shape(case.sizes), case.sizes[port.carries.of], numpy_dtype(port.dtype))
 
 
+def _extents(port: Port, case: Case, rng: np.random.Generator) -> Array:
+    """Return sizes of images at random, the first of which has as many places as there are tokens; or those refused."""
+    assert isinstance(port.carries, Extents)
+    sizes = np.full(port.shape(case.sizes), case.first, numpy_dtype(port.dtype))
+    if case.refused:
+        return sizes
+    left = np.full(sizes.shape[:-1], case.sizes[port.carries.of])
+    for axis in range(sizes.shape[-1]):
+        sizes[..., axis] = left ** rng.uniform(size=left.shape)  # at least 1
+        if axis == sizes.shape[-1] - 1:
+            sizes[:1, ..., axis] = left[:1]
+        left //= sizes[..., axis]
+    return sizes
+
+
 FEEDS: Mapping[type[object], Callable[[Port, Case, np.random.Generator], Array]] = {
     Values: _values,
     Start: _start,
@@ -140,4 +155,5 @@ FEEDS: Mapping[type[object], Callable[[Port, Case, np.random.Generator], Array]]
     Mask: _mask,
     Indices: _indices,
     Size: _size,
+    Extents: _extents,
 }

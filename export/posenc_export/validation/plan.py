@@ -8,7 +8,7 @@ from itertools import product
 from math import ceil, floor
 
 from posenc.encoding import Encoding, Pair
-from posenc.ports import Axis, Port, Positions, carrying
+from posenc.ports import Axis, Extents, Port, Positions, carrying
 from posenc_export.bundle.case import Case, Padding
 from posenc_export.formats.guards import RESIDUES
 from posenc_export.validation.scope import Scope
@@ -23,6 +23,8 @@ TOKENS = 5
 """Tokens of a call that begins at a position far out."""
 MOST_TOKENS = 2**14
 """Tokens of a call beyond max_len: what a position far out takes where positions are counted from 0."""
+NO_SIDES, TOO_FEW = (3, 0, -1, 2**32), 8
+"""Height and width of an image that must be refused of so many tokens; of the last, 64 bits hold a product of 0."""
 FAR = 4096
 """Calls longer than this have one sequence."""
 
@@ -163,6 +165,9 @@ def _refused(scope: Scope) -> Iterable[Case]:
     for axis in scope.lengths:
         if axis.most is not None:
             yield _case(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
+    if carrying(scope.encoding.inputs, Extents):
+        for side in NO_SIDES:
+            yield _case(scope, dict.fromkeys(names, TOO_FEW), 0, first=side, refused=True)
 
 
 def _ends(port: Port) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from posenc.ports import Mask, Positions, Start, carrying, is_strict
+from posenc.ports import LOOKED_UP, carrying, is_strict
 from posenc_export.arrays import free
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
@@ -140,7 +140,7 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
 def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase) -> Verdict:
     """Demand an error where a position is beyond what the graph holds."""
     case = golden.case
-    looked_up = carrying(runner.inputs, Positions, Start, Mask)
+    looked_up = carrying(runner.inputs, *LOOKED_UP)
     if runtime.device == "cuda" and (looked_up or any(is_strict(port) for port in runner.inputs)):
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
