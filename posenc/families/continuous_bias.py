@@ -56,11 +56,11 @@ class ContinuousBias(nn.Module):
 
     def coordinates(self, side: int, norm: int) -> Tensor:
         """Return c of the differences 1 - side .. side - 1: (2 side - 1, 1)."""
-        difference = (torch.arange(2 * side - 1, device=self.log8.device) - (side - 1)).to(self.log8.dtype)
-        size = difference.abs()
-        # The last difference is the side less one: so nothing branches on the side, and 1 is divided by 1.
-        largest = size[-1:].clamp(min=1.0) if norm == 0 else torch.full_like(size[-1:], norm - 1)
-        scaled = size * 8.0 / largest
+        # Of no places there are none: the count is cut, as one that begins at 1 - 0 would be of -1.
+        difference = (torch.arange(2 * side, device=self.log8.device)[1:] - side).to(self.log8.dtype)
+        of = side if norm == 0 else norm
+        largest = torch.full((1,), of, dtype=torch.int64, device=self.log8.device).to(self.log8.dtype) - 1
+        scaled = difference.abs() * 8.0 / largest.clamp(min=1.0)
         return (difference.sign() * (scaled + 1.0).log() / self.log8).unsqueeze(1)
 
     def differences(self, side: int) -> Tensor:

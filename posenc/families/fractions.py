@@ -74,7 +74,7 @@ class Fractions(nn.Module):
         """Return the rows of all places: (1, length, width)."""
         check_width(width, self.width)
         count = torch.arange(1, length + 1, device=self.rate.device).unsqueeze(0)
-        return self.forward(count, count[:, -1:])
+        return self.forward(count, torch.full_like(count[:, :1], length))  # of no places, no whole
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: as far as cosines and sines of the largest angle."""
@@ -119,7 +119,7 @@ class FractionTable(nn.Module):
         check_width(width, self.width)
         check_length(length, self.end)
         count = torch.arange(1, length + 1, device=self.one.device).unsqueeze(0)
-        return self.forward(count, count[:, -1:])
+        return self.forward(count, torch.full_like(count[:, :1], length))  # of no places, no whole
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: half an ulp of a sine."""

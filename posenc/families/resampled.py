@@ -57,7 +57,8 @@ class Plane(nn.Module):
             shift_down = (shift_down + shift_across).clamp(0, 1)
             shift_across = shift_down
         down: Tensor = self.down(height, shift_down) @ self.weight.reshape(of_height, of_width * features)
-        rows: Tensor = self.across(width, shift_across) @ down.reshape(height, of_width, features)
+        across = self.across(width, shift_across).expand(height, width, of_width)  # a row each: there may be none
+        rows: Tensor = across @ down.reshape(height, of_width, features)
         return rows
 
 
