@@ -147,11 +147,13 @@ def _pick(content: object, key: str | None, path: str, fits: Callable[[Tensor], 
 def _with_axes(table: object, path: str, axes: tuple[str, ...]) -> Tensor:
     if not isinstance(table, Tensor):
         raise ValueError(f"weights: {path} holds a {type(table).__name__}, not a tensor")
-    shape = tuple(table.shape)
+    shape, wanted = tuple(table.shape), f"weights must be floats of shape ({', '.join(axes)})"
+    if table.numel() == 0:
+        raise ValueError(f"{wanted}, got an empty {table.dtype} {shape} in {path}")
     while table.dim() > len(axes) and table.shape[0] == 1:
         table = table[0]  # (1, rows, columns), as vision transformers keep it
-    if table.dim() != len(axes) or not table.is_floating_point() or table.numel() == 0:
-        raise ValueError(f"weights must be floats of shape ({', '.join(axes)}), got {table.dtype} {shape}")
+    if table.dim() != len(axes) or not table.is_floating_point():
+        raise ValueError(f"{wanted}, got {table.dtype} {shape}")
     if not bool(torch.isfinite(table).all()):
         raise ValueError(f"weights: {path} holds numbers that are not finite")
     return Tensor.detach(table)

@@ -46,6 +46,17 @@ def test_from_python_too(table: Path, tmp_path: Path) -> None:
         posenc_export.export("learned", to=tmp_path / "d", **options)
 
 
+@pytest.mark.parametrize("shape", [(0, 8), (5, 0), (0, 5, 8), (1, 0, 8)])
+@pytest.mark.parametrize("scheme", ["learned", "interpolated", "t5_bias", "clipped_relative"])
+def test_an_empty_table_is_said_to_be_empty(tmp_path: Path, scheme: str, shape: tuple[int, ...]) -> None:
+    np.save(tmp_path / "w.npy", np.zeros(shape, np.float32))
+    with pytest.raises(
+        ValueError, match=r"\Aweights must be floats of shape .*, got an empty torch.float32 .*\Z"
+    ) as caught:
+        posenc.build(scheme, weights=str(tmp_path / "w.npy"))
+    assert f"{shape} in {(tmp_path / 'w.npy').as_posix()}" in str(caught.value)
+
+
 class Other:
     """Something that a checkpoint may hold beside tensors."""
 
