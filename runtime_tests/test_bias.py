@@ -190,35 +190,3 @@ def test_indices_are_those_of_deberta() -> None:
             assert torch.equal(offset(q, k, torch.tensor([0])), expected)
             if seq == seq_k:
                 assert torch.equal(ours(q, k), expected)
-
-
-# ---- Shaw, wav2vec2-BERT, VITS ---------------------------------------------------------------------------------------
-
-
-def test_the_clipped_bias_is_that_of_wav2vec2_bert(tmp_path: Path) -> None:
-    bert = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert")
-    config = bert.Wav2Vec2BertConfig(hidden_size=32, num_attention_heads=2, position_embeddings_type="relative_key")
-    attention = bert.Wav2Vec2BertSelfAttention(config)
-    torch.save(attention.state_dict(), tmp_path / "w2v.pt")
-    params = {"weights": str(tmp_path / "w2v.pt"), "key": "distance_embedding.weight"}
-    q = torch.randn(2, 2, 100, 16)
-    with torch.no_grad():
-        _, expected = bert._apply_relative_key_position_encoding(attention, q, q)
-    ours = module_of("clipped_relative", Spec("dynamic"), **params)
-    torch.testing.assert_close(ours(q, q), expected, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(ours(q[:, :, 90:], q), expected[:, :, 90:], atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("length", [1, 3, 5, 40])
-def test_the_window_is_that_of_vits(tmp_path: Path, length: int) -> None:
-    vits = pytest.importorskip("transformers.models.vits.modeling_vits")
-    attention = vits.VitsAttention(vits.VitsConfig(hidden_size=32, num_attention_heads=2, window_size=4))
-    torch.save(attention.state_dict(), tmp_path / "vits.pt")
-    params: dict[str, Any] = {"weights": str(tmp_path / "vits.pt"), "key": "emb_rel_k", "left": 4, "right": 4}
-    q = torch.randn(3, 2, length, 16)
-    with torch.no_grad():
-        rows = attention._get_relative_embeddings(attention.emb_rel_k, length)
-        logits = torch.matmul((q * attention.scaling).flatten(0, 1), rows.transpose(-2, -1))
-        expected = attention._relative_position_to_absolute_position(logits).view(3, 2, length, length)
-    ours = module_of("clipped_relative", Spec("dynamic"), beyond="zero", **params)
-    torch.testing.assert_close(ours(q, q), expected, atol=1e-6, rtol=1e-5)
