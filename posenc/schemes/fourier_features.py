@@ -1,7 +1,9 @@
-"""Fourier features of coordinates: sines and cosines of them along random directions, or of their octaves.
+"""Fourier features of coordinates: sines and cosines of them along random directions, or of their octaves or bands.
 
 gaussian   sin(2 pi x @ B), cos(2 pi x @ B), B drawn once (arXiv:2006.10739): SAM's points and boxes, noise levels
 log        sin(2^k pi x), cos(2^k pi x), k = 0, 1, ... (arXiv:2003.08934, section 5.1): radiance fields
+           sin(f pi x), cos(f pi x), f from 1 to max_freq / 2, each as many times the one before: timm's FourierEmbed
+linear     the same, each as much more than the one before (arXiv:2103.03206, section 3.2): Perceiver
 """
 
 import math
@@ -17,11 +19,12 @@ from posenc.families import features as family
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Array, Floats, Port, Values, fixed
 from posenc.scheme import Unsupported, scheme
-from posenc.sincos import sincos_of_octaves, sincos_of_projection
+from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_tensor, random_table
 
 Inputs = Literal["as_given", "centered", "logs"]
+Kind = Literal["gaussian", "log", "linear"]
 Order = Literal["halves", "octaves", "numbers"]
 NUMBERS = "coordinates are an input, numbers of each token; use --positions explicit"
 MOST_NUMBERS, MOST_OCTAVES = 1024, 64
@@ -50,20 +53,26 @@ class Coordinates:
 
 
 @dataclass(frozen=True)
-class Octave:
-    """How many octaves there are, of pi x or of x, and in which order they lie."""
+class Bands:
+    """What numbers are multiplied by, (count, numbers), all octaves or not, of pi x or of x; the order of features."""
 
-    count: int
+    frequencies: Floats
+    octaves: bool
     pi: bool
     order: Order
 
 
 @scheme(
     "fourier_features",
-    paper="arXiv:2006.10739 (gaussian), arXiv:2003.08934 (log)",
-    formula="gaussian: sin(2 pi x @ B), cos(2 pi x @ B); log: sin(2^k pi x), cos(2^k pi x), k = 0..features-1",
-    models=("SAM", "SAM 2", "EdgeTAM", "NCSN++", "NeRF"),
-    samples=({"features": 4}, {"kind": "log", "in_features": 3, "features": 4, "include_input": True}),
+    paper="arXiv:2006.10739 (gaussian), arXiv:2003.08934 (log), arXiv:2103.03206 (linear)",
+    formula="gaussian: sin(2 pi x @ B), cos(2 pi x @ B); log: sin(2^k pi x), cos(2^k pi x), k = 0..features-1; "
+    "of bands: sin(f pi x), cos(f pi x), f from 1 to max_freq / 2",
+    models=("SAM", "SAM 2", "EdgeTAM", "NCSN++", "NeRF", "Perceiver"),
+    samples=(
+        {"features": 4},
+        {"kind": "log", "in_features": 3, "features": 4, "include_input": True},
+        {"kind": "linear", "features": 3, "max_freq": (16.0, 11.0), "include_input": True},
+    ),
     positions="explicit",
     unsupported=Unsupported(
         modes={"baked": "coordinates are numbers between which no table has rows; use --dynamic"},
@@ -74,8 +83,9 @@ def fourier_features(
     spec: Spec,
     *,
     in_features: int = 2,
-    kind: Literal["gaussian", "log"] = "gaussian",
+    kind: Kind = "gaussian",
     features: int | None = None,
+    max_freq: float | tuple[float, ...] | None = None,
     std: float = 1.0,
     weights: str | None = None,
     key: str | None = None,
@@ -86,28 +96,34 @@ def fourier_features(
     order: Order | None = None,
     flip_sin_to_cos: bool = False,
 ) -> Encoding:
-    """Sines and cosines of numbers along random directions ("gaussian"), or of their octaves ("log").
+    """Sines and cosines of numbers along random directions ("gaussian"), or of their octaves or bands.
 
     in_features: numbers of a token.
-    kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x.
-    features: columns of B [default: those of the weights, or 128], or octaves [default: 10].
+    kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x, or bands by factors, "linear" by steps.
+    features: columns of B [default: those of the weights, or 128], or octaves or bands of each number [default: 10].
+    max_freq: twice the highest band, where the lowest is 1; one for each number, or for all (timm's and Perceiver's
+        max_res) [default: octaves].
     std: standard deviation of the random B, where no weights are given.
     weights: a file or a model's folder that holds B, (in_features, features), or (features) of one number.
     key: the name of B in a file that holds several tensors.
     inputs: "as_given", "centered" 2x - 1 of x in 0..1 (SAM), "logs" of x above 0 (noise levels).
     span: numbers, or their logs, are in -span..span; beyond, errors grow.
-    pi: octaves are of pi x (the paper), or else of x (its code).
+    pi: octaves and bands are of pi x (the paper), or else of x (its code).
     include_input: x itself comes first.
-    order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an octave.
+    order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an octave or
+        a band [default: octaves of octaves, halves of bands].
     flip_sin_to_cos: cosines before sines.
     """
     coordinates = Coordinates(in_features, span, inputs)
     _check(coordinates, kind, features, std)
     layout = partial(family.Layout, cos_first=flip_sin_to_cos, include=in_features if include_input else 0)
-    if kind == "log":
+    if kind != "gaussian":
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
-        return _of_octaves(spec, coordinates, Octave(features or 10, pi, order or "octaves"), layout)
-    _refuse(order not in (None, "halves") or not pi, "order and pi", "log")
+        frequencies = _frequencies(kind, features or 10, max_freq, in_features)
+        bands = Bands(frequencies, max_freq is None, pi, order or ("octaves" if max_freq is None else "halves"))
+        return _of_bands(spec, coordinates, bands, layout)
+    alone = order in (None, "halves") and pi and max_freq is None
+    _refuse(not alone, "order, pi and max_freq", "log or linear")
     check_room("a matrix", (in_features, features or 128), "float64")
     matrix = (
         _random(coordinates, features or 128, key, std)
@@ -125,8 +141,6 @@ def _check(coordinates: Coordinates, kind: str, features: int | None, std: float
     for name, value in (("span", coordinates.span), ("std", std)):
         if not (value > 0 and math.isfinite(value)):
             raise ValueError(f"{name} must be a finite number above 0, got {value}")
-    if features is not None and features > MOST_OCTAVES and kind == "log":
-        raise ValueError(f"features must be at most {MOST_OCTAVES} octaves with kind=log, got {features}")
     if coordinates.inputs == "centered" and coordinates.span != 1:
         raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {coordinates.span}")
 
@@ -160,14 +174,43 @@ def _of_projection(spec: Spec, coordinates: Coordinates, matrix: Floats, layout:
     return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
 
 
-def _of_octaves(spec: Spec, coordinates: Coordinates, octave: Octave, layout: "partial[family.Layout]") -> Encoding:
-    pairs = coordinates.numbers * octave.count
-    check_room("a token", (pairs,), "float64")
-    by_number = octave.order != "octaves"
-    waves = sincos_of_octaves(spec, octave.count, coordinates.span, pi=octave.pi, by_number=by_number)
-    largest = math.ceil(2.0 ** (octave.count - 1) * coordinates.span * (math.pi if octave.pi else 1))
-    laid = layout(pairs, {"halves": pairs, "octaves": coordinates.numbers, "numbers": 1}[octave.order])
-    formula = partial(octaves, octave=octave, layout=laid)
+def _frequencies(kind: Kind, count: int, max_freq: float | tuple[float, ...] | None, numbers: int) -> Floats:
+    """Return octaves, or bands from 1 to half of max_freq, of each number: (count, numbers)."""
+    check_room("a token", (count, numbers), "float64")
+    if max_freq is None:
+        if kind == "linear":
+            raise ValueError("kind=linear takes max_freq, twice the highest of its bands")
+        if count > MOST_OCTAVES:
+            raise ValueError(f"features must be at most {MOST_OCTAVES} octaves with kind=log, got {count}")
+        return np.repeat(2.0 ** np.arange(count)[:, None], numbers, 1)
+    highest, at = _highest(max_freq, count, numbers), np.linspace(0, 1, count)[:, None]
+    return np.asarray(1 + at * (highest - 1) if kind == "linear" else highest**at)
+
+
+def _highest(max_freq: float | tuple[float, ...], count: int, numbers: int) -> Floats:
+    """Return the highest of so many bands of each number: (numbers,)."""
+    given = max_freq if isinstance(max_freq, tuple) else (max_freq,)
+    text = ",".join(map(str, given))
+    if len(given) not in (1, numbers):
+        raise ValueError(f"max_freq must be one number, or one for each of {numbers} in_features, got {text}")
+    if not all(2 < one < math.inf for one in given):
+        raise ValueError(f"max_freq must be finite numbers above 2, twice the lowest band, got {text}")
+    if count < 2:
+        raise ValueError(f"features must be at least 2 with max_freq, got {count}")
+    return np.broadcast_to(np.asarray(given) / 2, numbers)
+
+
+def _of_bands(spec: Spec, coordinates: Coordinates, bands: Bands, layout: "partial[family.Layout]") -> Encoding:
+    (count, numbers), span, by_number = bands.frequencies.shape, coordinates.span, bands.order != "octaves"
+    waves: family.Waves
+    if bands.octaves:
+        waves = sincos_of_octaves(spec, count, span, pi=bands.pi, by_number=by_number)
+    else:
+        waves = sincos_of_bands(spec, bands.frequencies, span, pi=bands.pi, by_number=by_number)
+    largest = math.ceil(float(bands.frequencies.max()) * span * (math.pi if bands.pi else 1))
+    pairs = count * numbers
+    laid = layout(pairs, {"halves": pairs, "octaves": numbers, "numbers": 1}[bands.order])
+    formula = partial(banded, bands=bands, layout=laid)
     return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
 
 
@@ -179,19 +222,18 @@ def projected(call: Call, *, matrix: Floats, coordinates: Coordinates, layout: f
     return (np.concatenate([x, *waves] if layout.include else waves, -1),)
 
 
-def octaves(call: Call, *, octave: Octave, layout: family.Layout) -> tuple[Array]:
-    """Return the features of octaves in float64: whole circles of pi x are taken off, exactly, before the sine."""
+def banded(call: Call, *, bands: Bands, layout: family.Layout) -> tuple[Array]:
+    """Return the features of bands in float64: whole circles of pi x are taken off, exactly, before the sine."""
     x = call.values[0][:, call.picked].astype(np.float64)
-    powers = 2.0 ** np.arange(octave.count)
-    angle = powers[:, None] * x[..., None, :]  # (batch, seq, octaves, numbers)
-    if octave.pi:
+    angle = bands.frequencies * x[..., None, :]  # (batch, seq, bands, numbers)
+    if bands.pi:
         angle = np.pi * np.fmod(angle, 2.0)
-    if octave.order != "octaves":
+    if bands.order != "octaves":
         angle = angle.swapaxes(-1, -2)
     waves = [np.cos(angle), np.sin(angle)] if layout.cos_first else [np.sin(angle), np.cos(angle)]
-    if octave.order == "numbers":
+    if bands.order == "numbers":
         rows = np.stack(waves, -1)
-    elif octave.order == "octaves":
+    elif bands.order == "octaves":
         rows = np.stack(waves, -2)
     else:
         rows = np.concatenate([wave.reshape(*x.shape[:-1], -1) for wave in waves], -1)

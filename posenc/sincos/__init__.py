@@ -40,6 +40,7 @@ __all__ = [
     "self_adjusting_sincos",
     "sincos",
     "sincos_of_angles",
+    "sincos_of_bands",
     "sincos_of_octaves",
     "sincos_of_projection",
     "sincos_of_steps",
@@ -197,6 +198,21 @@ def sincos_of_octaves(spec: Spec, octaves: int, span: float, *, pi: bool, by_num
     if spec.method == "trig":
         return DirectOctaves(octaves, pi=pi, by_number=by_number, dtype=dtype)
     return Octaves(octaves, span, pi=pi, by_number=by_number, dtype=dtype)
+
+
+def sincos_of_bands(
+    spec: Spec, bands: Floats, span: float, *, pi: bool, by_number: bool
+) -> Projection | DirectProjection:
+    """Return what computes cosines and sines of x, or pi x, times each of its bands, of numbers within a span.
+
+    bands: (count, numbers). by_number: all bands of a number lie together; else all numbers of a band. Raises
+    ValueError where there is no memory for the matrix.
+    """
+    count, numbers = bands.shape
+    check_room("a matrix", (numbers, count * numbers), "float64")
+    circles = np.einsum("kn,nm->nkm", bands / (2 if pi else 2 * np.pi), np.eye(numbers))  # each number by its own alone
+    matrix = circles.swapaxes(1, 2) if by_number else circles
+    return sincos_of_projection(spec, matrix.reshape(numbers, -1), span, logs=False, centered=False)
 
 
 def self_adjusting_sincos(spec: Spec, base: float, *, interleaved: bool, scale: float = 1.0) -> SelfAdjustingSinCos:
