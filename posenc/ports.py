@@ -1,8 +1,8 @@
 """What goes in and out of an encoding: ports that say what they carry, axes that say their kind.
 
 Nothing looks a port or an axis up by its name: what is fed, planned and refused follows from kinds and from what is
-carried. An axis has one size wherever its name stands; a name may be a sum of others, as `past+seq`, and in an output
-one of products, too, as `5+height*width` or `-1+2*seq`.
+carried. An axis has one size wherever its name stands; a name may be a sum of others and of numbers, as `past+seq` or
+`-1+seq+seq_k`, and in an output one of products, too, as `5+height*width` or `-1+2*seq`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The shift of scores by distance to scores by key, beside the modules of transformers and the authors' code."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,38 @@ def test_the_shift_of_transformer_xl(seq: int, seq_k: int) -> None:
     past = np.tri(seq, seq_k, seq_k - seq, dtype=bool)
     ours = torch.jit.script(posenc.build("transformer_xl", output="shift").module)
     np.testing.assert_array_equal(ours(torch.from_numpy(scores)).numpy(), np.where(past, theirs, 0.0))
+
+
+def of_wav2vec2(scores: torch.Tensor, seq_k: int) -> torch.Tensor:
+    """What Wav2Vec2-Conformer's own function makes of scores: a head's features are its columns, one after another."""
+    modeling = pytest.importorskip("transformers.models.wav2vec2_conformer.modeling_wav2vec2_conformer")
+    columns = scores.shape[3]
+    module = SimpleNamespace(linear_pos=torch.nn.Identity(), head_size=columns, scaling=1.0)
+    module.pos_bias_u = module.pos_bias_v = torch.zeros(scores.shape[1], columns)
+    key, rows = torch.zeros(1, 1, seq_k, 1), torch.eye(columns)[None, :, None].expand(-1, -1, scores.shape[1], -1)
+    _, shifted = modeling._apply_relative_position_encoding(module, scores, key, rows.flatten(2))
+    by_key: torch.Tensor = shifted
+    return by_key
+
+
+@pytest.mark.parametrize(("seq", "seq_k"), [*LENGTHS, (5, 5), (7, 5), (4, 1)])
+def test_the_shift_of_conformers(seq: int, seq_k: int) -> None:
+    """Wav2Vec2-Conformer has as many keys as queries; its function, NeMo's and a loop say the same of others."""
+    scores = torch.randn(2, 3, seq, seq + seq_k - 1)
+    ours = torch.jit.script(posenc.build("conformer_relative", output="shift").module)(scores)
+    loop = torch.stack([scores[:, :, query, seq - 1 - query :][:, :, :seq_k] for query in range(seq)], 2)
+    assert torch.equal(ours, loop)
+    assert torch.equal(ours, of_wav2vec2(scores, seq_k))
+    nemo = pytest.importorskip("transformers.models.parakeet.modeling_parakeet").ParakeetEncoderAttention._rel_shift
+    assert torch.equal(ours, nemo(None, scores)[..., :seq_k])
+
+
+def test_rows_and_their_shift_give_each_key_the_row_of_its_distance() -> None:
+    rows = posenc.build("conformer_relative", d_model=8).module(torch.zeros(1, 5, 8))[0]
+    q = torch.randn(1, 2, 5, 8)
+    by_key = posenc.build("conformer_relative", output="shift").module(q @ rows.T)
+    distance = torch.arange(5)[:, None] - torch.arange(5)
+    torch.testing.assert_close(by_key, torch.einsum("bhid,ijd->bhij", q, rows[4 - distance]))
 
 
 @pytest.mark.parametrize(("past", "future", "chunk"), [(12, 0, 12), (2, 1, 3), (0, 0, 1), (0, 3, 2)])

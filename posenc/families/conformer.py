@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import RowSource
-from posenc.families.relative import RelativeRows
+from posenc.families.relative import RelativeRows, skewed
 from posenc.spec import Spec
 
 
@@ -58,6 +58,15 @@ class Chunk(RelativeRows):
     def forward(self) -> Tensor:
         """Return the rows: (1, past + 1 + future, d_model)."""
         return self.down_from(self.past, self.past + 1 + self.future, max(self.past, self.future) + 1)
+
+
+class BothShift(nn.Module):
+    """Scores by distance, from seq_k - 1 down to 1 - seq, to scores by key."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return scores by key: (batch, heads, seq, seq + seq_k - 1) -> (batch, heads, seq, seq_k)."""
+        seq_k = scores.shape[3] - scores.shape[2] + 1
+        return skewed(scores)[:, :, :, :seq_k]
 
 
 class ChunkShift(nn.Module):

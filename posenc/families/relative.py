@@ -133,6 +133,25 @@ def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, reference: 
     )
 
 
+def shifted(scores: Tensor, first: int) -> Tensor:
+    """Return rows that each begin a column before the one above: (..., seq, n) -> (..., seq, n - 1).
+
+    first: the column at which the first begins. In memory, a row of n - 1 follows another as far on as that.
+    """
+    batch, heads, seq, columns = scores.shape
+    flat = scores.flatten(2)[:, :, first : first + seq * (columns - 1)]
+    return flat.reshape(batch, heads, seq, columns - 1)
+
+
+def skewed(scores: Tensor) -> Tensor:
+    """Return rows of which the last begins at its first column, and each a column after the next: (..., n) -> the same.
+
+    What a row has beyond its last column is none of its own.
+    """
+    padded = nn.functional.pad(scores, [0, 1])  # a row is then one longer than what is kept of it
+    return shifted(padded, scores.shape[2] - 1)
+
+
 def waves(distance: Integers, inv_freq: Floats, *, interleaved: bool) -> Floats:
     """Return the rows of distances in float64: (1, positions, 2 pairs)."""
     angle = distance[:, None] * inv_freq

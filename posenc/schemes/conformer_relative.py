@@ -13,6 +13,9 @@ The distances d of a call of `seq` frames, first row to last, and the codes that
     chunk        past, ..., 0, ..., -future   Gemma 3n's and Gemma 4's audio: the same rows for each chunk of a call,
                                               all sines, then all cosines of d / base^(i / (d_model / 2 - 1))
 
+The scores of queries with the rows of both, a column each, are then shifted: the last query has its keys from the
+first column on, the one before it from the second on. There may be more keys than queries, or fewer.
+
 Parakeet ends at 5000 frames, and so does wenet; here a graph that is not baked ends at 2^24. ESPnet, wenet and NeMo
 scale x by sqrt(d_model), too, which is no position.
 """
@@ -27,7 +30,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import additive, relative
-from posenc.families.conformer import Both, Chunk, ChunkShift, Descending, Stored
+from posenc.families.conformer import Both, BothShift, Chunk, ChunkShift, Descending, Stored
 from posenc.families.relative import RelativeRows
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
@@ -55,6 +58,7 @@ Style = Literal["both", "descending", "ascending", "chunk"]
     samples=(
         {"d_model": 16},
         {"d_model": 6, "style": "descending", "stored": 20},
+        {"output": "shift"},
         {"style": "chunk", "past": 2, "future": 1, "chunk": 3, "output": "shift"},
     ),
     unsupported=Unsupported(positions={name: relative.ONE_ORDER[name] for name in ("explicit", "mask")}),
@@ -81,13 +85,14 @@ def conformer_relative(
     past: of chunk: keys before a query (attention_context_left - 1).
     future: of chunk: keys after a query (attention_context_right).
     chunk: of chunk: queries of one, for the shift.
-    output: "rows", or of chunk "shift", scores with these rows to scores with the keys of a chunk and its context.
+    output: "rows", or of both and chunk "shift", scores with these rows to scores with the keys of a call, or of a
+        chunk and its context.
     """
     relative.check_frequencies(d_model, base)
     _check(style, stored, (past, future, chunk))
     _check_spec(spec, style, output)
     if output == "shift":
-        return _shift(spec, past + 1 + future, chunk)
+        return _shift(spec) if style == "both" else _chunk_shift(spec, past + 1 + future, chunk)
     if style == "chunk":
         return _chunk(spec, past, future, d_model, base)
     table = replace(spec, max_len=max(spec.max_len, stored or 0))
@@ -111,10 +116,8 @@ def _check_spec(spec: Spec, style: Style, output: str) -> None:
     """Raise UnsupportedSpec for what a style has no form of."""
     if spec.positions != "implicit" and style != "ascending":
         raise UnsupportedSpec(f"style={style} has no {spec.positions} form: {relative.ONE_ORDER['offset']}")
-    if output == "shift" and style != "chunk":
-        raise UnsupportedSpec(
-            f"output=shift is of style=chunk, got {style}: transformer_xl has the shift of a whole call"
-        )
+    if output == "shift" and style not in ("both", "chunk"):
+        raise UnsupportedSpec(f"output=shift is of style=both or chunk, got {style}: its rows are of one side")
     if style == "chunk" and output == "rows" and spec.mode == "dynamic":
         raise UnsupportedSpec("rows of style=chunk are a constant: they take --baked")
 
@@ -182,19 +185,39 @@ def ascending(call: Call, *, d_model: int, base: float) -> tuple[Array]:
     return (relative.waves(call.positions[0, call.picked], inv_freq, interleaved=True),)
 
 
-def _shift(spec: Spec, columns: int, chunk: int) -> Encoding:
-    """Return the encoding that sends scores by distance to those by key."""
+def _shift(spec: Spec) -> Encoding:
+    """Return the encoding that sends scores by distance to those by key, of a whole call."""
+    some = (BATCH, Axis("head", "heads"), SEQ)
+    scores = Port("scores", (*some, Axis("-1+seq+seq_k", "length")), spec.torch_dtype)
+    by_key = Port("by_key", (*some, Axis("seq_k", "length")), spec.torch_dtype)
+
+    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        return {by_key.name: shift_reference(feeds[scores.name])}  # every row: exporters sample them
+
+    return relative.shift(BothShift(), spec, scores, by_key, of_feeds)
+
+
+def shift_reference(scores: Array) -> Floats:
+    """Return for every query and key the score at the column of their distance."""
+    seq, columns = scores.shape[2:]
+    seq_k = columns - seq + 1
+    distance = np.arange(seq_k - seq, seq_k)[:, None] - np.arange(seq_k)
+    return np.asarray(scores[:, :, np.arange(seq)[:, None], seq_k - 1 - distance], np.float64)
+
+
+def _chunk_shift(spec: Spec, columns: int, chunk: int) -> Encoding:
+    """Return the encoding that sends scores by distance to those by key, of chunks."""
     some = (BATCH, Axis("head", "heads"), Axis("chunks", "length"), fixed(chunk))
     scores = Port("scores", (*some, fixed(columns)), spec.torch_dtype)
     by_key = Port("by_key", (*some, fixed(columns + chunk - 1)), spec.torch_dtype)
 
     def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        return {by_key.name: shift_reference(feeds[scores.name])}  # every row: exporters sample them
+        return {by_key.name: chunk_shift_reference(feeds[scores.name])}  # every row: exporters sample them
 
     return relative.shift(ChunkShift(), spec, scores, by_key, of_feeds)
 
 
-def shift_reference(scores: Array) -> Floats:
+def chunk_shift_reference(scores: Array) -> Floats:
     """Return the score of every query of a chunk with every key that the chunk sees; 0 where the query does not."""
     chunk, columns = scores.shape[3:]
     by_key = np.zeros((*scores.shape[:4], columns + chunk - 1))

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding
 from posenc.families import relative
-from posenc.families.relative import RelativeRows
+from posenc.families.relative import RelativeRows, shifted, skewed
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
@@ -68,8 +68,7 @@ class CausalShift(nn.Module):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq_k) -> the same."""
-        padded = nn.functional.pad(scores, [0, 1])  # a row is then one longer than its keys, so that each begins later
-        return seen(shifted(padded, scores.shape[2] - 1))
+        return seen(skewed(scores))
 
 
 class UniShift(nn.Module):
@@ -87,16 +86,6 @@ class BiShift(nn.Module):
         """Return scores by key: (batch, heads, seq, seq + seq_k) -> (batch, heads, seq, seq_k)."""
         seq, seq_k = scores.shape[2], scores.shape[3] - scores.shape[2]
         return shifted(scores, seq)[:, :, :, :seq_k]
-
-
-def shifted(scores: Tensor, first: int) -> Tensor:
-    """Return rows that each begin a column before the one above: (..., seq, n) -> (..., seq, n - 1).
-
-    first: the column at which the first begins. In memory, a row of n - 1 follows another as far on as that.
-    """
-    batch, heads, seq, columns = scores.shape
-    flat = scores.flatten(2)[:, :, first : first + seq * (columns - 1)]
-    return flat.reshape(batch, heads, seq, columns - 1)
 
 
 def seen(scores: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from posenc.ports import Extents, Port, Positions, Size, axes_of
+from posenc.ports import Extents, Port, Positions, Size, axes_of, is_number
 from posenc_export.bundle.case import Case
 
 
@@ -44,11 +44,12 @@ def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
 
 
 def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
-    """Yield axes of inputs that are no sums of names: from a product nothing says how large its factors are."""
+    """Yield axes of inputs that are products: nothing says how large their factors are, as it does of sums."""
     for i, port in enumerate(inputs):
         for j, axis in enumerate(port.axes):
-            if any(term not in axis.names for term in axis.terms):
-                yield f"inputs[{i}].axes[{j}].name must be a name, or a sum of names, in an input, got {axis.name!r}"
+            if not all(term in axis.names or is_number(term) for term in axis.terms if axis.is_dynamic):
+                expected = "a name, or a sum of names and numbers, in an input"
+                yield f"inputs[{i}].axes[{j}].name must be {expected}, got {axis.name!r}"
 
 
 def _one_for_each(port: Port, ends: tuple[int, ...]) -> bool:
