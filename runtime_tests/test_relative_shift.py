@@ -73,6 +73,16 @@ def test_the_shift_of_gemma_audio(past: int, future: int, chunk: int) -> None:
     columns, context = past + 1 + future, past + chunk + future
     parameters: dict[str, Any] = {"style": "chunk", "past": past, "future": future, "chunk": chunk, "output": "shift"}
     ours = torch.jit.script(posenc.build("conformer_relative", **parameters).module)
+    gemma4 = pytest.importorskip("transformers.models.gemma4.modeling_gemma4").Gemma4AudioAttention
+    config = pytest.importorskip("transformers").Gemma4AudioConfig(
+        hidden_size=16,
+        num_attention_heads=4,
+        attention_chunk_size=chunk,
+        attention_context_left=past + 1,
+        attention_context_right=future,
+    )
+    of_4 = gemma4(config, 0)
     for chunks in (1, 2, 5):
         scores = torch.randn(2, 4, chunks, chunk, columns)
         assert torch.equal(ours(scores), gemma._relative_shift(None, scores, 2, 4, chunks, chunk, context, columns))
+        assert torch.equal(ours(scores), of_4._rel_shift(scores))
