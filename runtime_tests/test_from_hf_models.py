@@ -11,6 +11,7 @@ from conftest import EPS, one_of_each
 from hf_images import IMAGES
 from hf_models import TEXTS, Model
 from hf_scores import SCORES
+from hf_speech import SPEECH
 from posenc.hf import ModelConfig, read_config
 from posenc.scheme import SCHEMES
 from posenc_export.exporter import ExportOptions, export_target
@@ -19,7 +20,7 @@ from posenc_export.targets import Target
 from posenc_export.targets.hf_config import config_target
 from posenc_export.validation.verdict import ValidateOptions
 
-MODELS = [pytest.param(model, id=model.name) for model in (*TEXTS, *IMAGES, *SCORES)]
+MODELS = [pytest.param(model, id=model.name) for model in (*TEXTS, *IMAGES, *SCORES, *SPEECH)]
 
 
 def saved(model: Model, folder: Path) -> nn.Module:

@@ -20,10 +20,10 @@ def spec_settings(part: Part, row: Row, positions: str | None) -> dict[str, Sett
     way = positions or row.positions
     if positions == "implicit" and before.value and not row.shifted:
         wanted = f"use --positions mask, or explicit with positions from {before.value} on"
-        raise ValueError(f"positions of model_type {part.model_type} begin at {before.value}: {wanted}")
+        raise ValueError(f"positions of {part.kind} begin at {before.value}: {wanted}")
     settings = {}
     if row.positions is not None:
-        settings["positions"] = Setting(row.positions, f"model_type {part.model_type}")
+        settings["positions"] = Setting(row.positions, part.kind)
     if way == "mask" and before.value:
         settings["position_offset"] = before
     if row.length is not None:
@@ -40,7 +40,7 @@ def _rows(length: Setting, before: Setting, shifted: bool) -> Setting:
 
 def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mapping[str, object]) -> dict[str, Setting]:
     """Return the parameters of the scheme, with where from, but for those that are given."""
-    settings = row.read(part.config, part.absent, f"model_type {part.model_type}")
+    settings = row.read(part.config, part.absent, part.kind)
     before = row.before.read(part.config, part.absent)
     if before.value and row.shifted and (positions or row.positions) != "mask":
         settings["offset"] = before

@@ -142,7 +142,7 @@ def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
 
 def plus(source: Source, more: int) -> Made:
     """Return a whole number with another added to it."""
-    return Made("{} + " + str(more), lambda value: value + more, (source,))
+    return Made(f"{{}} {'-' if more < 0 else '+'} {abs(more)}", lambda value: value + more, (source,))
 
 
 def minus(source: Source, less: Source) -> Made:

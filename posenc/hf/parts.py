@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from posenc.hf.encodings import ENCODINGS
+from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc.hf.rotary import TEXT_KEYS, check_rotary, text_part
 from posenc.hf.rows import Row
 from posenc.hf.settings import Json, Settings
 
 PART_KEYS = ("encoder", "decoder", "text_encoder", "audio_encoder", "question_encoder", "generator")
 """Keys of a model's parts; others end in _config."""
+CLASS = "_class_name"
+"""The key of a model's class in the configs of diffusers, which have no model type."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,12 @@ class Part:
     @property
     def absent(self) -> str:
         """Where values are from that the config leaves out."""
-        return f"default of model_type {self.model_type}"
+        return f"default of {self.kind}"
+
+    @property
+    def kind(self) -> str:
+        """Which models have it, by the key that says so."""
+        return f"{_key(self.model_type)} {self.model_type}"
 
 
 def choose_part(content: Json, name: str | None) -> Part | None:
@@ -98,7 +106,7 @@ def _the_one(parts: list[Part], config: Settings, name: str | None = None) -> Pa
     if len(known) == 1:
         return known[0]
     model_type = _model_type(config.content)
-    which = f"the config (model_type {model_type!r})"
+    which = f"the config ({_key(model_type)} {model_type!r})"
     if known:
         names = ", ".join(f"{part.name} ({part.scheme})" for part in known)
         raise ValueError(f"{which} has several encodings: choose one of {names} with --part")
@@ -115,7 +123,7 @@ def _the_one(parts: list[Part], config: Settings, name: str | None = None) -> Pa
 
 def _failures(config: Settings, model_type: str) -> str:
     """Return which conditions do not hold, in words."""
-    absent = f"default of model_type {model_type}"
+    absent = f"default of {_key(model_type)} {model_type}"
     conditions = [condition for row in ENCODINGS[model_type] for condition in row.when]
     return ", ".join(dict.fromkeys(c.failure(config, absent) for c in conditions if not c.holds(config, absent)))
 
@@ -125,8 +133,14 @@ def _is_called(part: Part, name: str) -> bool:
 
 
 def _model_type(content: Json) -> str:
-    name = content.get("model_type")
+    """Return the model type, or the class of a model of diffusers; nothing where a config says neither."""
+    name = content.get("model_type") or content.get(CLASS)
     return name if isinstance(name, str) else ""
+
+
+def _key(model_type: str) -> str:
+    """Return the key that such a name stands under."""
+    return CLASS if model_type in DIFFUSION else "model_type"
 
 
 def _by_name(model_type: str, part: str) -> str:

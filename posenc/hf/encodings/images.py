@@ -73,8 +73,8 @@ def _beit() -> tuple[Row, ...]:
     )
 
 
-def _swin(stage: int) -> Row:
-    parameters = {"heads": item(HEADS, stage), "window": Key("window_size", (7, 7))}
+def _swin(stage: int, heads: Key = HEADS, side: int = 7) -> Row:
+    parameters = {"heads": item(heads, stage), "window": Key("window_size", (side, side))}
     return Row("swin_bias", parameters, f"stage{stage + 1}", tables=(SWIN_TABLE.format(stage),))
 
 
@@ -100,6 +100,7 @@ IMAGES: Mapping[str, tuple[Row, ...]] = {
     "siglip2_vision_model": (_siglip2(),),
     **alike("beit data2vec-vision", *_beit()),
     **alike("swin donut-swin maskformer-swin", *map(_swin, STAGES)),
+    "clap_audio_model": tuple(_swin(stage, Key("num_attention_heads", (4, 8, 16, 32)), 8) for stage in STAGES),
     "swinv2": tuple(map(_swinv2, STAGES)),
     "sam_vision_model": (patches(grid(1024, 16), 768, "pos_embed", 0, when=(If(Key("use_abs_pos", True), (True,)),)),),
     "sam": (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from posenc.hf.encodings.tables import PARTS, table
-from posenc.hf.keys import Key, Made, Source, plus, quotient
+from posenc.hf.keys import Fixed, Key, Made, Source, plus, quotient
 from posenc.hf.rows import LENGTH, If, Row, alike, hidden
 
 CONVOLUTION = "its positions come from a convolution over the features, and no scheme is one"
@@ -45,18 +46,61 @@ def _speecht5() -> tuple[Row, ...]:
     )
 
 
-def _conformer(kind: str, *, width: int, heads: int) -> tuple[Row, ...]:
-    """Return what wav2vec2-conformer and wav2vec2-bert choose from."""
+def _conformer(
+    kind: str, *, width: int, heads: int, heads_key: str = "num_attention_heads", part: str = ""
+) -> tuple[Row, ...]:
+    """Return what wav2vec2-conformer and its kin choose from."""
     type_ = Key("position_embeddings_type", kind)
-    head = quotient(hidden(width), Key("num_attention_heads", heads))
+    head = quotient(hidden(width), Key(heads_key, heads))
     rope = {"head_dim": head, "rope_theta": Key("rotary_embedding_base", 10000.0)}
     left, right = Key("left_max_position_embeddings", 64), Key("right_max_position_embeddings", 8)
     clipped, name = {"left": left, "right": right, "head_dim": head}, "self_attn.distance_embedding.weight"
     return (
-        Row("conformer_relative", {"d_model": hidden(width)}, when=(If(type_, ("relative",)),)),
-        Row("rope", rope, when=(If(type_, ("rotary",)),)),
-        Row("clipped_relative", clipped, when=(If(type_, ("relative_key",)),), tables=(name,)),
+        Row("conformer_relative", {"d_model": hidden(width)}, part, (If(type_, ("relative",)),)),
+        Row("rope", rope, part, (If(type_, ("rotary",)),)),
+        Row("clipped_relative", clipped, part, (If(type_, ("relative_key",)),), tables=(name,)),
     )
+
+
+def _seamless(kind: str, length: int) -> tuple[Row, ...]:
+    """Return what the encoder of speech has, and the encoder and the decoder of text, which are alike."""
+    speech = _conformer(kind, width=1024, heads=16, heads_key="speech_encoder_attention_heads", part="speech")
+    of_kind = speech[2:] if kind == "relative_key" else speech[:2]
+    return (*of_kind, fairseq(hidden(1024), Key(LENGTH, length), part="text", padding=0))
+
+
+def _vits() -> Row:
+    """Return the rows of VITS's keys: beyond its window there are none."""
+    window, head = Key("window_size", 4), quotient(hidden(192), Key("num_attention_heads", 2))
+    parameters = {"left": window, "right": window, "head_dim": head, "beyond": "zero"}
+    return Row("clipped_relative", parameters, tables=("layers.*.attention.emb_rel_k",))
+
+
+def _chunks(width: int, prefix: str) -> dict[str, Source]:
+    """Return the width, the chunk and its context of Gemma's audio."""
+    chunk, left = Key(f"{prefix}attention_chunk_size", 12), Key(f"{prefix}attention_context_left", 13)
+    right = Key(f"{prefix}attention_context_right", 0, least=0)
+    return {"d_model": hidden(width), "past": plus(left, -1), "future": right, "chunk": chunk}
+
+
+def _gemma4() -> Row:
+    """Return Gemma 4's rows: of half of its chunk and context, whatever the context is."""
+    sources = _chunks(1024, "")
+    context = tuple(sources[name] for name in ("chunk", "past", "future"))
+    half = Made("({} + {} + {}) / 2", lambda *sizes: sum(sizes) // 2, context)
+    return Row("conformer_relative", {**sources, "past": half, "future": 0, "style": "chunk"})
+
+
+def _trocr() -> tuple[Row, Row]:
+    """Return TrOCR's learned table, two rows of which are before the first position, or its sines and cosines."""
+    width, length, learned = Key("d_model", 1024), Key(LENGTH, 512), Key("use_learned_position_embeddings", True)
+    rows = table(width, length, PARTS["decoder"], when=(If(learned, (True,)),))
+    return replace(rows, before=Fixed(2)), replace(fairseq(width, length), when=(If(learned, (False,)),))
+
+
+def _xglm() -> Row:
+    """Return fairseq's rows from the third on; positions are counted as `generate` counts them, without padding."""
+    return replace(fairseq(Key("d_model", 1024), Key(LENGTH, 2048)), before=Fixed(2))
 
 
 def _xlnet() -> Row:
@@ -83,6 +127,14 @@ WAVES: Mapping[str, tuple[Row, ...]] = {
     "wav2vec2-conformer": _conformer("relative", width=768, heads=12),
     "wav2vec2-bert": _conformer("relative_key", width=1024, heads=16),
     "parakeet_encoder": (Row("conformer_relative", {"d_model": hidden(1024)}),),
+    "fastspeech2_conformer": (Row("conformer_relative", {"d_model": hidden(384)}),),
+    "seamless_m4t": _seamless("relative", 1024),
+    "seamless_m4t_v2": _seamless("relative_key", 4096),
+    "vits": (_vits(),),
+    "gemma3n_audio": (Row("conformer_relative", {**_chunks(1536, "conf_"), "style": "chunk"}),),
+    "gemma4_audio": (_gemma4(),),
+    "xglm": (_xglm(),),
+    "trocr": _trocr(),
     "xlnet": (_xlnet(),),
     **alike(
         "wav2vec2 hubert wavlm data2vec-audio sew sew-d unispeech unispeech-sat",

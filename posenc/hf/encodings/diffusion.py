@@ -1,0 +1,89 @@
+"""Models of diffusers, whose configs have a class and no model type: steps, and grids of images and videos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from posenc.hf.keys import Key, Made, Source, item
+from posenc.hf.rows import If, Row, alike
+
+CHANNELS = (320, 640, 1280, 1280)
+COSINES = {"flip_sin_to_cos": True, "downscale_freq_shift": 0.0}
+"""What most models have: cosines first, and no shift."""
+CHOSEN = {
+    "flip_sin_to_cos": Key("flip_sin_to_cos", True),
+    "downscale_freq_shift": Made("{}", float, (Key("freq_shift", 0, least=0),)),
+}
+"""What a config says itself."""
+
+
+def _steps(dim: Source | int, form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
+    return Row("timestep", {"dim": dim, **form}, "timestep", when)
+
+
+def _of_unet(channels: tuple[int, ...], form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
+    """Return steps of as many features as the first block has."""
+    return _steps(item(Key("block_out_channels", channels), 0), form, when)
+
+
+def _added(form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
+    """Return how sizes and crops are embedded, or frames and motion."""
+    return Row("timestep", {"dim": Key("addition_time_embed_dim", 256), **form}, "addition", when)
+
+
+def _inner(heads: int, width: int) -> Made:
+    """Return the width of a transformer."""
+    sources = (Key("num_attention_heads", heads), Key("attention_head_dim", width))
+    return Made("{} * {}", lambda number, each: number * each, sources)
+
+
+def _patches(inner: Made, sample: int, **more: object) -> Row:
+    """Return a grid whose coordinates are those of the size that the model was made for."""
+    sides = (Key("sample_size", sample), Key("patch_size", 2))
+    base = Made("{} / {}", lambda size, patch: size // patch, sides)
+    return Row("sincos_2d", {"dim": inner, "base_size": base, **more}, "patches")
+
+
+def _scale() -> Made:
+    """Return what PixArt divides coordinates by, where its config leaves it out."""
+    keys = (Key("interpolation_scale", 0, least=0), Key("sample_size", 128))
+    return Made("{} or {} / 64", lambda scale, size: float(scale or max(size // 64, 1)), keys)
+
+
+def _video() -> tuple[Row, ...]:
+    """Return CogVideoX's steps, and its grid, where that is neither rotary nor learned."""
+    inner = _inner(30, 64)
+    ways = (Key("use_rotary_positional_embeddings", False), Key("use_learned_positional_embeddings", False))
+    scales = {"spatial_interpolation_scale": 1.875, "temporal_interpolation_scale": 1.0}
+    parameters = {"dim": inner, **{name: Key(name, scale) for name, scale in scales.items()}}
+    return _steps(inner, CHOSEN), Row("sincos_3d", parameters, "patches", tuple(If(way, (False,)) for way in ways))
+
+
+POSITIONAL = If(Key("time_embedding_type", "positional"), ("positional",))
+SIZES = If(Key("addition_embed_type", "none"), ("text_time",))
+
+DIFFUSION: Mapping[str, tuple[Row, ...]] = {
+    "UNet2DModel": (_of_unet((224, 448, 672, 896), CHOSEN, (POSITIONAL,)),),
+    "UNet2DConditionModel": (_of_unet(CHANNELS, CHOSEN, (POSITIONAL,)), _added(CHOSEN, (SIZES,))),
+    "ControlNetModel": (_of_unet(CHANNELS, CHOSEN), _added(CHOSEN, (SIZES,))),
+    "UNetMotionModel": (_of_unet(CHANNELS, COSINES), _added(COSINES, (SIZES,))),
+    "UNetSpatioTemporalConditionModel": (_of_unet(CHANNELS, COSINES), _added(COSINES)),
+    **alike("UNet3DConditionModel I2VGenXLUNet", _of_unet(CHANNELS, COSINES)),
+    "FluxTransformer2DModel": (_steps(256, COSINES),),
+    "QwenImageTransformer2DModel": (_steps(256, {**COSINES, "scale": 1000.0}),),
+    "WanTransformer3DModel": (_steps(Key("freq_dim", 256), COSINES),),
+    "SD3Transformer2DModel": (
+        _steps(256, COSINES),
+        _patches(_inner(18, 64), 128, crop=Key("pos_embed_max_size", 96)),
+    ),
+    "PixArtTransformer2DModel": (
+        _steps(256, COSINES),
+        _patches(_inner(16, 72), 128, interpolation_scale=_scale()),
+    ),
+    "DiTTransformer2DModel": (
+        _steps(256, {**COSINES, "downscale_freq_shift": 1.0}),
+        _patches(_inner(16, 72), 32),
+    ),
+    "CogVideoXTransformer3DModel": _video(),
+}
+"""Rows by class."""
