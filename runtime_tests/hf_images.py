@@ -132,6 +132,11 @@ def sam(model: Any) -> Tensor:
     return values[:, 0]
 
 
+def sam_vision(model: Any) -> Tensor:
+    values: Tensor = model.vision_encoder.pos_embed
+    return values
+
+
 def rt_detr(module: Any) -> Tensor:
     values: Tensor = module(WIDTH, HEIGHT, torch.device("cpu"), torch.float32)
     return values
@@ -158,5 +163,6 @@ IMAGES = [
     Model("rt_detr", rt_detr, on_grid, {"encoder_hidden_dim": 16}, make=rt_detr_module, roundings=16, mode="dynamic"),
     Model("swin", swin, of_window, SWIN, "stage2"),
     Model("swinv2", swinv2, of_window, SWIN, "stage2", roundings=32),
+    Model("sam", sam_vision, lambda module: module(torch.zeros(1, 4, 4, 16)), SAM, "vision", mode="dynamic"),
     Model("sam", sam, lambda module: module(points()), SAM, "prompt", mode="dynamic", roundings=64),
 ]

@@ -7,22 +7,17 @@ from typing import Any
 import pytest
 import torch
 
+import posenc_export
 from conftest import Cli
+from hf_reading import read, values_of
 from posenc.hf import ModelConfig, read_config
-from posenc.hf.described import name_of, parameters_of, spec_settings
+from posenc.hf.described import name_of
 from posenc.hf.encodings import ENCODINGS
 from posenc.hf.encodings.diffusion import DIFFUSION
-from posenc.hf.parts import parts_of
-from posenc.hf.settings import Settings
 from posenc.scheme import SCHEMES
 from posenc_export.bundle.folder import Bundle
 
 VISION = {"image_size": 32, "patch_size": 8, "hidden_size": 16}
-
-
-def read(config: dict[str, Any], part: str | None = None, positions: str | None = None) -> dict[str, Any]:
-    reading = read_config(config, part=part, positions=positions)
-    return {"scheme": reading.scheme, **reading.parameters, **reading.spec}
 
 
 @pytest.mark.parametrize(
@@ -178,17 +173,6 @@ def test_every_row_is_of_a_scheme_and_its_parameters() -> None:
     assert all(row.lacks for rows in ENCODINGS.values() for row in rows if not row.scheme)
 
 
-def values_of(config: dict[str, Any]) -> dict[str, dict[str, object]]:
-    """What a config itself says of each of its encodings."""
-    parts = parts_of(Settings(config), str(config.get("model_type") or config["_class_name"]))
-    own = [part for part in parts if part.row in ENCODINGS[part.model_type]]
-    rows = [(part.name, part, part.row) for part in own if part.row is not None and not part.config.path]
-    return {
-        name: {k: v.value for k, v in {**parameters_of(part, row, None, {}), **spec_settings(part, row, None)}.items()}
-        for name, part, row in rows
-    }
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [name for name in ENCODINGS if name not in DIFFUSION])
 def test_what_an_absent_key_means_is_what_transformers_takes(name: str) -> None:
@@ -220,6 +204,19 @@ def test_a_model_s_folder_from_the_command_line(cli: Cli, tmp_path: Path) -> Non
     manifest = Bundle.open(tmp_path / "learned-baked").manifest
     assert (manifest.positions, manifest.max_len, manifest.params["key"]) == ("mask", 9, key)
     assert manifest.origin["key"] == f"its name in {folder}"
+
+
+def test_a_scheme_of_one_mode_has_that_unless_the_other_is_given(cli: Cli, tmp_path: Path) -> None:
+    folder = write(tmp_path / "sam", {"model_type": "sam", "vision_config": {"num_pos_feats": 8}})
+    of = ("--from-hf", str(folder), "--part", "prompt", "-f", "onnx", "--runtime", "ort-cpu")
+    result = cli("export", *of)
+    assert result.exit_code == 0, result.output
+    assert "mode dynamic (fourier_features has no baked form)" in " ".join(result.output.split())
+    assert Bundle.open(tmp_path / "fourier_features-dynamic").manifest.mode == "dynamic"
+    refused = cli("export", *of, "--baked")
+    assert refused.exit_code == 2
+    assert "fourier_features has no baked form: coordinates are numbers" in " ".join(refused.output.split())
+    assert posenc_export.export(ModelConfig.load(folder, part="prompt"), formats=["onnx"], runtimes=["ort-cpu"]).passed
 
 
 @pytest.mark.parametrize(

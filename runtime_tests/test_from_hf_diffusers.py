@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import EPS, Cli, one_of_each
+from hf_reading import read, values_of
 from posenc.hf import ModelConfig
 from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc_export.exporter import ExportOptions, export_target
@@ -21,7 +22,6 @@ from posenc_export.exporter.settings import spec_for, split
 from posenc_export.targets import Target
 from posenc_export.targets.hf_config import config_target
 from posenc_export.validation.verdict import ValidateOptions
-from test_from_hf import read, values_of
 
 diffusers = pytest.importorskip("diffusers")
 STEPS = torch.tensor([0.0, 1.0, 0.5, 7.0, 15.0])

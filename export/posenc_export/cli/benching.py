@@ -116,7 +116,7 @@ def _timed(values: Values, say: Progress) -> BenchResult:
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
     max_len = max(*values["lengths"], values["max_len"] or 0)
     source = read_source({**values, "scheme": name, "max_len": max_len})
-    wanted = split({**source.settings, **written}, None, ExportOptions())
+    wanted = split({**source.settings, **written}, None, ExportOptions(), source.source)
     return posenc_export.bench(
         source.source,
         inputs=source.inputs,

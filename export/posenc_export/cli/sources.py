@@ -116,7 +116,7 @@ def _check_module(name: str, values: Values) -> None:
 def _spec_settings(values: Values) -> dict[str, object]:
     """Return the fields of the spec that were given."""
     fields = {
-        "mode": "dynamic" if values["dynamic"] else None,
+        "mode": {True: "dynamic", False: "baked"}.get(values["dynamic"]),
         "method": values["method"],
         "positions": values["positions"],
         "position_offset": values["position_offset"],

@@ -35,15 +35,18 @@ class Settings:
 def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOptions, source: object = None) -> Settings:
     """Return each setting where it belongs: by its name a field of the spec or of the options, else a parameter.
 
-    A table of a model's config has, where nothing else is said, as many rows as the model has positions.
+    Of a model's config, where nothing else is said, the mode is one that its scheme has, and a table has as many rows
+    as the model has positions.
     """
     of_spec = {name: settings[name] for name in fields_of(Spec) & settings.keys()}
     of_options = {name: settings[name] for name in fields_of(ExportOptions) & settings.keys()}
     of_validation = {name: settings[name] for name in fields_of(ValidateOptions) & settings.keys()}
     taken = {**of_spec, **of_options, **of_validation}
     validation = with_fields(options.validation, of_validation)
-    if spec is None and isinstance(source, ModelConfig) and of_spec.get("mode", "baked") == "baked":
-        of_spec = {**_context(source, with_fields(Spec(), of_spec)), **of_spec}
+    if spec is None and isinstance(source, ModelConfig):
+        of_spec = {**_mode(source), **of_spec}
+        if of_spec.get("mode", "baked") == "baked":
+            of_spec = {**_context(source, with_fields(Spec(), of_spec)), **of_spec}
     return Settings(
         with_fields(spec or Spec(), of_spec),
         replace(with_fields(options, of_options), validation=validation),
@@ -63,6 +66,13 @@ def spec_for(settings: Settings, source: object, parameters: Mapping[str, object
             scheme, known = reading.scheme, reading.parameters
         rows = SCHEMES[scheme].rows(known)
     return settings.spec if rows is None else replace(settings.spec, max_len=rows)
+
+
+def _mode(config: ModelConfig) -> dict[str, object]:
+    """Return the mode of a config's scheme where it has no other than `dynamic`."""
+    with bad_input():
+        scheme = config.scheme
+    return {"mode": "dynamic"} if "baked" in SCHEMES[scheme].unsupported.modes else {}
 
 
 def _context(config: ModelConfig, spec: Spec) -> dict[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from posenc.hf import ModelConfig, read_config
+from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.errors import bad_input
 from posenc_export.targets import Target
@@ -25,7 +26,13 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
     path = "the config" if config.path is None else config.path.as_posix()
     of_another = {name for name, value in reading.spec.items() if getattr(spec, name) != value}
     origin = {name: where for name, where in reading.origin.items() if name not in of_another}
-    return replace(target, origin={"config": path, **origin})
+    return replace(target, origin={"config": path, **origin, **_only_mode(reading.scheme, spec)})
+
+
+def _only_mode(scheme: str, spec: Spec) -> dict[str, str]:
+    """Return why the mode is not the usual one, where a scheme has no other."""
+    there_is_none = spec.mode == "dynamic" and "baked" in SCHEMES[scheme].unsupported.modes
+    return {"mode": f"{scheme} has no baked form"} if there_is_none else {}
 
 
 def _implied(spec: Spec, fields: Mapping[str, object]) -> dict[str, Any]:

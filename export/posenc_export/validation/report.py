@@ -143,7 +143,7 @@ def _count(what: str, number: int) -> str:
 def read_from(manifest: Manifest) -> str:
     """Return one line that says which parameters were read, and from where; long lists by their lengths."""
     starts = [port.carries.offset for port in manifest.inputs if isinstance(port.carries, Mask)]
-    fields = {"positions": manifest.positions, "position_offset": starts[0] if starts else 0}
+    fields = {"positions": manifest.positions, "position_offset": starts[0] if starts else 0, "mode": manifest.mode}
     params = {**manifest.params, **fields, "max_len": manifest.max_len}
     values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in params.items()}
     read = (f"{k} {values[k]} ({where})" for k, where in manifest.origin.items() if k in values)
