@@ -34,7 +34,8 @@ GRIDS: dict[str, tuple[str, Mode, dict[str, Any]]] = {
 
 def calls(encoding: posenc.Encoding) -> list[tuple[Feeds, tuple[int, ...]]]:
     """Return calls in which an axis of places is empty, then in which all are, and the shape that comes out of each."""
-    axes, made = axes_of(encoding.inputs), []
+    made: list[tuple[Feeds, tuple[int, ...]]] = []
+    axes = axes_of(encoding.inputs)
     places = [axis.name for axis in axes if axis.is_length]
     for empty in ([name] for name in places) if len(places) == 1 else [*([name] for name in places), places]:
         sizes = {axis.name: 0 if axis.name in empty else 3 for axis in axes}
