@@ -124,12 +124,7 @@ def fourier_features(
         return _of_bands(spec, coordinates, bands, layout)
     alone = order in (None, "halves") and pi and max_freq is None
     _refuse(not alone, "order, pi and max_freq", "log or linear")
-    check_room("a matrix", (in_features, features or 128), "float64")
-    matrix = (
-        _random(coordinates, features or 128, key, std)
-        if weights is None
-        else _from_file(coordinates, weights, key, features)
-    )
+    matrix = _matrix(coordinates, features, std, weights, key)
     return _of_projection(spec, coordinates, matrix.astype(spec.angle_dtype).astype(np.float64), layout)
 
 
@@ -150,8 +145,13 @@ def _refuse(wrong: bool, names: str, kind: str) -> None:
         raise UnsupportedSpec(f"{names} go with kind={kind}")
 
 
-def _random(coordinates: Coordinates, features: int, key: str | None, std: float) -> Floats:
-    return random_table("a matrix", (coordinates.numbers, features), key, std).double().numpy()
+def _matrix(coordinates: Coordinates, features: int | None, std: float, weights: str | None, key: str | None) -> Floats:
+    """Return the directions, drawn at random or from a file: (numbers, features)."""
+    if weights is not None:
+        return _from_file(coordinates, weights, key, features)
+    shape = (coordinates.numbers, features or 128)
+    check_room("a matrix", shape, "float64")
+    return random_table("a matrix", shape, key, std).double().numpy()
 
 
 def _from_file(coordinates: Coordinates, weights: str, key: str | None, features: int | None) -> Floats:
