@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -11,26 +11,12 @@ import numpy as np
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.parameters import REQUIRED
-from posenc.ports import (
-    Array,
-    Axis,
-    Extents,
-    Feeds,
-    Floats,
-    Indices,
-    Mask,
-    Port,
-    Positions,
-    Size,
-    Start,
-    Values,
-    axes_of,
-    carrying,
-)
+from posenc.ports import Array, Axis, Feeds, Floats, Port, Values, axes_of, carrying
 from posenc.scheme import SCHEMES, Scheme, build
 from posenc.spec import Method, Mode, Spec
 from posenc.spec import Positions as Way
 from posenc_export.arrays import call_on_arrays, numpy_dtype
+from posenc_export.plots.fed import FED
 
 METHODS: tuple[tuple[Mode, Method, str], ...] = (
     ("baked", "exact", "--baked: a table"),
@@ -211,46 +197,3 @@ def _spread(port: Port, numbers: Floats, sizes: Mapping[str, int]) -> Array:
 
 def _typed(port: Port, feeds: Feeds) -> Array:
     return np.ascontiguousarray(feeds[port.name].astype(numpy_dtype(port.dtype)))
-
-
-def _first(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    return np.zeros(port.shape(sizes))
-
-
-def _filled(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    return np.full(port.shape(sizes), fill)
-
-
-def _counted(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    shape = port.shape(sizes)
-    return np.broadcast_to(np.arange(shape[-1]), shape)
-
-
-def _unmasked(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    assert isinstance(port.carries, Mask)
-    return np.full(port.shape(sizes), 0 if port.carries.additive or port.carries.causal else 1)
-
-
-def _indices(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    assert isinstance(port.carries, Indices)
-    return _counted(port, sizes, fill) % (port.carries.end or 1)
-
-
-def _size(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    assert isinstance(port.carries, Size)
-    return np.full(port.shape(sizes), sizes[port.carries.of])
-
-
-def _ones(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    return np.ones(port.shape(sizes))
-
-
-FED: Mapping[type[object], Callable[[Port, Mapping[str, int], int], Array]] = {
-    Values: _filled,
-    Start: _first,
-    Positions: _counted,
-    Mask: _unmasked,
-    Indices: _indices,
-    Size: _size,
-    Extents: _ones,
-}
