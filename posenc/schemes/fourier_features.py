@@ -189,15 +189,15 @@ def _frequencies(kind: Kind, count: int, max_freq: float | tuple[float, ...] | N
 
 def _highest(max_freq: float | tuple[float, ...], count: int, numbers: int) -> Floats:
     """Return the highest of so many bands of each number: (numbers,)."""
-    given = max_freq if isinstance(max_freq, tuple) else (max_freq,)
-    text = ",".join(map(str, given))
-    if len(given) not in (1, numbers):
+    limits = max_freq if isinstance(max_freq, tuple) else (max_freq,)
+    text = ",".join(map(str, limits))
+    if len(limits) not in (1, numbers):
         raise ValueError(f"max_freq must be one number, or one for each of {numbers} in_features, got {text}")
-    if not all(2 < one < math.inf for one in given):
+    if not all(2 < one < math.inf for one in limits):
         raise ValueError(f"max_freq must be finite numbers above 2, twice the lowest band, got {text}")
     if count < 2:
         raise ValueError(f"features must be at least 2 with max_freq, got {count}")
-    return np.broadcast_to(np.asarray(given) / 2, numbers)
+    return np.broadcast_to(np.asarray(limits) / 2, numbers)
 
 
 def _of_bands(spec: Spec, coordinates: Coordinates, bands: Bands, layout: "partial[family.Layout]") -> Encoding:
