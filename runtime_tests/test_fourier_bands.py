@@ -112,12 +112,14 @@ def test_they_are_those_of_perceiver() -> None:
     x = numbers(1.0, 2)
     theirs = perceiver.generate_fourier_features(torch.from_numpy(x), 16, (56, 24)).numpy()
     assert np.abs(called(ours, x) - theirs).max() <= 4 * 2.0**-24 * 28 * math.pi
+    usual = built(kind="linear", include_input=True)
+    theirs = perceiver.generate_fourier_features(torch.from_numpy(x), 10).numpy()
+    assert np.abs(called(usual, x) - theirs).max() <= 4 * 2.0**-24 * 112 * math.pi
 
 
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        (("kind=linear",), "kind=linear takes max_freq, twice the highest of its bands"),
         (("kind=log", "max_freq=2"), "max_freq must be finite numbers above 2, twice the lowest band, got 2.0"),
         (
             ("kind=linear", "max_freq=8,inf"),

@@ -29,6 +29,8 @@ Order = Literal["halves", "octaves", "numbers"]
 NUMBERS = "coordinates are an input, numbers of each token; use --positions explicit"
 MOST_NUMBERS, MOST_OCTAVES = 1024, 64
 """A graph has operators for each number of a token; 2^64 is no power that a coordinate is multiplied by."""
+MAX_FREQ = 224.0
+"""Pixels of an image, in Perceiver's code."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def fourier_features(
     kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x, or bands by factors, "linear" by steps.
     features: columns of B [default: those of the weights, or 128], or octaves or bands of each number [default: 10].
     max_freq: twice the highest band, where the lowest is 1; one for each number, or for all (timm's and Perceiver's
-        max_res) [default: octaves].
+        max_res) [default: octaves; 224 of "linear"].
     std: standard deviation of the random B, where no weights are given.
     weights: a file or a model's folder that holds B, (in_features, features), or (features) of one number.
     key: the name of B in a file that holds several tensors.
@@ -119,6 +121,7 @@ def fourier_features(
     layout = partial(family.Layout, cos_first=flip_sin_to_cos, include=in_features if include_input else 0)
     if kind != "gaussian":
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
+        max_freq = MAX_FREQ if max_freq is None and kind == "linear" else max_freq
         frequencies = _frequencies(kind, features or 10, max_freq, in_features)
         bands = Bands(frequencies, max_freq is None, pi, order or ("octaves" if max_freq is None else "halves"))
         return _of_bands(spec, coordinates, bands, layout)
@@ -178,8 +181,6 @@ def _frequencies(kind: Kind, count: int, max_freq: float | tuple[float, ...] | N
     """Return octaves, or bands from 1 to half of max_freq, of each number: (count, numbers)."""
     check_room("a token", (count, numbers), "float64")
     if max_freq is None:
-        if kind == "linear":
-            raise ValueError("kind=linear takes max_freq, twice the highest of its bands")
         if count > MOST_OCTAVES:
             raise ValueError(f"features must be at most {MOST_OCTAVES} octaves with kind=log, got {count}")
         return np.repeat(2.0 ** np.arange(count)[:, None], numbers, 1)
