@@ -148,8 +148,9 @@ def skewed(scores: Tensor) -> Tensor:
 
     What a row has beyond its last column is none of its own.
     """
-    padded = nn.functional.pad(scores, [0, 1])  # a row is then one longer than what is kept of it
-    return shifted(padded, scores.shape[2] - 1)
+    # A row is then one longer than what is kept of it. AOTInductor compiles no slice of this that is padded by `pad`.
+    longer = torch.cat([scores, torch.zeros_like(scores[:, :, :, :1])], 3)
+    return shifted(longer, scores.shape[2] - 1)
 
 
 def waves(distance: Integers, inv_freq: Floats, *, interleaved: bool) -> Floats:
