@@ -86,6 +86,14 @@ def test_a_package_agrees_and_refuses(
         assert rows["aoti", "determinism"].status == "pass"
 
 
+@pytest.mark.exhaustive
+def test_a_package_of_a_shift_agrees(tmp_path: Path) -> None:
+    """AOTInductor compiles no slice of scores that a constant pads, and one of those that zeros are joined to."""
+    need("aoti-cpp")
+    result = run("conformer_relative", Spec("dynamic", max_len=70), {"output": "shift"}, tmp_path, formats=("aoti",))
+    assert [(v.subject, v.check, v.detail) for v in result.verdicts if v.status == "fail"] == []
+
+
 OWN = """
 import torch
 
