@@ -35,6 +35,7 @@ from posenc_export.validation.checks import Context
 from posenc_export.validation.half import Half, measured
 from posenc_export.validation.run import run_checks
 from posenc_export.validation.verdict import Verdict
+from test_parity import family_of
 
 MAX_LEN = 70
 Parameters = dict[str, Value]
@@ -95,7 +96,7 @@ def spec_of(scheme: Scheme, spec: Spec, params: Mapping[str, Value]) -> Spec | N
     return None
 
 
-@pytest.mark.parametrize(("scheme", "spec", "params"), one_of_each(every_sample(), lambda one: one[0]))
+@pytest.mark.parametrize(("scheme", "spec", "params"), one_of_each(every_sample(), lambda one: family_of(*one)))
 def test_every_sample_passes_or_says_why_not(tmp_path: Path, scheme: str, spec: Spec, params: Parameters) -> None:
     target = scheme_target(scheme, spec, params, 0)
     (verdict,) = checked(target, tmp_path)

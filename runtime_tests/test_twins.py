@@ -13,7 +13,7 @@ import torch
 
 import posenc
 from bias_twins import EDGE, counted_from_zero, with_an_edge_moved
-from conftest import Cli, Running
+from conftest import Cli, Running, one_of_each
 from grid_twins import swapped, with_a_wrong_last_row
 from posenc.parameters import Value
 from posenc.ports import axes_of
@@ -93,7 +93,7 @@ def wrong(name: str, spec: Spec, params: Parameters, change: Change) -> Target:
     return replace(target, encoding=replace(target.encoding, module=change(target.encoding.module)))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", one_of_each(MODES, lambda _: ""))
 @pytest.mark.parametrize("name", TWINS)
 def test_a_wrong_twin_is_refused(tmp_path: Path, name: str, mode: Mode, running: Running) -> None:
     (change, is_right), params = TWINS[name], SCHEMES[name].samples[0]
