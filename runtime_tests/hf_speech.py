@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hf_models import BART, ENDS, IDS, MASK, VOCAB, Model, counted, rows, side
-from hf_scores import FRAMES, frames, queries
+from hf_scores import FRAMES, clipped, frames, queries
 
 CLAP = {"hidden_size": 32, "patch_embeds_hidden_size": 8, "depths": [1, 1], "num_attention_heads": [2, 4]}
 GEMMA = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -83,15 +83,6 @@ def vits(model: Any) -> Tensor:
     return values[None]
 
 
-def seamless(model: Any) -> Tensor:
-    attention = model.encoder.layers[0].self_attn
-    key, query = torch.arange(30), torch.arange(30)[:, None]
-    left, right = attention.left_max_position_embeddings, attention.right_max_position_embeddings
-    distances = attention.distance_embedding((key - query).clamp(-left, right) + left)
-    values: Tensor = torch.einsum("bhld,lrd->bhlr", queries(), distances) / 8**0.5
-    return values
-
-
 def with_queries(module: nn.Module) -> Tensor:
     values: Tensor = module(queries(), queries())
     return values
@@ -135,7 +126,7 @@ SPEECH = [
     ),
     Model(
         "seamless_m4t_v2",
-        seamless,
+        clipped,
         with_queries,
         SEAMLESS,
         "speech",
