@@ -67,7 +67,11 @@ def by_length(params: Parameters) -> bool:
 
 
 WITH_VARIANTS = ("additive", "rotary", "cos_sin")
-"""Families whose variants are tried in every form; those of others in one, computed where that can be."""
+"""Families whose variants are tried baked and exact; those of others in one form, computed where that can be."""
+
+
+def _has_variants(family: str, spec: Spec) -> bool:
+    return family in WITH_VARIANTS and spec.method != "trig"
 
 
 def form_of(spec: Spec) -> tuple[str, str]:
@@ -83,11 +87,11 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
 
     Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
     are added to x, in a sum that some round twice. Where positions are not as by default, only those count that look at
-    positions in other ways there: rows added to x do, and what has a switch or a center.
+    positions in other ways there, in one form: rows added to x do, and what has a switch or a center.
     """
     smallest, usual = params == SCHEMES[scheme].samples[0], spec.positions == SCHEMES[scheme].positions
-    computed = spec.method != "trig"
-    if not smallest and family not in WITH_VARIANTS and form_of(spec) != form_of_variants(scheme):
+    computed, one_form = spec.method != "trig", form_of(spec) == form_of_variants(scheme)
+    if not smallest and not _has_variants(family, spec) and not one_form:
         return ()
     if usual:
         return (
@@ -96,7 +100,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
             else DTYPES[: 2 if computed and family == "additive" else 1]
         )
     looks = family == "additive" or by_length(params) or "center" in params
-    return DTYPES[:1] if smallest or (looks and computed) else ()
+    return DTYPES[:1] if smallest or (looks and one_form) else ()
 
 
 def combinations() -> Iterator[Any]:

@@ -21,16 +21,18 @@ from posenc_export.targets.scheme import scheme_target
 pytestmark = pytest.mark.exhaustive
 WRITTEN = ("onnx", "torchscript", "pt2", "header", "header-c99")
 """An AOTInductor package is not among them: it holds the sources that were compiled, with names of scratch folders."""
-PARTS = [
-    pytest.param(scheme.name, mode, id=f"{scheme.name}-{mode}")
-    for scheme in SCHEMES.values()
-    for mode in ("baked", "dynamic")
-    if mode not in scheme.unsupported.modes
-]
+MODES: tuple[Mode, ...] = ("baked", "dynamic")
 
 
-def digests(scheme: str, mode: Mode, folder: Path) -> dict[str, str]:
-    """Write a scheme's smallest sample in every format that it has; return a digest of each file's content."""
+def digests(scheme: str, folder: Path) -> dict[str, dict[str, str]]:
+    """Write a scheme's smallest sample in every mode and format that it has; return a digest of each file's content."""
+    folder.mkdir()
+    modes = [mode for mode in MODES if mode not in SCHEMES[scheme].unsupported.modes]
+    return {mode: digests_of(scheme, mode, folder / mode) for mode in modes}
+
+
+def digests_of(scheme: str, mode: Mode, folder: Path) -> dict[str, str]:
+    """Write the files of one mode, and return a digest of each."""
     target = scheme_target(scheme, Spec(mode, max_len=70), SCHEMES[scheme].samples[0], 0)
     formats = [f for f in WRITTEN if f not in SCHEMES[scheme].unsupported.formats]
     formats = [f for f in formats if not FORMATS[f].refuses(target.encoding)]
@@ -52,14 +54,15 @@ def digest_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize(("scheme", "mode"), PARTS)
-def test_every_file_is_the_same_again(tmp_path: Path, scheme: str, mode: Mode) -> None:
-    first = digests(scheme, mode, tmp_path / "first")
-    assert first.keys() >= {"onnx", "torchscript", "pt2"}
-    assert digests(scheme, mode, tmp_path / "second") == first
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_file_is_the_same_again(tmp_path: Path, scheme: str) -> None:
+    first = digests(scheme, tmp_path / "first")
+    assert first
+    assert all(files.keys() >= {"onnx", "torchscript", "pt2"} for files in first.values())
+    assert digests(scheme, tmp_path / "second") == first
     code = (
         "import json, sys, pathlib; from test_same_bytes import digests; "
-        f"print(json.dumps(digests({scheme!r}, {mode!r}, pathlib.Path('third'))))"
+        f"print(json.dumps(digests({scheme!r}, pathlib.Path('third'))))"
     )
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, cwd=tmp_path, env=with_tests(), capture_output=True, check=True)
