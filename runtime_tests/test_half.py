@@ -55,10 +55,10 @@ def name_of(scheme: str, spec: Spec) -> str:
 
 
 def combinations() -> Iterator[tuple[str, Spec]]:
-    """Every scheme, baked and dynamic, with positions in every way that it has; none that has no angles by method."""
+    """Every scheme with positions in every way that it has, baked in its own; none that has no angles by method."""
     for scheme in (one for one in SCHEMES.values() if not one.unsupported.methods and one.name not in NUMBERS):
         for mode in ("baked", "dynamic"):
-            for positions in ("explicit", "offset", "implicit", "mask"):
+            for positions in ("explicit", "offset", "implicit", "mask") if mode == "dynamic" else (scheme.positions,):
                 max_len = (scheme.rows(scheme.samples[0]) or TABLE) if mode == "baked" else TRACED
                 spec = Spec(mode, "exact", positions, max_len)
                 with contextlib.suppress(UnsupportedSpec):

@@ -101,8 +101,7 @@ def test_several_tables_agree_on_every_runtime(tmp_path: Path, tables: str) -> N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16", "fp64"])
-@pytest.mark.parametrize("output", ["add", "rows"])
+@pytest.mark.parametrize(("output", "dtype"), [("add", "fp32"), ("rows", "fp16"), ("add", "bf16"), ("rows", "fp64")])
 def test_several_tables_in_every_format(tmp_path: Path, tables: str, output: str, dtype: Any) -> None:
     formats = tuple(name for name in FORMATS if "header" not in name)
     spec, params = Spec(positions="explicit", max_len=30, dtype=dtype), {"weights": tables, "key": KEYS}

@@ -21,15 +21,18 @@ from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, Verdict, worst
 from runner_tools import a_case
 from test_half_safe import Parameters, every_sample
-from test_parity import SUMS
+from test_parity import SUMS, form_of_variants
 from test_parity import run as export_scheme
 
 NAMES = ("openvino", "onnxruntime-web")
+BAKED = ("sinusoidal", "rope", "alibi", "interpolated", "sine_2d", "timestep")
+"""Schemes that are tried baked as well: one of each kind of table."""
 ONNX = ["-f", "onnx", "-p", "d_model=8", "--max-len", "40"]
 SPECS = [
     (name, spec, params)
     for name, spec, params in every_sample()
-    if spec.method == "exact" and (name in ("rope", "xpos") or params == SCHEMES[name].samples[0])
+    if (spec.mode, spec.method) == form_of_variants(name) or (name in BAKED and spec.method == "exact")
+    if name in ("rope", "xpos") or params == SCHEMES[name].samples[0]
 ]
 """Every rope type and center; of other schemes the smallest sample."""
 

@@ -83,7 +83,7 @@ def form_of_variants(scheme: str) -> tuple[str, str]:
 
 
 def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DType, ...]:
-    """Every dtype of the smallest sample where positions are as by default; of variants, and positions else, fewer.
+    """Every dtype of the smallest sample in one form where positions are as by default; else fewer.
 
     Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
     are added to x, in a sum that some round twice. Where positions are not as by default, only those count that look at
@@ -95,7 +95,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
         return ()
     if usual:
         return (
-            (DTYPES if computed else DTYPES[:2])
+            (DTYPES if one_form else DTYPES[:2])
             if smallest
             else DTYPES[: 2 if computed and family == "additive" else 1]
         )
