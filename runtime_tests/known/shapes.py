@@ -148,16 +148,16 @@ X = ("x: float32[batch, seq, 8]",)
 SCALE = (*X, "scale: float32[batch, seq]")
 MASKED = ("q: float32[batch, 4, n, 16]", "k: float32[batch, 4, m, 16]", "mask: float32[batch, 1, n, m] additive mask")
 ROWS = (
-    Known("shapes:WithNone", X, "None is no output", max_len=20, quick=True),
+    Known("shapes:WithNone", X, "None is no output", max_len=20),
     Known("shapes:TakesAny", (*X, "y: float32[batch, seq, 8]"), "*args alone", max_len=20, quick=True),
     Known("shapes:FirstAndAny", (*X, "y: float32[batch, seq, 8]"), "*args after a name"),
-    Known("shapes:Keyword", SCALE, "given by its name", max_len=20, quick=True),
+    Known("shapes:Keyword", SCALE, "given by its name", max_len=20),
     Known("shapes:Keywords", SCALE, "**kwargs"),
     Known("shapes:Optional", (*X, "mask: float32[batch, seq] values"), "given by its name, past an optional one"),
     Known("shapes:Dictionary", X, "a dict"),
     Known("shapes:Nested", X, "nested tuples"),
     Known("shapes:GivesModelOutput", X, "an output of transformers"),
-    Known("shapes:GivesDataclass", X, "a dataclass", max_len=20, quick=True),
+    Known("shapes:GivesDataclass", X, "a dataclass", max_len=20),
     Known("shapes:GivesNumber", X, "no tensor", refused="outputs must be tensors, got int"),
     Known(
         "shapes:Encoder",
