@@ -21,6 +21,7 @@ from posenc_export.errors import BadInput, first_line
 Progress = Callable[[str], None]
 """What a build calls with each line it prints."""
 SESSION, RUNNER = FOLDER / "session", FOLDER / "runner"
+SETTINGS = FOLDER / "bundle" / "test" / "settings.cmake"
 SOURCES = (".cpp", ".hpp", ".cmake", ".txt")
 BUILD_VARIABLES = (
     *("CXX", "CXXFLAGS", "LDFLAGS", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT"),
@@ -55,7 +56,8 @@ class Program:
 
     def _key(self) -> str:
         digest = hashlib.sha256()
-        for file in sorted(f for folder in (SESSION, RUNNER) for f in folder.rglob("*") if f.suffix in SOURCES):
+        files = [f for folder in (SESSION, RUNNER) for f in folder.rglob("*") if f.suffix in SOURCES]
+        for file in sorted([*files, SETTINGS]):
             digest.update(file.read_bytes())
         spec = importlib.util.find_spec(self.package)
         facts = [sys.prefix, str(spec and spec.origin), _version(self.package)]
