@@ -35,6 +35,7 @@ SUMS = {
     ("clipped_relative", "baked"),
     ("clipped_relative", "dynamic"),
     ("interpolated", "dynamic"),
+    ("swin_bias", "dynamic"),
     ("swin_cpb", "dynamic"),
 }
 """Products of matrices: each runtime adds in an order of its own; a tolerance that is derived says how far that is."""
@@ -78,8 +79,13 @@ def form_of(spec: Spec) -> tuple[str, str]:
     return spec.mode, spec.method
 
 
-def form_of_variants(scheme: str) -> tuple[str, str]:
-    return ("baked" if "dynamic" in SCHEMES[scheme].unsupported.modes else "dynamic"), "exact"
+def form_of_variants(scheme: str, params: Parameters | None = None) -> tuple[str, str]:
+    """The form that variants are tried in: computed, where there is such a form of a scheme and of parameters."""
+    dynamic = (Spec("dynamic", "exact", positions, MAX_LEN) for positions in POSITIONS)
+    computed = "dynamic" not in SCHEMES[scheme].unsupported.modes
+    if params is not None:
+        computed = any(family_of(scheme, spec, params) for spec in dynamic)
+    return ("dynamic" if computed else "baked"), "exact"
 
 
 def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DType, ...]:
@@ -90,7 +96,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
     positions in other ways there, in one form: rows added to x do, and what has a switch or a center.
     """
     smallest, usual = params == SCHEMES[scheme].samples[0], spec.positions == SCHEMES[scheme].positions
-    computed, one_form = spec.method != "trig", form_of(spec) == form_of_variants(scheme)
+    computed, one_form = spec.method != "trig", form_of(spec) == form_of_variants(scheme, params)
     if not smallest and not _has_variants(family, spec) and not one_form:
         return ()
     if usual:

@@ -86,6 +86,14 @@ class AxisWeights(nn.Module):
         of = torch.full((1,), size, dtype=torch.int64, device=self.fold.device)
         return self.at(torch.arange(size, device=self.fold.device).unsqueeze(1), of, shift)
 
+    def differences(self, side: int) -> Tensor:
+        """Return the weights at the 2 side - 1 differences of two of `side` places, and at one beyond: (2 side, grid).
+
+        That one is of no use, but that of no places there is none: a size of 2 * 0 - 1 is one that nothing has.
+        """
+        of = torch.full((1,), 2 * side - 1, dtype=torch.int64, device=self.fold.device)
+        return self.at(torch.arange(2 * side, device=self.fold.device).unsqueeze(1), of, self.others(of))
+
     def at(self, places: Tensor, of: Tensor, shift: Tensor) -> Tensor:
         """Return the weights of each row at places (..., 1), of sizes and shifts that go with them: (..., grid)."""
         distance = self.distance(places, of, shift).abs().clamp(0, self.radius)

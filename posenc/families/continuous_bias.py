@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.families.window import Sides, by_head
+from posenc.families.window import Sides, by_head, differences
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ class ContinuousBias(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the bias: (batch, height, width, dim) -> (1, heads, height * width, height * width)."""
         height, width = x.shape[1], x.shape[2]
-        rows = self.differences(height).unsqueeze(1).unsqueeze(3) * (2 * width - 1)
-        index = (rows + self.differences(width).unsqueeze(1)).flatten(2).flatten(0, 1)
+        index = differences(height, width, 2 * width - 1, self.log8.device)
         return by_head(self.table(height, width), index).to(self.dtype)
 
     def table(self, height: int, width: int) -> Tensor:
@@ -62,8 +61,3 @@ class ContinuousBias(nn.Module):
         largest = torch.full((1,), of, dtype=torch.int64, device=self.log8.device).to(self.log8.dtype) - 1
         scaled = difference.abs() * 8.0 / largest.clamp(min=1.0)
         return (difference.sign() * (scaled + 1.0).log() / self.log8).unsqueeze(1)
-
-    def differences(self, side: int) -> Tensor:
-        """Return the index of the difference of every two rows: (side, side)."""
-        place = torch.arange(side, device=self.log8.device)
-        return place.unsqueeze(1) - place + (side - 1)

@@ -51,14 +51,19 @@ class Plane(nn.Module):
 
     def rows(self, height: int, width: int) -> Tensor:
         """Return the table resampled to a height and a width: (height, width, features)."""
-        of_height, of_width, features = self.weight.shape
         shift_down, shift_across = self.down.unlike(height), self.across.unlike(width)
         if self.together:
             shift_down = (shift_down + shift_across).clamp(0, 1)
             shift_across = shift_down
-        down: Tensor = self.down(height, shift_down) @ self.weight.reshape(of_height, of_width * features)
-        across = self.across(width, shift_across).expand(height, width, of_width)  # a row each: there may be none
-        rows: Tensor = across @ down.reshape(height, of_width, features)
+        return self.weighed(self.down(height, shift_down), self.across(width, shift_across))
+
+    def weighed(self, down: Tensor, across: Tensor) -> Tensor:
+        """Return rows by weights of each axis: (height, of_height), (width, of_width) -> (height, width, features)."""
+        of_height, of_width, features = self.weight.shape
+        height, width = down.shape[0], across.shape[0]
+        lines: Tensor = down @ self.weight.reshape(of_height, of_width * features)
+        each = across.expand(height, width, of_width)  # a row each: there may be none
+        rows: Tensor = each @ lines.reshape(height, of_width, features)
         return rows
 
 

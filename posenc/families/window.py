@@ -5,18 +5,18 @@ the one of places i and j is (row_i - row_j + height - 1) (2 width - 1) + column
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, Tolerance, no_tables, rounding
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, rounding
 from posenc.families.sums import added
 from posenc.lookup import take
 from posenc.memory import check_room
 from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, fixed, sizes_of
-from posenc.spec import Spec
+from posenc.spec import Spec, UnsupportedSpec
 
 Sides = tuple[int, int]
 """Rows and columns of a window."""
@@ -67,12 +67,26 @@ def by_head(table: Tensor, index: Tensor) -> Tensor:
 
 
 def indices(sides: Sides) -> Integers:
-    """Return which row of a table each two places of a window have: (tokens, tokens)."""
+    """Return which row of its own table each two places of a window have: (tokens, tokens)."""
     height, width = sides
-    row, column = (places.ravel() for places in np.indices(sides))
-    rows = row[:, None] - row + height - 1
-    columns = column[:, None] - column + width - 1
-    return np.asarray(rows * (2 * width - 1) + columns)
+    return np.asarray(differences(height, width, 2 * width - 1, torch.device("cpu")))
+
+
+def differences(height: int, width: int, across: int, device: torch.device) -> Tensor:
+    """Return which row of a table each two places have: (tokens, tokens).
+
+    across: how many rows of it one difference of rows has, which may be more than there are differences of columns.
+    """
+    rows = torch.arange(height, device=device).unsqueeze(1) * across
+    place = (rows + torch.arange(width, device=device)).flatten()
+    return place.unsqueeze(1) - place + ((height - 1) * across + width - 1)
+
+
+def of_places(grid: Floats, sides: Sides) -> Floats:
+    """Return the bias of every two places, for references, by that of differences: (2h - 1, 2w - 1, heads)."""
+    height, width = sides
+    row, column = np.divmod(np.arange(height * width), width)
+    return np.asarray(grid[row[:, None] - row + height - 1, column[:, None] - column + width - 1])
 
 
 def sides_of(name: str, numbers: int | tuple[int, ...], least: int = 1) -> Sides:
@@ -89,6 +103,12 @@ def check_bias(spec: Spec, heads: int, tokens: int) -> None:
     if heads < 1:
         raise ValueError(f"heads must be at least 1, got {heads}")
     check_room("a bias", (heads + 2, tokens, tokens), spec.angle_dtype)  # and its indices, of int64
+
+
+def check_any(*, scores: bool) -> None:
+    """Raise UnsupportedSpec where scores are to be biased by the bias of a window of any size."""
+    if scores:
+        raise UnsupportedSpec("output=scores does not say how wide a window is: it takes --baked, or output=bias")
 
 
 def encode(
@@ -123,30 +143,43 @@ def encode(
     )
 
 
-def encode_any(
-    spec: Spec, module: nn.Module, heads: int, formula: Callable[[Sides], Floats], *, off: Callable[[Sides], float]
-) -> Encoding:
-    """Return the encoding of a window as large as each x (batch, height, width, channels): its bias.
+@dataclass(frozen=True)
+class OfAny:
+    """What gives the bias of a window of any size.
 
-    module: x -> the bias (1, heads, tokens, tokens). formula: the bias of a window in float64, by head.
-    off: how far a bias may be from that in a window; it grows with either side.
+    module: x (batch, height, width, channels) -> the bias (1, heads, tokens, tokens).
+    formula: the bias of a window in float64, by head. off: how far a bias may be from that; it grows with either side.
+    lengths: sides that must be tried. before: tokens before the places. half_safe: see Encoding.
     """
-    height, width, tokens = Axis("height", "grid"), Axis("width", "grid"), Axis("height*width", "length")
+
+    module: nn.Module
+    heads: int
+    formula: Callable[[Sides], Floats]
+    off: Callable[[Sides], float]
+    lengths: tuple[int, ...] = ()
+    before: int = 0
+    half_safe: str = ""
+
+
+def encode_any(spec: Spec, made: OfAny) -> Encoding:
+    """Return the encoding of a window as large as each x (batch, height, width, channels): its bias."""
+    names = f"{made.before}+height*width" if made.before else "height*width"
+    height, width, tokens = Axis("height", "grid"), Axis("width", "grid"), Axis(names, "length")
     x = Port("x", (BATCH, height, width, Axis("channels", "features")), spec.torch_dtype)
-    bias = Port("bias", (fixed(1, "batch"), fixed(heads, "heads"), tokens, tokens), spec.torch_dtype)
+    bias = Port("bias", (fixed(1, "batch"), fixed(made.heads, "heads"), tokens, tokens), spec.torch_dtype)
     rounded = rounding(spec, add=False)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
         sizes = sizes_of((x,), feeds)
-        return {bias.name: formula((sizes[height.name], sizes[width.name]))[None]}
+        return {bias.name: made.formula((sizes[height.name], sizes[width.name]))[None]}
 
     def largest(case: CaseLike) -> float:
         side = case.max_position + 1  # the longer one
-        return off((side, side))
+        return made.off((side, side))
 
     return Encoding(
         family="window",
-        module=module,
+        module=made.module,
         inputs=(x,),
         outputs=(bias,),
         reference=reference,
@@ -154,4 +187,6 @@ def encode_any(
         eager_tolerance=lambda case: Tolerance(2 * largest(case)).both_rounded(rounded),
         tables=NO_TABLES,
         positions=spec.positions,
+        probes=Probes(lengths=made.lengths),
+        half_safe=made.half_safe,
     )

@@ -19,6 +19,7 @@ from posenc.families import interpolation
 from posenc.families.axis_weights import Filter
 from posenc.memory import check_room
 from posenc.ports import Floats
+from posenc.resampling import matrix, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_tensor, random_table
@@ -92,7 +93,7 @@ def interpolated(
         return interpolation.encode_each(rows, spec, add=add, formula=partial(reference_of_tokens, exact, of))
     size = _size(spec, size, held)
     check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
-    return interpolation.encode(rows, spec, add=add, size=size, formula=partial(reference, exact, of))
+    return interpolation.encode(rows, spec, add=add, size=size, formula=partial(resampled, exact, of))
 
 
 def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float, std: float) -> None:
@@ -173,44 +174,12 @@ def _text(sizes: Sequence[int], between: str = " x ") -> str:
     return between.join(map(str, sizes))
 
 
-def reference(table: Floats, of: Filter, sizes: Sequence[int]) -> Floats:
-    """Return a grid (*grid, features) resampled in float64: (*sizes, features)."""
-    unlike = [size != grid for size, grid in zip(sizes, table.shape, strict=False)]
-    for axis, size in enumerate(sizes):
-        shifted = any(unlike) if of.cubic and not of.antialias else unlike[axis]
-        matrix = _matrix(table.shape[axis], size, of, of.offset if shifted else 0.0)
-        table = np.asarray(np.moveaxis(np.tensordot(matrix, table, (1, axis)), 0, axis))
-    return table
-
-
 def reference_of_tokens(table: Floats, of: Filter, sizes: Sequence[int], tokens: int) -> Floats:
     """Return the rows of the first tokens of an image in float64: (tokens, features)."""
     height, width = map(int, sizes)
     places = [token if token < height * width else 0 for token in range(tokens)]
     unlike = [size != grid for size, grid in zip((height, width), table.shape, strict=False)]
     shifted = [any(unlike)] * 2 if of.cubic and not of.antialias else unlike
-    down = _matrix(table.shape[0], height, of, of.offset * shifted[0])[[place // width for place in places]]
-    across = _matrix(table.shape[1], width, of, of.offset * shifted[1])[[place % width for place in places]]
+    down = matrix(table.shape[0], height, of, of.offset * shifted[0])[[place // width for place in places]]
+    across = matrix(table.shape[1], width, of, of.offset * shifted[1])[[place % width for place in places]]
     return np.asarray(np.einsum("th,tw,hwf->tf", down, across, table, optimize=True))
-
-
-def _matrix(grid: int, size: int, of: Filter, offset: float) -> Floats:
-    """Return the weights of the rows at each place: (size, grid), by the definition of each."""
-    scale = (grid - 1) / max(size - 1, 1) * (size > 1) if of.align_corners else grid / (size + offset)
-    i = np.arange(size)[:, None]
-    if of.antialias:
-        weights = _kernel((np.arange(grid) + 0.5 - scale * (i + 0.5)) / max(scale, 1.0), of.cubic, -0.5)
-        return np.asarray(weights / weights.sum(1, keepdims=True))
-    place = scale * i if of.align_corners else scale * (i + 0.5) - 0.5
-    near = np.floor(place).astype(np.int64) + np.arange(-1, 3)
-    weights = np.zeros((size, grid))
-    np.add.at(weights, (i, np.clip(near, 0, grid - 1)), _kernel(place - near, of.cubic, -0.75))
-    return weights
-
-
-def _kernel(distance: Floats, cubic: bool, a: float) -> Floats:
-    """Return the weight of a row at a distance: a hat, or the cubic of Keys (1981)."""
-    d = np.abs(distance)
-    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
-    far = np.where(d < 2, a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a, 0.0)
-    return np.where(d < 1, near, far) if cubic else np.asarray(np.maximum(1 - d, 0))

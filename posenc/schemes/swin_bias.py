@@ -1,8 +1,9 @@
 """The relative position bias of Swin (arXiv:2103.14030, section 3.2) and of BEiT (arXiv:2106.08254).
 
-A learned number for each head and each difference of two places' rows and columns, in a window of a fixed size. BEiT
+A learned number for each head and each difference of two places' rows and columns in the window that was trained. BEiT
 has a token before its places: from it to a place, from a place to it, and from it to itself are three more rows, the
-last. Its code resizes the table to other windows; that is a grid to interpolate, and no bias of this table.
+last. In a window of another size there are more differences, or fewer, and the table is a grid (2h - 1, 2w - 1) that
+is resampled to as many: bilinear in BEiT, bicubic where Swin is fine-tuned at another size. The three rows are kept.
 """
 
 from functools import partial
@@ -14,30 +15,31 @@ from torch import Tensor
 
 from posenc.encoding import Encoding
 from posenc.families import window as windows
+from posenc.families.axis_weights import Filter
+from posenc.families.interpolation import SUMS, Grid
+from posenc.families.resampled import Plane
+from posenc.families.resampled_bias import ResampledBias, ResampledBiasOfClass
 from posenc.families.window import Sides
 from posenc.ports import Floats, Integers
+from posenc.resampling import resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
 
 OF_CLASS = 3
 """Rows of the class token: to a place, from a place, to itself."""
+SIDE = 64
+"""Up to which side windows are tried where nobody says: a bias grows with its fourth power."""
 
 
 @scheme(
     "swin_bias",
+    rows=lambda parameters: SIDE,
     paper="arXiv:2103.14030",
     formula="bias[h, i, j] = table[(row_i - row_j, column_i - column_j), h]",
     models=("Swin", "BEiT", "Donut", "Data2Vec vision"),
     samples=({"heads": 3, "window": (2, 3)}, {"heads": 2, "window": 3, "class_token": True}),
-    unsupported=Unsupported(
-        modes={
-            "dynamic": "a row exists for each difference of places in its window and no formula gives another; "
-            "use --baked, or swin_cpb"
-        },
-        methods=windows.NO_SINES,
-        positions=windows.NO_POSITIONS,
-    ),
+    unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )
 def swin_bias(
     spec: Spec,
@@ -45,6 +47,7 @@ def swin_bias(
     heads: int | None = None,
     window: int | tuple[int, ...] = (7, 7),
     class_token: bool = False,
+    interpolation: Literal["bilinear", "bicubic"] = "bilinear",
     output: Literal["bias", "scores"] = "bias",
     weights: str | None = None,
     key: str | None = None,
@@ -53,25 +56,67 @@ def swin_bias(
     """A learned bias of attention for each head and each difference of rows and columns within a window.
 
     heads: columns of the table [default: those of the weights, or 3].
-    window: rows and columns of a window, or one number for both.
+    window: rows and columns of the window that is trained, or one number for both; a dynamic graph takes those of x.
     class_token: a token before the places has three rows of its own, as in BEiT.
-    output: "bias" (1, heads, tokens, tokens), or "scores" biased.
+    interpolation: how a dynamic graph resizes the table to other windows, "bilinear" as BEiT, or "bicubic" as Swin.
+    output: "bias" (1, heads, tokens, tokens), or "scores" biased, of a fixed window.
     weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder, with a table of a row a difference.
     key: the name of the table, as ...relative_position_bias_table.
     std: standard deviation of the random numbers, where no weights are given.
     """
     sides = windows.sides_of("window", window)
-    height, width = sides
-    windows.check_bias(spec, 3 if heads is None else heads, height * width + class_token)
-    rows = (2 * height - 1) * (2 * width - 1) + OF_CLASS * class_token
+    scores, baked = output == "scores", spec.mode == "baked"
+    windows.check_bias(spec, 3 if heads is None else heads, sides[0] * sides[1] + class_token if baked else 1)
+    rows = (2 * sides[0] - 1) * (2 * sides[1] - 1) + OF_CLASS * class_token
     if weights is None:
         table = random_table("a table", (rows, heads or 3), key, std)
     else:
         table = _from_file(weights, key, rows, heads)
     table = table.to(getattr(torch, spec.angle_dtype))
-    index = with_class(windows.indices(sides), rows) if class_token else windows.indices(sides)
-    formula = partial(reference, table=table.double().numpy(), sides=sides, class_token=class_token)
-    return windows.encode(spec, table, index, formula, scores=output == "scores")
+    if baked:
+        return _baked(spec, table, sides, class_token=class_token, scores=scores)
+    windows.check_any(scores=scores)
+    return _dynamic(spec, table, sides, Filter(cubic=interpolation == "bicubic"), class_token=class_token)
+
+
+def _baked(spec: Spec, table: Tensor, sides: Sides, *, class_token: bool, scores: bool) -> Encoding:
+    index = with_class(windows.indices(sides), len(table)) if class_token else windows.indices(sides)
+    grid, of_class = _parts(table, sides, class_token)
+    formula = partial(reference, grid=grid.double().numpy(), of_class=of_class.double().numpy())
+    return windows.encode(spec, table, index, partial(formula, sides=sides), scores=scores)
+
+
+def _dynamic(spec: Spec, table: Tensor, sides: Sides, of: Filter, *, class_token: bool) -> Encoding:
+    """Return the encoding of a window as large as each x, its table resampled in the graph."""
+    grid = Grid(*_parts(table, sides, class_token), of)
+    dtype, plane = getattr(torch, spec.torch_dtype), Plane(grid.weight, of)
+    exact, of_class = grid.weight.double().numpy(), grid.prefix.double().numpy()
+
+    def off(sides: Sides) -> float:
+        sizes = _differences(sides)
+        return grid.off(sizes, spec.angle_dtype) + grid.off(sizes, "float64")
+
+    made = windows.OfAny(
+        ResampledBiasOfClass(plane, grid.prefix, dtype) if class_token else ResampledBias(plane, dtype),
+        table.shape[1],
+        formula=lambda sides: reference(resampled(exact, of, _differences(sides)), of_class, sides),
+        off=off,
+        lengths=tuple(dict.fromkeys(sides)),
+        before=int(class_token),
+        half_safe=SUMS,
+    )
+    return windows.encode_any(spec, made)
+
+
+def _differences(sides: Sides) -> Sides:
+    """Return how many differences of rows and of columns there are in a window."""
+    return 2 * sides[0] - 1, 2 * sides[1] - 1
+
+
+def _parts(table: Tensor, sides: Sides, class_token: bool) -> tuple[Tensor, Tensor]:
+    """Return the grid of differences (2h - 1, 2w - 1, heads), and the rows of the class token: (3 or 0, heads)."""
+    rows, columns = _differences(sides)
+    return table[: rows * columns].reshape(rows, columns, -1), table[rows * columns :].clone()
 
 
 def _from_file(weights: str, key: str | None, rows: int, heads: int | None) -> Tensor:
@@ -89,16 +134,12 @@ def with_class(index: Integers, rows: int) -> Integers:
     return padded
 
 
-def reference(*, table: Floats, sides: Sides, class_token: bool) -> Floats:
-    """Return the bias by head in float64: that of every two places, and of the class token."""
-    height, width = sides
-    places = table[: -OF_CLASS or None] if class_token else table
-    grid = places.reshape(2 * height - 1, 2 * width - 1, -1)
-    tokens = [(row, column) for row in range(height) for column in range(width)]
-    bias = np.array([[grid[height - 1 + r - s, width - 1 + c - d] for s, d in tokens] for r, c in tokens])
-    if class_token:
-        to_place, to_class, to_itself = table[-OF_CLASS:]
-        first = np.concatenate([to_itself[None], np.tile(to_place, (len(tokens), 1))])
-        bias = np.concatenate([np.tile(to_class, (len(tokens), 1, 1)), bias], 1)
+def reference(grid: Floats, of_class: Floats, sides: Sides) -> Floats:
+    """Return the bias by head in float64: that of every two places, and of the class token where it has rows."""
+    bias = windows.of_places(grid, sides)
+    if len(of_class):
+        to_place, to_class, to_itself = of_class
+        first = np.concatenate([to_itself[None], np.tile(to_place, (len(bias), 1))])
+        bias = np.concatenate([np.tile(to_class, (len(bias), 1, 1)), bias], 1)
         bias = np.concatenate([first[None], bias])
     return np.moveaxis(bias, -1, 0)

@@ -21,7 +21,7 @@ from posenc.families.continuous_bias import ContinuousBias, Network
 from posenc.families.window import Sides
 from posenc.ports import Floats
 from posenc.scheme import Unsupported, scheme
-from posenc.spec import Spec, UnsupportedSpec
+from posenc.spec import Spec
 from posenc.weights import load_tensor, names_in
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
@@ -70,8 +70,7 @@ def swin_cpb(
     network = network.to(getattr(torch, spec.angle_dtype))
     if spec.mode == "baked":
         return _baked(spec, network, sides, norm, output == "scores")
-    if output == "scores":
-        raise UnsupportedSpec("output=scores does not say how wide a window is: it takes --baked, or output=bias")
+    windows.check_any(scores=output == "scores")
     return _dynamic(spec, network, norm)
 
 
@@ -129,13 +128,13 @@ def _baked(spec: Spec, network: Network, sides: Sides, norm: Sides, scores: bool
 def _dynamic(spec: Spec, network: Network, norm: Sides) -> Encoding:
     """Return the encoding of a window as large as each x; coordinates, and errors, grow with its sides."""
     module = ContinuousBias(network, norm, getattr(torch, spec.torch_dtype))
-    return windows.encode_any(
-        spec,
+    made = windows.OfAny(
         module,
         len(network.second),
-        lambda sides: reference(network=network, sides=sides, norm=norm),
+        formula=lambda sides: reference(network=network, sides=sides, norm=norm),
         off=lambda sides: error(network, sides, norm, eps(spec.angle_dtype)),
     )
+    return windows.encode_any(spec, made)
 
 
 def error(network: Network, sides: Sides, norm: Sides, unit: float) -> float:
@@ -173,7 +172,4 @@ def reference(*, network: Network, sides: Sides, norm: Sides) -> Floats:
     """Return the bias by head in float64, from the formula, for every two places: (heads, tokens, tokens)."""
     bias = 16 / (1 + np.exp(-logits(network, sides, norm)))
     height, width = sides
-    grid = bias.reshape(2 * height - 1, 2 * width - 1, -1)
-    row, column = np.divmod(np.arange(height * width), width)
-    by_places = grid[row[:, None] - row + height - 1, column[:, None] - column + width - 1]
-    return np.moveaxis(by_places, -1, 0)
+    return np.moveaxis(windows.of_places(bias.reshape(2 * height - 1, 2 * width - 1, -1), sides), -1, 0)

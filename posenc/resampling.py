@@ -1,0 +1,45 @@
+"""A grid resampled in float64, for the references of schemes that resample one; shares nothing with their modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc.ports import Floats
+
+if TYPE_CHECKING:
+    from posenc.families.axis_weights import Filter
+
+
+def resampled(table: Floats, of: Filter, sizes: Sequence[int]) -> Floats:
+    """Return a grid (*grid, features) resampled in float64: (*sizes, features)."""
+    unlike = [size != grid for size, grid in zip(sizes, table.shape, strict=False)]
+    for axis, size in enumerate(sizes):
+        shifted = any(unlike) if of.cubic and not of.antialias else unlike[axis]
+        weights = matrix(table.shape[axis], size, of, of.offset if shifted else 0.0)
+        table = np.asarray(np.moveaxis(np.tensordot(weights, table, (1, axis)), 0, axis))
+    return table
+
+
+def matrix(grid: int, size: int, of: Filter, offset: float) -> Floats:
+    """Return the weights of the rows at each place: (size, grid), by the definition of each."""
+    scale = (grid - 1) / max(size - 1, 1) * (size > 1) if of.align_corners else grid / (size + offset)
+    i = np.arange(size)[:, None]
+    if of.antialias:
+        weights = _kernel((np.arange(grid) + 0.5 - scale * (i + 0.5)) / max(scale, 1.0), of.cubic, -0.5)
+        return np.asarray(weights / weights.sum(1, keepdims=True))
+    place = scale * i if of.align_corners else scale * (i + 0.5) - 0.5
+    near = np.floor(place).astype(np.int64) + np.arange(-1, 3)
+    weights = np.zeros((size, grid))
+    np.add.at(weights, (i, np.clip(near, 0, grid - 1)), _kernel(place - near, of.cubic, -0.75))
+    return weights
+
+
+def _kernel(distance: Floats, cubic: bool, a: float) -> Floats:
+    """Return the weight of a row at a distance: a hat, or the cubic of Keys (1981)."""
+    d = np.abs(distance)
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = np.where(d < 2, a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a, 0.0)
+    return np.where(d < 1, near, far) if cubic else np.asarray(np.maximum(1 - d, 0))
