@@ -14,6 +14,12 @@ VIT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "int
 TINY_VIT = {**VIT, "image_size": 32, "patch_size": 8}
 SWIN = {"image_size": 32, "patch_size": 2, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4}
 SAM = {"vision_config": {**TINY_VIT, "num_pos_feats": 8, "output_channels": 8, "mlp_dim": 16}}
+RESNET = {"model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8] * 4, "depths": [1] * 4}
+DETR = {
+    **{f"{part}_{name}": 1 for part in ("encoder", "decoder") for name in ("layers", "attention_heads")},
+    **{"d_model": 16, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "position_embedding_type": "learned"},
+    **{"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None, "backbone_config": RESNET},
+}
 HEIGHT, WIDTH = 5, 3
 """Of a grid in patches, of a size that no model here was made for."""
 PIXELS = torch.ones(2, HEIGHT, WIDTH, dtype=torch.bool)
@@ -101,6 +107,20 @@ def detr(model_type: str, make: Callable[[Any], nn.Module], own: Callable[[Any],
     )
 
 
+def learned(model: Any) -> Tensor:
+    """DETR's rows and columns; those of Table Transformer are in its backbone, and take pixels."""
+    if hasattr(model, "position_embedding"):
+        values: Tensor = model.position_embedding((2, 16, HEIGHT, WIDTH), torch.device("cpu"), torch.float32)
+    else:
+        values = model.backbone.position_embedding(torch.zeros(2, 16, HEIGHT, WIDTH))
+    return values[:1]
+
+
+def of_channels(module: nn.Module) -> Tensor:
+    values: Tensor = module(torch.zeros(2, 16, HEIGHT, WIDTH))
+    return values
+
+
 def mae(model: Any) -> Tensor:
     values: Tensor = model.embeddings.position_embeddings[:, 1:]
     return values
@@ -160,6 +180,7 @@ IMAGES = [
     detr("detr", detr_module),
     detr("deformable_detr", deformable_module),
     detr("grounding-dino", grounding_module, lambda module: module(PIXELS, PIXELS)),
+    *(Model(name, learned, of_channels, DETR) for name in ("detr", "conditional_detr", "table-transformer")),
     Model("rt_detr", rt_detr, on_grid, {"encoder_hidden_dim": 16}, make=rt_detr_module, roundings=16, mode="dynamic"),
     Model("swin", swin, of_window, SWIN, "stage2"),
     Model("swinv2", swinv2, of_window, SWIN, "stage2", roundings=32),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from posenc.hf.keys import Key, Made, Source, grid, item
+from posenc.hf.keys import Fixed, Key, Made, Source, grid, item
 from posenc.hf.rows import If, Row, alike, hidden
 
 VIT = "embeddings.position_embeddings"
@@ -16,6 +16,7 @@ SWIN_TABLE = f"{SWIN}{TABLE}|{SWIN}self.relative_position_bias_table"
 SWIN_NETWORK = f"{SWIN}self.continuous_position_bias_mlp."
 BEIT_OWN = f"layers.*.{TABLE}|layer.*.attention.attention.{TABLE}"
 BEIT_SHARED = f"shared_position_bias.relative_position_bias_table|encoder.{TABLE}"
+LEARNED = ("position_embedding.row_embeddings.weight", "position_embedding.column_embeddings.weight")
 HEADS = Key("num_heads", (3, 6, 12, 24))
 STAGES = range(4)
 
@@ -74,7 +75,7 @@ def _beit() -> tuple[Row, ...]:
 
 
 def _swin(stage: int, heads: Key = HEADS, side: int = 7) -> Row:
-    parameters = {"heads": item(heads, stage), "window": Key("window_size", (side, side))}
+    parameters = {"heads": item(heads, stage), "window": Key("window_size", (side, side)), "interpolation": "bicubic"}
     return Row("swin_bias", parameters, f"stage{stage + 1}", tables=(SWIN_TABLE.format(stage),))
 
 
@@ -85,9 +86,14 @@ def _swinv2(stage: int) -> Row:
     return Row("swin_cpb", parameters, f"stage{stage + 1}", tables=(SWIN_NETWORK.format(stage),))
 
 
-def _detr(**more: object) -> Row:
-    sine = If(Key("position_embedding_type", "sine"), ("sine",))
-    return Row("sine_2d", {"dim": Key("d_model", 256), **more}, when=(sine,))
+def _detr(**more: object) -> tuple[Row, Row]:
+    """Return DETR's sines, or its learned rows and columns, of which there are 50 each."""
+    sine, learned = (If(Key("position_embedding_type", "sine"), (kind,)) for kind in ("sine", "learned"))
+    dim, fifty = Key("d_model", 256), Fixed(50)
+    return (
+        Row("sine_2d", {"dim": dim, **more}, when=(sine,)),
+        Row("learned_2d", {"dim": dim}, when=(learned,), length=fifty, tables=LEARNED),
+    )
 
 
 IMAGES: Mapping[str, tuple[Row, ...]] = {
@@ -121,9 +127,9 @@ IMAGES: Mapping[str, tuple[Row, ...]] = {
         Row("sincos_2d", {"dim": hidden(768), "order": "column_first"}, "encoder"),
         Row("sincos_2d", {"dim": Key("decoder_hidden_size", 512), "order": "column_first"}, "decoder"),
     ),
-    **alike("detr conditional_detr", _detr()),
-    "deformable_detr": (_detr(shift=-0.5),),
-    **alike("grounding-dino mm-grounding-dino", _detr(temperature=Key("positional_embedding_temperature", 20.0))),
+    **alike("detr conditional_detr table-transformer", *_detr()),
+    "deformable_detr": _detr(shift=-0.5),
+    **alike("grounding-dino mm-grounding-dino", *_detr(temperature=Key("positional_embedding_temperature", 20.0))),
     **alike(
         "rt_detr rt_detr_v2 d_fine",
         Row(

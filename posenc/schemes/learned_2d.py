@@ -1,0 +1,129 @@
+"""Learned rows of the rows and of the columns of a grid, as DETR has them with position_embedding_type="learned".
+
+Two tables: a place of a grid has the row of its column and the row of its row, side by side, column first in DETR
+(arXiv:2005.12872) and its kin. What lies beyond a table was never trained, and is refused.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc.call import Call
+from posenc.encoding import Encoding
+from posenc.families import grid
+from posenc.families.learned_tables import LearnedTable
+from posenc.ports import Array, Floats
+from posenc.scheme import Unsupported, scheme
+from posenc.spec import Spec
+from posenc.weights import load_matrix, random_table
+
+Tables = tuple[Tensor, Tensor]
+"""Of rows and of columns, (size, features) each."""
+ROWS, DIM = 50, 256
+"""Rows of each of DETR's tables, where nobody says how many, and features of both."""
+
+
+def rows_of(parameters: Mapping[str, object]) -> int | None:
+    """Return how many rows each table has."""
+    weights, key, rows = (parameters.get(name) for name in ("weights", "key", "rows"))
+    if isinstance(weights, str):
+        return min(map(len, _read(weights, key if isinstance(key, str) else None)))
+    return max(1, rows) if isinstance(rows, int) else ROWS
+
+
+@scheme(
+    "learned_2d",
+    rows=rows_of,
+    paper="arXiv:2005.12872",
+    formula="PE[y, x] = (columns[x], rows[y])",
+    models=("DETR", "Conditional DETR", "Deformable DETR", "Table Transformer"),
+    samples=({"dim": 6}, {"dim": 10, "order": "row_first", "tensor_layout": "bhwd", "output": "add"}),
+    unsupported=Unsupported(
+        modes={"dynamic": "a row exists for each place up to max_len and no formula gives another; use --baked"},
+        positions={
+            **grid.NO_SHIFT,
+            "mask": "rows and columns are counted with padding and all; use --positions implicit",
+        },
+    ),
+)
+def learned_2d(
+    spec: Spec,
+    *,
+    dim: int | None = None,
+    rows: int | None = None,
+    order: Literal["column_first", "row_first"] = "column_first",
+    output: Literal["rows", "add"] = "rows",
+    tensor_layout: Literal["bdhw", "bhwd"] = "bdhw",
+    weights: str | None = None,
+    key: str | None = None,
+    std: float = 0.02,
+) -> Encoding:
+    """Trainable rows of each row and of each column of a grid, side by side.
+
+    dim: features, half by the row, half by the column [default: those of the weights, or 256].
+    rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
+    order: whose half comes first, "column_first" as in DETR, or "row_first".
+    output: "rows" the rows of all places, "add" x + rows.
+    tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
+    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
+    key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
+    std: standard deviation of the random rows, where no weights are given.
+    """
+    _check(dim, rows)
+    tables = _random(spec, dim, rows, key, std) if weights is None else _from_file(weights, key, dim, rows)
+    if spec.max_len > len(tables[0]):
+        held = f"{len(tables[0])} rows of {weights or 'the tables'}"
+        raise ValueError(f"max_len must be at most the {held}, got {spec.max_len}")
+    dtype = getattr(torch, spec.angle_dtype)
+    sources = [LearnedTable(table[: spec.max_len].to(dtype).contiguous()) for table in tables]
+    axes, turned = (1, 0) if order == "column_first" else (0, 1), tensor_layout == "bdhw"
+    layout = grid.GridLayout(("height", "width"), axes, add=output == "add", channels_first=turned)
+    exact = [source.weight.detach().double().numpy() for source in sources]
+    widths = [table.shape[1] for table in tables]
+    return grid.encode(sources, widths, spec, layout, formula=partial(reference, exact, layout=layout))
+
+
+def _check(dim: int | None, rows: int | None) -> None:
+    if dim is not None and (dim < 2 or dim % 2):
+        raise ValueError(f"dim must be an even number of at least 2, got {dim}")
+    if rows is not None and rows < 1:
+        raise ValueError(f"rows must be at least 1, got {rows}")
+
+
+def _random(spec: Spec, dim: int | None, rows: int | None, key: str | None, std: float) -> Tables:
+    shape = (rows or spec.max_len, (dim or DIM) // 2)
+    return random_table("a table of rows", shape, key, std), random_table("a table of columns", shape, key, std)
+
+
+def _from_file(weights: str, key: str | None, dim: int | None, rows: int | None) -> Tables:
+    """Return the tables of a file; raise ValueError, in one line, where they are not of the shape that both must be."""
+    tables = _read(weights, key)
+    height, width = tables[0].shape
+    wanted = (rows or height, dim // 2 if dim else width)
+    shapes = [tuple(table.shape) for table in tables]
+    if shapes != [wanted] * 2:
+        got = f"{shapes[0]} of rows and {shapes[1]} of columns"
+        raise ValueError(f"weights: both tables must be (rows, dim / 2), here {wanted}, got {got}")
+    return tables
+
+
+def _read(weights: str, key: str | None) -> Tables:
+    if weights.endswith(".npy"):
+        raise ValueError(f"weights must hold two tables by their names, as .safetensors and .pt do, got {weights}")
+    names = [] if key is None else [name.strip() for name in key.split(",")]
+    if len(names) != 2:
+        wanted = "two names, of the table of rows and of that of columns, with a comma between"
+        raise ValueError(f"key must be {wanted}: key=ROWS,COLUMNS of {weights}, got {key or 'none'}")
+    return load_matrix(weights, names[0]), load_matrix(weights, names[1])
+
+
+def reference(tables: list[Floats], call: Call, *, layout: grid.GridLayout) -> tuple[Array]:
+    """Return the output in float64: of each place the row of its column and that of its row, as they lie."""
+    halves = [tables[axis][call.positions[axis]] for axis in layout.order]
+    rows = np.concatenate(halves, -1)
+    rows = np.moveaxis(rows, -1, 1) if layout.channels_first else rows
+    return (call.values[0].astype(np.float64) + rows if layout.add else rows,)
