@@ -60,6 +60,7 @@ SAMPLES: Mapping[str, tuple[str, int, str]] = {
     "interpolated-baked": ("interpolated", 0, "baked"),
     "interpolated-each": ("interpolated", 2, "dynamic"),
     "sincos_2d-baked": ("sincos_2d", 0, "baked"),
+    "swin_bias-baked": ("swin_bias", 0, "baked"),
     "swin_cpb-baked": ("swin_cpb", 0, "baked"),
 }
 """Samples of schemes whose graphs are others than the one of their smallest: the scheme, which sample, mode."""

@@ -22,6 +22,7 @@ Sides = tuple[int, int]
 DYNAMIC = Spec("dynamic", max_len=40)
 TRAINED: tuple[Sides, ...] = ((7, 7), (4, 6), (1, 3), (1, 1))
 WINDOWS: tuple[Sides, ...] = ((1, 1), (1, 7), (3, 8), (9, 4), (2, 2), (12, 12), (16, 5))
+EMPTY: tuple[Sides, ...] = ((0, 3), (3, 0), (0, 0))
 WAYS = ("bilinear", "bicubic")
 
 
@@ -96,6 +97,16 @@ def test_other_windows_of_beit(tmp_path: Path, trained: int) -> None:
         assert torch.equal(bias[:, :, :, 0], expected[:, :, :, 0])
 
 
+@pytest.mark.parametrize("class_token", [False, True])
+def test_of_no_places_there_is_no_bias_but_that_of_the_class_token(tmp_path: Path, class_token: bool) -> None:
+    ours = built(tmp_path, (4, 6), class_token=class_token)
+    script, alone = torch.jit.script(ours.module), table_of((4, 6), class_token)[-1].view(1, 2, 1, 1)
+    for sides in EMPTY:
+        for module in (ours.module, script):
+            bias: Tensor = module(torch.zeros(2, *sides, 5))
+            assert torch.equal(bias, alone[:, :, :class_token, :class_token])
+
+
 @pytest.mark.exhaustive
 def test_the_file_has_no_resize_and_is_right_at_windows_never_traced(tmp_path: Path) -> None:
     flags: dict[str, Any] = {"class_token": True, "interpolation": "bicubic"}
@@ -110,3 +121,7 @@ def test_the_file_has_no_resize_and_is_right_at_windows_never_traced(tmp_path: P
         _, reference = called(ours, sides)
         assert float(np.abs(bias - reference).max()) < 1e-5
         assert sides != (4, 6) or np.array_equal(bias, reference)
+    for sides in EMPTY:
+        (bias,) = session.run(None, {"x": np.zeros((2, *sides, 5), np.float32)})
+        assert bias.shape == (1, 2, 1, 1)
+        np.testing.assert_array_equal(bias[0, :, 0, 0], table_of((4, 6), class_token=True)[-1])

@@ -41,7 +41,7 @@ def rows_of(parameters: Mapping[str, object]) -> int | None:
     paper="arXiv:2005.12872",
     formula="PE[y, x] = (columns[x], rows[y])",
     models=("DETR", "Conditional DETR", "Deformable DETR", "Table Transformer"),
-    samples=({"dim": 6}, {"dim": 10, "order": "row_first", "tensor_layout": "bhwd", "output": "add"}),
+    samples=({"dim": 6},),
     unsupported=Unsupported(
         modes={"dynamic": "a row exists for each place up to max_len and no formula gives another; use --baked"},
         positions={
@@ -56,7 +56,6 @@ def learned_2d(
     dim: int | None = None,
     rows: int | None = None,
     order: Literal["column_first", "row_first"] = "column_first",
-    output: Literal["rows", "add"] = "rows",
     tensor_layout: Literal["bdhw", "bhwd"] = "bdhw",
     weights: str | None = None,
     key: str | None = None,
@@ -67,7 +66,6 @@ def learned_2d(
     dim: features, half by the row, half by the column [default: those of the weights, or 256].
     rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
     order: whose half comes first, "column_first" as in DETR, or "row_first".
-    output: "rows" the rows of all places, "add" x + rows.
     tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
     weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
     key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
@@ -80,8 +78,8 @@ def learned_2d(
         raise ValueError(f"max_len must be at most the {held}, got {spec.max_len}")
     dtype = getattr(torch, spec.angle_dtype)
     sources = [LearnedTable(table[: spec.max_len].to(dtype).contiguous()) for table in tables]
-    axes, turned = (1, 0) if order == "column_first" else (0, 1), tensor_layout == "bdhw"
-    layout = grid.GridLayout(("height", "width"), axes, add=output == "add", channels_first=turned)
+    axes, channels_first = (1, 0) if order == "column_first" else (0, 1), tensor_layout == "bdhw"
+    layout = grid.GridLayout(("height", "width"), axes, add=False, channels_first=channels_first)
     exact = [source.weight.detach().double().numpy() for source in sources]
     widths = [table.shape[1] for table in tables]
     return grid.encode(sources, widths, spec, layout, formula=partial(reference, exact, layout=layout))
@@ -125,5 +123,4 @@ def reference(tables: list[Floats], call: Call, *, layout: grid.GridLayout) -> t
     """Return the output in float64: of each place the row of its column and that of its row, as they lie."""
     halves = [tables[axis][call.positions[axis]] for axis in layout.order]
     rows = np.concatenate(halves, -1)
-    rows = np.moveaxis(rows, -1, 1) if layout.channels_first else rows
-    return (call.values[0].astype(np.float64) + rows if layout.add else rows,)
+    return (np.moveaxis(rows, -1, 1) if layout.channels_first else rows,)
