@@ -93,11 +93,13 @@ class Values:
     """Numbers, of which nothing is known but the range they are in, if it is.
 
     strict: numbers that are beyond the range by one or more must be refused.
+    probabilities: along the last axis they sum to 1.
     """
 
     low: float | None = None
     high: float | None = None
     strict: bool = False
+    probabilities: bool = False
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def made(
         tables=no_tables("what is stored goes by distances, not by positions"),
         positions=spec.positions,
         end=end,
-        probes=replace(source.probes, pairs=_pairs(spec)),
+        probes=replace(source.probes, pairs=pairs(spec)),
         half_safe=source.half_safe,
     )
 
@@ -136,6 +136,6 @@ def _tolerance(source: Source, rounded: Tolerance, case: CaseLike) -> Tolerance:
     return source.tolerance(case.max_position).plus(rounded)
 
 
-def _pairs(spec: Spec) -> tuple[Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"], ...]:
+def pairs(spec: Spec) -> tuple[Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"], ...]:
     """Return how queries and keys meet: where queries are the last of the keys, there are no more of them."""
     return LAST_QUERIES.pairs if spec.positions in ("implicit", "mask") else Probes().pairs

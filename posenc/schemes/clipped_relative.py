@@ -1,11 +1,14 @@
 """Relative position representations (Shaw et al., arXiv:1803.02155): a learned row for each distance up to some.
 
     bias[b, h, i, j] = scale * q[b, h, i] . row(clip(j - i, -left, right))
+    values[b, h, i] = scale * sum_j p[b, h, i, j] row(clip(j - i, -left, right))
 
-wav2vec2-BERT has 64 rows before and 8 after a query; Shaw et al. and VITS as many of either. Beyond its window VITS
-adds nothing, the others take the last row. Each query is multiplied with every row once, and each key picks a product.
+wav2vec2-BERT has 64 rows before and 8 after a query, SpeechT5 159 and 160; Shaw et al. and VITS as many of either, and
+a second table, of values. Beyond its window VITS adds nothing, the others take the last row. Each query is multiplied
+with every row once, and each key picks a product; of values, see `relative_values`.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
@@ -14,13 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Probes, Tolerance
-from posenc.families import bias, query_bias
+from posenc.families import query_bias, relative_values
 from posenc.families.by_distance import not_negative
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
 
+Output = Literal["bias", "scores", "values"]
+Distance = Literal["key_minus_query", "query_minus_key"]
 LARGEST = 8.0
 """What numbers of q are at most, for the bound of what their products are off by: normal ones never are."""
 
@@ -72,8 +77,12 @@ class ClippedRows(nn.Module):
     "clipped_relative",
     paper="arXiv:1803.02155",
     formula="bias[h, i, j] = scale q[h, i] . row[min(max(j - i, -left), right)]",
-    models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "VITS"),
-    samples=({"head_dim": 8, "left": 20, "right": 3}, {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"}),
+    models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "SpeechT5", "VITS"),
+    samples=(
+        {"head_dim": 8, "left": 20, "right": 3},
+        {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"},
+        {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero", "output": "values"},
+    ),
     unsupported=Unsupported(
         methods={"trig": "a bias has no sines; leave --method trig out"},
         positions={"explicit": query_bias.PLACES, "mask": query_bias.PLACES},
@@ -86,20 +95,22 @@ def clipped_relative(
     left: int = 64,
     right: int = 8,
     beyond: Literal["clip", "zero"] = "clip",
+    distance: Distance = "key_minus_query",
     scale: float | None = None,
-    output: bias.Kind = "bias",
+    output: Output = "bias",
     weights: str | None = None,
     key: str | None = None,
     std: float = 1.0,
 ) -> Encoding:
-    """Queries times a learned row for each distance from -left to right (Shaw; wav2vec2-BERT, SeamlessM4T v2, VITS).
+    """A learned row for each distance from -left to right, for scores or for values (Shaw; wav2vec2-BERT, VITS).
 
     head_dim: features of a head [default: those of the weights, or 64].
     left: rows for keys before their query (left_max_position_embeddings, window_size).
     right: rows for keys after it (right_max_position_embeddings, window_size).
     beyond: "clip", the first and the last row hold beyond, or "zero", nothing is added there (VITS).
-    scale: of the bias [default: 1 / sqrt(head_dim)].
-    output: "bias" itself, or "scores" with it.
+    distance: what rows are in the order of: "key_minus_query", or "query_minus_key", the last of keys first (SpeechT5).
+    scale: of what is added [default: 1 / sqrt(head_dim), of values 1].
+    output: "bias", "scores" with it, or "values", probabilities times rows (a table of its own: Shaw's a^V, emb_rel_v).
     weights: a file of weights or a model's folder with a trained table (left + 1 + right, head_dim).
     key: its name, as encoder.layers.0.self_attn.distance_embedding.weight, or VITS's emb_rel_k.
     std: standard deviation of a random table, where no weights are given.
@@ -107,14 +118,24 @@ def clipped_relative(
     if left < 0 or right < 0:
         raise ValueError(f"left and right must be at least 0, got {left} and {right}")
     table = _table(left + 1 + right, head_dim, weights, key, std)
-    factor = table.shape[1] ** -0.5 if scale is None else scale
-    if not np.isfinite(factor) or factor == 0:
-        raise ValueError(f"scale must be a finite number other than 0, got {scale}")
-    rows = (table.double() * factor).to(getattr(torch, spec.angle_dtype))
-    edge = int(beyond == "zero")
+    factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
+    of = Rows(table.double().numpy() * factor, left, right, beyond == "zero", distance == "query_minus_key")
+    rows = table.flip(0) if of.reversed else table
+    rows = (rows.double() * factor).to(getattr(torch, spec.angle_dtype))
+    if output == "values":
+        formula = partial(added_values, rows=of)
+        return relative_values.encode(rows, spec, before=left, beyond=beyond == "clip", formula=formula)
+    edge = int(of.zero)
     source = ClippedRows(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
-    formula = partial(reference, rows=table.double().numpy() * factor, left=left, zero=beyond == "zero")
-    return query_bias.encode(source, spec, output, table.shape[1], formula=formula)
+    return query_bias.encode(source, spec, output, table.shape[1], formula=partial(reference, rows=of))
+
+
+def _factor(scale: float | None, usual: float) -> float:
+    if scale is None:
+        return usual
+    if not np.isfinite(scale) or scale == 0:
+        raise ValueError(f"scale must be a finite number other than 0, got {scale}")
+    return scale
 
 
 def _table(count: int, head_dim: int | None, weights: str | None, key: str | None, std: float) -> Tensor:
@@ -129,13 +150,35 @@ def _table(count: int, head_dim: int | None, weights: str | None, key: str | Non
     return table
 
 
-def reference(
-    values: tuple[Array, ...], query: Integers, key: Integers, *, rows: Floats, left: int, zero: bool, add: bool
-) -> Floats:
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table in float64, scaled, as they stand there: the mathematics.
+
+    reversed: whether they are in the order of query minus key.
+    """
+
+    table: Floats
+    left: int
+    right: int
+    zero: bool
+    reversed: bool
+
+    def of_pairs(self, query: Integers, key: Integers) -> Floats:
+        """Return the row of each query and key: (seq,), (seq_k,) -> (seq, seq_k, head_dim)."""
+        relative = key - query[:, None]
+        clipped = np.clip(relative, -self.left, self.right)
+        rows: Floats = self.table[self.right - clipped if self.reversed else self.left + clipped]
+        return rows * (relative == clipped)[..., None] if self.zero else rows
+
+
+def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, rows: Rows, add: bool) -> Floats:
     """Return the bias in float64: each query times the row of each distance, added to scores where they go in."""
-    relative = key[0] - query[0][:, None]
-    of_pairs = rows[np.clip(relative + left, 0, len(rows) - 1)]  # (seq, seq_k, head_dim)
-    if zero:
-        of_pairs = of_pairs * ((relative + left >= 0) & (relative + left < len(rows)))[..., None]
+    of_pairs = rows.of_pairs(query[0], key[0])
     bias: Floats = np.einsum("bhid,ijd->bhij", values[0].astype(np.float64), of_pairs)
     return values[1] + bias if add else bias
+
+
+def added_values(probabilities: Array, query: Integers, key: Integers, *, rows: Rows) -> Floats:
+    """Return in float64 what is added to values: the sum over keys of probabilities times the row of each distance."""
+    values: Floats = np.einsum("bhij,ijd->bhid", probabilities.astype(np.float64), rows.of_pairs(query, key))
+    return values

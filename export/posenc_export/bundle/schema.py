@@ -75,12 +75,13 @@ class ToleranceJson(TypedDict):
 
 
 class ValuesJson(TypedDict):
-    """Numbers, and the range that they are in."""
+    """Numbers, and the range that they are in; whether along the last axis they are probabilities, which sum to 1."""
 
     what: Literal["values"]
     low: NoNumber
     high: NoNumber
     strict: NotRequired[Flag]
+    probabilities: NotRequired[Flag]
 
 
 class PositionsJson(TypedDict):
@@ -224,10 +225,9 @@ def problems(data: object) -> list[str]:
 
 def _line(error: ErrorDetails) -> str:
     kind, place = error["type"], _place(error["loc"])
-    if kind in WITHOUT_VALUE:
-        return f"{place} {WORDS[kind]}"
     must = f"must be {error['msg']}" if kind == "must" else WORDS.get(kind) or f"must be {_choices(error)}"
-    return f"{place} {must}, got {reprlib.repr(error['input'])}"
+    got = "" if kind in WITHOUT_VALUE else f", got {reprlib.repr(error['input'])}"
+    return f"{place} {must}{got}"
 
 
 def _choices(error: ErrorDetails) -> str:

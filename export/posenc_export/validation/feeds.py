@@ -19,6 +19,8 @@ LOWEST = {"float16": -65504.0}
 """The lowest number of a dtype that does not hold that."""
 WHOLE = 5
 """One in so many numbers of a range is a whole one."""
+PEAKED = 3.0
+"""Deviation of the scores that probabilities are made of: of many keys a few have most, as attention has it."""
 
 
 def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
@@ -47,6 +49,9 @@ def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
 def _numbers(port: Port, shape: tuple[int, ...], case: Case, rng: np.random.Generator) -> Array:
     assert isinstance(port.carries, Values)
     low, high = port.carries.low, port.carries.high
+    if port.carries.probabilities:
+        parts: Array = np.exp(PEAKED * rng.standard_normal(shape))
+        return np.asarray(parts / parts.sum(-1, keepdims=True))
     if low is None or high is None:
         return rng.standard_normal(shape)
     if case.refused and port.carries.strict:

@@ -1,0 +1,152 @@
+"""Rows by distance, weighted by the probabilities of keys: what attention adds to its product with the values.
+
+Each query has a column for each distance: the probability of the one key that is so far from it, and before and after
+those the sums of all beyond. A product of the columns and the rows is what is added.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.call import queries_and_keys
+from posenc.encoding import CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
+from posenc.families import bias
+from posenc.families.places import CountedPlaces, StoredPlaces
+from posenc.families.position_ports import start_port
+from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, Values, fixed
+from posenc.spec import Spec
+
+HALF_UNSAFE = "sums of probabilities and products with rows are sums, each part of which is rounded"
+TOTAL = 1.01
+"""What the probabilities of a query sum to at most: 1, and what rounding each to bfloat16 adds."""
+
+Formula = Callable[[Array, Integers, Integers], Floats]
+"""Probabilities, positions of queries (seq,) and of keys (seq_k,) -> what is added, in float64."""
+
+
+class WeightedRows(nn.Module):
+    """A row for each distance, weighted: what the ways to give positions share.
+
+    beyond: whether the first and the last row are those of all keys beyond; nothing is added of those otherwise.
+    """
+
+    rows: Tensor  # (distances, head_dim); with those beyond, two more
+    distances: Final[int]
+    before: Final[int]
+    beyond: Final[bool]
+
+    def __init__(self, rows: Tensor, before: int, beyond: bool, spec: Spec) -> None:
+        """Take the rows of keys from `before` places before their query on: (distances, head_dim)."""
+        super().__init__()
+        self.distances = len(rows)
+        self.before = before
+        self.beyond = beyond
+        self.dtype = getattr(torch, spec.torch_dtype)
+        self.places = StoredPlaces(spec.max_len) if spec.mode == "baked" else CountedPlaces()
+        edges = torch.cat([rows[:1], rows, rows[-1:]]) if beyond else rows
+        self.register_buffer("rows", edges.to(getattr(torch, spec.angle_dtype)), persistent=False)
+
+    def between(self, p: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Return what is added at positions: p, (seq,), (seq_k,) one by one -> (batch, heads, seq, head_dim)."""
+        p = p.to(self.rows.dtype)
+        columns = self.near(p, query - key[:1])
+        if self.beyond:
+            distance = key.unsqueeze(0) - query.unsqueeze(1)
+            before = self.total(p, distance < -self.before)
+            after = self.total(p, distance >= self.distances - self.before)
+            columns = torch.cat([before, columns, after], 3)
+        return torch.matmul(columns, self.rows).to(self.dtype)
+
+    def near(self, p: Tensor, query: Tensor) -> Tensor:
+        """Return the probability of the key at each distance, 0 where none is: p, (seq,) -> (..., seq, distances)."""
+        seq_k = p.shape[3]
+        at = query.unsqueeze(1) + (torch.arange(self.distances, device=p.device) - self.before)
+        index = at.clamp(0, seq_k - 1).expand(p.shape[0], p.shape[1], at.shape[0], at.shape[1])
+        return p.gather(3, index) * ((at >= 0) & (at < seq_k)).to(p.dtype)
+
+    def total(self, p: Tensor, of: Tensor) -> Tensor:
+        """Return the sum of the probabilities of some keys: p, (seq, seq_k) of bool -> (batch, heads, seq, 1)."""
+        # Measured with ONNX Runtime, of 512 x 512: a Where takes twice as long, differences of a CumSum four times.
+        return (p * of.to(p.dtype)).sum(3, keepdim=True)
+
+
+class Implicit(WeightedRows):
+    """Queries are the last of the keys."""
+
+    def forward(self, p: Tensor) -> Tensor:
+        """Return what is added: (batch, heads, seq, seq_k) -> (batch, heads, seq, head_dim)."""
+        seq, seq_k = p.shape[2], p.shape[3]
+        query = torch.arange(seq, device=p.device) + (seq_k - seq)
+        return self.between(p, query, self.places.keys(seq_k, p.device))
+
+
+class Offset(WeightedRows):
+    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
+
+    def forward(self, p: Tensor, start: Tensor) -> Tensor:
+        """Return what is added: (batch, heads, seq, seq_k), start (1,) -> (batch, heads, seq, head_dim)."""
+        query = self.places(start + torch.arange(p.shape[2], device=p.device))
+        return self.between(p, query, self.places.keys(p.shape[3], p.device))
+
+
+WAYS: dict[str, type[WeightedRows]] = {"implicit": Implicit, "offset": Offset}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What sums of probabilities and their products with rows are off by, in any order.
+
+    largest: of the numbers of the rows.
+    """
+
+    distances: int
+    largest: float
+
+    def at(self, case: CaseLike, dtype: str, sides: int = 1) -> Tolerance:
+        """Return the bound in a dtype: a sum of n numbers, all above 0, is off by n half eps of itself at most."""
+        terms = case.sizes[bias.KEYS.name] + self.distances + 3
+        return Tolerance(sides * eps(dtype) / 2 * terms * TOTAL * self.largest)
+
+
+def encode(rows: Tensor, spec: Spec, *, before: int, beyond: bool, formula: Formula) -> Encoding:
+    """Return the encoding of rows by distance: (distances, head_dim), from `before` places before a query on.
+
+    A baked one refuses positions from max_len on; a dynamic one has no end.
+    """
+    end = spec.max_len if spec.mode == "baked" else None
+    inputs, output = _ports(spec, rows.shape[1], end)
+    bound, rounded = Bound(len(rows), float(rows.abs().max())), rounding(spec, add=False)
+    return Encoding(
+        family="values",
+        module=WAYS[str(spec.positions)](rows, before, beyond, spec),
+        inputs=inputs,
+        outputs=(output,),
+        reference=partial(_reference, inputs, output, formula),
+        tolerance=lambda case: bound.at(case, spec.angle_dtype).plus(bound.at(case, "float64")).plus(rounded),
+        eager_tolerance=lambda case: bound.at(case, spec.angle_dtype, 2).both_rounded(rounded),
+        tables=no_tables("its rows go by distances, not by positions"),
+        positions=spec.positions,
+        end=end,
+        probes=Probes(lengths=(before, before + 1, before + 2), pairs=bias.pairs(spec)),
+        half_safe=HALF_UNSAFE,
+    )
+
+
+def _reference(
+    inputs: tuple[Port, ...], output: Port, formula: Formula, feeds: Feeds, at: Integers | None = None
+) -> dict[str, Array]:
+    query, key = queries_and_keys(inputs, feeds)
+    return {output.name: formula(feeds[inputs[0].name], query[0], key[0])}  # every row: exporters sample them
+
+
+def _ports(spec: Spec, head_dim: int, end: int | None) -> tuple[tuple[Port, ...], Port]:
+    """Return probabilities, with what positions are given by, and what comes out."""
+    heads, keys = Axis("heads", "heads"), replace(bias.KEYS, most=end)
+    probabilities = Values(0.0, 1.0, probabilities=True)
+    p = Port("probabilities", (BATCH, heads, SEQ, keys), spec.torch_dtype, probabilities)
+    starts = (start_port(end),) if spec.positions == "offset" else ()
+    return (p, *starts), Port("values", (BATCH, heads, SEQ, fixed(head_dim)), spec.torch_dtype)
