@@ -129,13 +129,22 @@ def queries() -> Tensor:
     return torch.randn(1, 2, 30, 8, generator=torch.Generator().manual_seed(0))
 
 
+def of_pairs(rows: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
+    """The scores that a model's rows of every query and key add, (seq, seq_k, head_dim)."""
+
+    def own(model: Any) -> Tensor:
+        values: Tensor = torch.einsum("bhld,lrd->bhlr", queries(), rows(model)) / 8**0.5
+        return values
+
+    return own
+
+
 def clipped(model: Any) -> Tensor:
     attention = model.encoder.layers[0].self_attn
     key, query = torch.arange(30), torch.arange(30)[:, None]
     left, right = attention.left_max_position_embeddings, attention.right_max_position_embeddings
-    rows = attention.distance_embedding((key - query).clamp(-left, right) + left)
-    values: Tensor = torch.einsum("bhld,lrd->bhlr", queries(), rows) / 8**0.5
-    return values
+    rows: Tensor = attention.distance_embedding((key - query).clamp(-left, right) + left)
+    return rows
 
 
 def rotary(model: Any) -> Tensor:
@@ -162,7 +171,7 @@ SCORES = [
         {**SOUND, "position_embeddings_type": "rotary"},
         roundings=32,
     ),
-    Model("wav2vec2-bert", clipped, lambda module: module(queries(), queries()), SOUND, roundings=16),
+    Model("wav2vec2-bert", of_pairs(clipped), lambda module: module(queries(), queries()), SOUND, roundings=16),
     Model(
         "parakeet_encoder",
         lambda model: model.encode_positions(torch.zeros(1, 6, 16)),

@@ -10,13 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from hf_models import BART, ENDS, IDS, MASK, VOCAB, Model, counted, rows, side
-from hf_scores import FRAMES, clipped, frames, queries
+from hf_scores import FRAMES, clipped, frames, of_pairs, queries
 
 CLAP = {"hidden_size": 32, "patch_embeds_hidden_size": 8, "depths": [1, 1], "num_attention_heads": [2, 4]}
 GEMMA = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 SEAMLESS = {"hidden_size": 16, "max_position_embeddings": 12, "vocab_size": VOCAB, "speech_encoder_layers": 1}
 SEAMLESS |= {"speech_encoder_attention_heads": 2, "speech_encoder_intermediate_size": 16, "pad_token_id": 1}
 VITS = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "window_size": 3, "ffn_dim": 16}
+SPEECHT5 = {"hidden_size": 16, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 16}
+SPEECHT5 |= {"decoder_layers": 1, "decoder_attention_heads": 2, "decoder_ffn_dim": 16, "vocab_size": VOCAB}
+SPEECHT5 |= {"encoder_max_relative_position": 7}
 TROCR = {**BART, "max_position_embeddings": 12}
 TROCR_SINES = {**TROCR, "use_learned_position_embeddings": False}
 XGLM = {"d_model": 16, "num_layers": 1, "attention_heads": 2, "ffn_dim": 16, "vocab_size": VOCAB, "pad_token_id": 1}
@@ -75,17 +78,39 @@ def unpadded(module: nn.Module) -> Tensor:
     return counted(16)(module) * MASK[..., None]
 
 
-def vits(model: Any) -> Tensor:
-    """The scores that the keys' rows of VITS add."""
-    attention = model.text_encoder.encoder.layers[1].attention
-    products = queries().flatten(0, 1) @ attention._get_relative_embeddings(attention.emb_rel_k, 30).transpose(-2, -1)
-    values: Tensor = attention._relative_position_to_absolute_position(products * attention.scaling)
+def vits_keys(attention: Any, q: Tensor) -> Tensor:
+    """The scores that the keys' rows of VITS's attention add: q (1, heads, seq, head_dim) -> (1, heads, seq, seq)."""
+    rows = attention._get_relative_embeddings(attention.emb_rel_k, q.shape[2])
+    values: Tensor = attention._relative_position_to_absolute_position(q[0] * attention.scaling @ rows.transpose(1, 2))
     return values[None]
+
+
+def vits_values(attention: Any, p: Tensor) -> Tensor:
+    """What the values' rows of VITS's attention add: p (1, heads, seq, seq) -> (1, heads, seq, head_dim)."""
+    rows = attention._get_relative_embeddings(attention.emb_rel_v, p.shape[2])
+    values: Tensor = attention._absolute_position_to_relative_position(p[0]) @ rows
+    return values[None]
+
+
+def vits(part: str, own: Callable[[Any, Tensor], Tensor], given: Tensor, *inputs: Tensor) -> Model:
+    def of_layer(model: Any) -> Tensor:
+        return own(model.text_encoder.encoder.layers[1].attention, given)
+
+    key = f"text_encoder.encoder.layers.1.attention.emb_rel_{part[0]}"
+    return Model("vits", of_layer, lambda module: module(*inputs), VITS, part, roundings=16, key=key)
+
+
+def speecht5(model: Any) -> Tensor:
+    rows: Tensor = model.encoder.wrapped_encoder.embed_positions(torch.zeros(1, 30, 16))
+    return rows
 
 
 def with_queries(module: nn.Module) -> Tensor:
     values: Tensor = module(queries(), queries())
     return values
+
+
+P = torch.randn(1, 2, 30, 30, generator=torch.Generator().manual_seed(0)).softmax(-1)
 
 
 def clap(model: Any) -> Tensor:
@@ -110,7 +135,9 @@ def seamless_text(model_type: str, name: str) -> Model:
 
 
 SPEECH = [
-    Model("vits", vits, with_queries, VITS, roundings=16, key="text_encoder.encoder.layers.1.attention.emb_rel_k"),
+    vits("keys", vits_keys, queries(), queries(), queries()),
+    vits("values", vits_values, P, P),
+    Model("speecht5", of_pairs(speecht5), with_queries, SPEECHT5, "encoder", roundings=16),
     Model("clap_audio_model", clap, lambda module: module(), CLAP, "stage2", alone("clap", "ClapAudioModel")),
     gemma("gemma4_audio", of_frames, "Gemma4AudioRelPositionalEncoding"),
     gemma("gemma4_audio", of_frames, "Gemma4AudioRelPositionalEncoding", attention_context_left=8),
@@ -126,7 +153,7 @@ SPEECH = [
     ),
     Model(
         "seamless_m4t_v2",
-        clipped,
+        of_pairs(clipped),
         with_queries,
         SEAMLESS,
         "speech",

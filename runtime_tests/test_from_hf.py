@@ -66,7 +66,9 @@ VISION = {"image_size": 32, "patch_size": 8, "hidden_size": 16}
         ({"model_type": "wav2vec2-conformer", "position_embeddings_type": "rotary"}, None, {"head_dim": 64}),
         ({"model_type": "wav2vec2-bert"}, None, {"scheme": "clipped_relative", "left": 64, "right": 8, "head_dim": 64}),
         ({"model_type": "parakeet_ctc", "encoder_config": {"model_type": "parakeet_encoder"}}, None, {"d_model": 1024}),
-        ({"model_type": "vits"}, None, {"scheme": "clipped_relative", "left": 4, "right": 4, "beyond": "zero"}),
+        ({"model_type": "vits"}, "keys", {"scheme": "clipped_relative", "left": 4, "right": 4, "beyond": "zero"}),
+        ({"model_type": "vits", "window_size": 3}, "values", {"left": 3, "right": 3, "head_dim": 96}
+         | {"beyond": "zero", "output": "values"}),
         ({"model_type": "gemma4", "text_config": {"model_type": "gemma4_text"}, "audio_config": {}}, "audio",
          {"scheme": "conformer_relative", "style": "chunk", "past": 12, "future": 0, "d_model": 1024}),
         ({"model_type": "clap", "text_config": {}, "audio_config": {}}, "audio.stage2", {"heads": 8, "window": (8, 8)}),
@@ -77,6 +79,8 @@ VISION = {"image_size": 32, "patch_size": 8, "hidden_size": 16}
         ({"model_type": "trocr"}, None, {"scheme": "learned", "offset": 2, "max_len": 512}),
         ({"model_type": "trocr", "use_learned_position_embeddings": False}, None, {"spacing": "half"}),
         ({"model_type": "layoutlm"}, None, {"scheme": "learned", "positions": "explicit"}),
+        ({"model_type": "speecht5", "encoder_max_relative_position": 9}, "encoder", {"left": 8, "right": 9}
+         | {"scheme": "clipped_relative", "head_dim": 64, "distance": "query_minus_key"}),
         ({"model_type": "speecht5"}, "text-decoder", {"spacing": "half", "position_offset": 2, "max_len": 452}),
     ],
 )  # fmt: skip
@@ -141,7 +145,9 @@ def test_parts_of_a_config_whose_text_is_rotary() -> None:
         ({"model_type": "beit"}, None, "has no encoding of positions: use_absolute_position_embeddings is False, use_"),
         ({"model_type": "mpt", "attn_config": {"alibi": False}}, None, r"attn_config\.alibi is False"),
         ({"model_type": "wav2vec2"}, None, "cannot be read: its positions come from a convolution"),
-        ({"model_type": "speecht5"}, "encoder", "cannot be read: its rows go by query minus key"),
+        ({"model_type": "vits"}, None,
+         r"has several encodings: choose one of keys \(clipped_relative\), values \(clipped_relative\) with --part"),
+        ({"model_type": "speecht5"}, None, r"of encoder \(clipped_relative\), speech-encoder \(sinusoidal\), text-"),
         ({"model_type": "bert", "hidden_size": "x"}, None, "hidden_size must be a number above 0, got 'x'"),
         ({"model_type": "bert", "hidden_size": 7.5}, None, "hidden_size must be a whole number, got 7.5"),
         ({"model_type": "vit", "image_size": [1]}, None, "image_size must be a whole number, or two, got .1."),

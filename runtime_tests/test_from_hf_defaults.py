@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModel
 
 from conftest import EPS
 from hf_defaults import DEFAULTS, Default, Ours
+from hf_relative_defaults import RELATIVE
 from posenc.hf import ModelConfig
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.exporter.settings import spec_for, split
@@ -51,7 +52,7 @@ def in_onnx(path: Path) -> Ours:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("default", DEFAULTS, ids=lambda default: default.name)
+@pytest.mark.parametrize("default", [*DEFAULTS, *RELATIVE], ids=lambda default: default.name)
 def test_the_graph_of_a_default_configuration_gives_what_the_model_s_own_module_gives(
     default: Default, tmp_path: Path
 ) -> None:

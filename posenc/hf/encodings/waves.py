@@ -35,10 +35,17 @@ def _scaled(length: Key, kind: str, side: str) -> Row:
     return Row("sinusoidal", {"d_model": hidden(768)}, f"{kind}-{side}", length=length, tables=(name,))
 
 
+def _query_minus_key() -> Row:
+    """Return the rows of SpeechT5's encoder: from the key that is farthest after a query to the one before it."""
+    most, head = Key("encoder_max_relative_position", 160), quotient(hidden(768), Key("encoder_attention_heads", 12))
+    parameters = {"left": plus(most, -1), "right": most, "head_dim": head, "distance": "query_minus_key"}
+    return Row("clipped_relative", parameters, "encoder", tables=("embed_positions.pe_k.weight",))
+
+
 def _speecht5() -> tuple[Row, ...]:
     speech, text = Key("max_speech_positions", 4000), Key("max_text_positions", 450)
     return (
-        Row("", part="encoder", lacks="its rows go by query minus key, those of clipped_relative by key minus query"),
+        _query_minus_key(),
         fairseq(hidden(768), speech, part="speech-encoder"),
         _scaled(text, "text", "encoder"),
         _scaled(speech, "speech", "decoder"),
@@ -69,11 +76,15 @@ def _seamless(kind: str, length: int) -> tuple[Row, ...]:
     return (*of_kind, fairseq(hidden(1024), Key(LENGTH, length), part="text", padding=0))
 
 
-def _vits() -> Row:
-    """Return the rows of VITS's keys: beyond its window there are none."""
+def _vits() -> tuple[Row, Row]:
+    """Return the rows of VITS's keys and of its values: beyond its window there are none."""
     window, head = Key("window_size", 4), quotient(hidden(192), Key("num_attention_heads", 2))
     parameters = {"left": window, "right": window, "head_dim": head, "beyond": "zero"}
-    return Row("clipped_relative", parameters, tables=("layers.*.attention.emb_rel_k",))
+    of_values = {**parameters, "output": "values"}
+    return (
+        Row("clipped_relative", parameters, "keys", tables=("layers.*.attention.emb_rel_k",)),
+        Row("clipped_relative", of_values, "values", tables=("layers.*.attention.emb_rel_v",)),
+    )
 
 
 def _chunks(width: int, prefix: str) -> dict[str, Source]:
@@ -130,7 +141,7 @@ WAVES: Mapping[str, tuple[Row, ...]] = {
     "fastspeech2_conformer": (Row("conformer_relative", {"d_model": hidden(384)}),),
     "seamless_m4t": _seamless("relative", 1024),
     "seamless_m4t_v2": _seamless("relative_key", 4096),
-    "vits": (_vits(),),
+    "vits": _vits(),
     "gemma3n_audio": (Row("conformer_relative", {**_chunks(1536, "conf_"), "style": "chunk"}),),
     "gemma4_audio": (_gemma4(),),
     "xglm": (_xglm(),),

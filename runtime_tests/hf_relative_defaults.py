@@ -1,0 +1,59 @@
+"""Model types with rows of clipped distances at their default configurations, as `hf_defaults` has others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hf_defaults import Default, Ours, kind, made
+from hf_speech import vits_keys, vits_values
+
+ADDED = 16
+"""Roundings of products that are summed up in another order."""
+SCORED = torch.randn(1, 12, 400, 64, generator=torch.Generator().manual_seed(0))
+
+
+def speecht5(config: Any) -> nn.Module:
+    head_dim = config.hidden_size // config.encoder_attention_heads
+    rows: nn.Module = kind("speecht5", "SpeechT5RelativePositionalEncoding")(
+        head_dim, config.encoder_max_relative_position
+    )
+    return rows
+
+
+def scored(rows: Any) -> Tensor:
+    """The scores that SpeechT5's attention adds, of queries that it has scaled."""
+    values: Tensor = torch.einsum("bhld,lrd->bhlr", SCORED / 8, rows(torch.zeros(1, 400, 768)))
+    return values
+
+
+def vits(part: str) -> Default:
+    """The rows of keys, in scores, or those of values, as VITS's attention has them."""
+    keys, path = part == "keys", "text_encoder.encoder.layers.0.attention"
+    given = torch.randn(1, 2, 60, 96 if keys else 60, generator=torch.Generator().manual_seed(0))
+    given = given if keys else given.softmax(-1)
+
+    def own(attention: Any) -> Tensor:
+        return vits_keys(attention, given) if keys else vits_values(attention, given)
+
+    def call(ours: Ours) -> Tensor:
+        return ours(given, given) if keys else ours(given)
+
+    return Default("vits", made("vits", "VitsAttention"), own, call, path, part, roundings=ADDED)
+
+
+RELATIVE = [
+    vits("keys"),
+    vits("values"),
+    Default(
+        "speecht5",
+        speecht5,
+        scored,
+        lambda ours: ours(SCORED, SCORED),
+        "encoder.wrapped_encoder.embed_positions",
+        "encoder",
+        roundings=ADDED,
+    ),
+]
