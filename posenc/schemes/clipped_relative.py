@@ -76,7 +76,8 @@ class ClippedRows(nn.Module):
 @scheme(
     "clipped_relative",
     paper="arXiv:1803.02155",
-    formula="bias[h, i, j] = scale q[h, i] . row[min(max(j - i, -left), right)]",
+    formula="bias[h, i, j] = scale q[h, i] . r(j - i), values[h, i] = scale sum_j p[h, i, j] r(j - i), "
+    "r(d) = row[min(max(d, -left), right)]",
     models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "SpeechT5", "VITS"),
     samples=(
         {"head_dim": 8, "left": 20, "right": 3},
@@ -163,22 +164,24 @@ class Rows:
     zero: bool
     reversed: bool
 
-    def of_pairs(self, query: Integers, key: Integers) -> Floats:
-        """Return the row of each query and key: (seq,), (seq_k,) -> (seq, seq_k, head_dim)."""
+    def of_pairs(self, query: Integers, key: Integers) -> tuple[Integers, Integers]:
+        """Return the index of the row of each query and key, and 1, or 0 where nothing is added: (seq, seq_k) each."""
         relative = key - query[:, None]
         clipped = np.clip(relative, -self.left, self.right)
-        rows: Floats = self.table[self.right - clipped if self.reversed else self.left + clipped]
-        return rows * (relative == clipped)[..., None] if self.zero else rows
+        index = self.right - clipped if self.reversed else self.left + clipped
+        return index, (relative == clipped) | (not self.zero)
 
 
 def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, rows: Rows, add: bool) -> Floats:
     """Return the bias in float64: each query times the row of each distance, added to scores where they go in."""
-    of_pairs = rows.of_pairs(query[0], key[0])
-    bias: Floats = np.einsum("bhid,ijd->bhij", values[0].astype(np.float64), of_pairs)
+    index, counts = rows.of_pairs(query[0], key[0])
+    products = values[0].astype(np.float64) @ rows.table.T
+    bias = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
     return values[1] + bias if add else bias
 
 
 def added_values(probabilities: Array, query: Integers, key: Integers, *, rows: Rows) -> Floats:
     """Return in float64 what is added to values: the sum over keys of probabilities times the row of each distance."""
-    values: Floats = np.einsum("bhij,ijd->bhid", probabilities.astype(np.float64), rows.of_pairs(query, key))
-    return values
+    index, counts = rows.of_pairs(query, key)
+    p = probabilities.astype(np.float64) * counts
+    return np.stack([p[:, :, i] @ rows.table[row] for i, row in enumerate(index)], 2)
