@@ -222,4 +222,9 @@ def is_strict(port: Port) -> bool:
     return isinstance(port.carries, Values) and port.carries.strict
 
 
+def are_probabilities(port: Port) -> bool:
+    """Whether a port carries numbers that sum to 1 along the last axis."""
+    return isinstance(port.carries, Values) and port.carries.probabilities
+
+
 BATCH, SEQ = Axis("batch", "batch"), Axis("seq", "length")

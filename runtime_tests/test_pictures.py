@@ -63,6 +63,16 @@ def test_a_bias_is_a_map_of_queries_and_keys_for_each_head() -> None:
     assert sheet.panels[-1].values[63, 0] == 11 * 63
 
 
+def test_what_probabilities_give_is_drawn_by_query_of_even_ones() -> None:
+    heads, even = fixed(1, "heads"), Values(0.0, 1.0, probabilities=True)
+    p = replace(port("p", BATCH, heads, SEQ, SEQ_K), carries=even)
+    rows = torch.arange(4.0)
+    made = encoding(lambda p: p.sum(3, keepdim=True) * rows, (p,), port("added", BATCH, heads, SEQ, fixed(4)))
+    assert argument_of(made) is None
+    (panel,) = sheet_of(called(made, None)).panels
+    np.testing.assert_allclose(panel.values, np.broadcast_to(np.arange(4), panel.values.shape), atol=1e-6)
+
+
 def test_rows_of_distances_are_for_scores() -> None:
     q, k = port("q", BATCH, SEQ, fixed(2)), port("k", BATCH, SEQ_K, fixed(2))
     length = Axis("seq+seq_k", "length")

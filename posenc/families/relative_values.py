@@ -149,4 +149,4 @@ def _ports(spec: Spec, head_dim: int, end: int | None) -> tuple[tuple[Port, ...]
     probabilities = Values(0.0, 1.0, probabilities=True)
     p = Port("probabilities", (BATCH, heads, SEQ, keys), spec.torch_dtype, probabilities)
     starts = (start_port(end),) if spec.positions == "offset" else ()
-    return (p, *starts), Port("values", (BATCH, heads, SEQ, fixed(head_dim)), spec.torch_dtype)
+    return (p, *starts), Port("added", (BATCH, heads, SEQ, fixed(head_dim)), spec.torch_dtype)

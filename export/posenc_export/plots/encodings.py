@@ -11,7 +11,7 @@ import numpy as np
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.parameters import REQUIRED
-from posenc.ports import Array, Axis, Feeds, Floats, Port, Values, axes_of, carrying
+from posenc.ports import Array, Axis, Feeds, Floats, Port, Values, are_probabilities, axes_of, carrying
 from posenc.scheme import SCHEMES, Scheme, build
 from posenc.spec import Method, Mode, Spec
 from posenc.spec import Positions as Way
@@ -158,7 +158,7 @@ def argument_of(encoding: Encoding) -> Port | None:
     """Return the numbers that features are made of: an input whose features, if any, are none of the output's."""
     made = {axis for port in encoding.outputs for axis in port.axes if axis.kind == "features"}
     values = carrying(encoding.inputs, Values)
-    if not made or len(values) != 1 or made & set(values[0].axes):
+    if not made or len(values) != 1 or made & set(values[0].axes) or are_probabilities(values[0]):
         return None
     return values[0]
 

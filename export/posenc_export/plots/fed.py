@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from posenc.ports import Array, Extents, Indices, Mask, Port, Positions, Size, Start, Values
+from posenc.ports import Array, Extents, Indices, Mask, Port, Positions, Size, Start, Values, are_probabilities
 
 
 def _first(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
@@ -14,7 +14,8 @@ def _first(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
 
 
 def _filled(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    return np.full(port.shape(sizes), fill)
+    shape = port.shape(sizes)
+    return np.full(shape, 1 / shape[-1] if are_probabilities(port) else fill)
 
 
 def _counted(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
