@@ -21,7 +21,7 @@ from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.feeds import feeds_for
 
 MODES = ("baked", "dynamic")
-LENGTHS = ((1, 1), (1, 2), (1, 30), (2, 3), (5, 30), (12, 12))
+LENGTHS = ((1, 1), (1, 30), (2, 3), (6, 9))
 
 
 def encoding(spec: Spec, **params: Any) -> Encoding:
@@ -59,7 +59,7 @@ def test_the_values_are_those_of_shaw(tmp_path: Path, mode: Any, beyond: str, le
     ours = built(Spec(mode, max_len=30), **params)
     from_start = built(Spec(mode, positions="offset", max_len=30), **params)
     for seq, seq_k in LENGTHS:
-        p = probabilities(2, 2, seq, seq_k)
+        p = probabilities(1, 2, seq, seq_k)
         for start in (seq_k - seq, 0, 9):
             expected = [[shaw(head, w, start, left, beyond == "zero") for head in one] for one in p.numpy()]
             np.testing.assert_allclose(from_start(p, torch.tensor([start])).numpy(), expected, atol=1e-6)
