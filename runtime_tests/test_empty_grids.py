@@ -18,6 +18,7 @@ from posenc_export.arrays import numpy_dtype
 GRIDS: dict[str, tuple[str, Mode, dict[str, Any]]] = {
     "cpb": ("swin_cpb", "dynamic", {"heads": 2, "hidden": 8}),
     "cpb-pretrained": ("swin_cpb", "dynamic", {"heads": 2, "hidden": 8, "pretrained_window": 12}),
+    "decomposed": ("decomposed_relative", "dynamic", {"head_dim": 4, "window": (3, 5)}),
     "plane": ("interpolated", "dynamic", {"d_model": 4, "grid": (3, 5)}),
     "plane-rows": ("interpolated", "dynamic", {"d_model": 4, "grid": (3, 5), "output": "rows"}),
     "plane-antialias": ("interpolated", "dynamic", {"d_model": 4, "grid": (3, 5), "antialias": True}),

@@ -34,6 +34,8 @@ MEANINGLESS = ("width", "rope_type")
 SUMS = {
     ("clipped_relative", "baked"),
     ("clipped_relative", "dynamic"),
+    ("decomposed_relative", "baked"),
+    ("decomposed_relative", "dynamic"),
     ("interpolated", "dynamic"),
     ("swin_bias", "dynamic"),
     ("swin_cpb", "dynamic"),

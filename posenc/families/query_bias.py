@@ -26,6 +26,10 @@ from posenc.spec import Spec
 
 PLACES = "models count places, padding too; use --positions implicit or offset"
 """Why positions are given in no other way."""
+LARGEST = 8.0
+"""What numbers of q are at most, for the bound of what their products are off by: normal ones never are."""
+PRODUCTS = "a product of a query and a row is a sum, each part of which is rounded"
+"""Why a graph of such products is not half_safe."""
 
 
 class QueryBiasSource(Source, Protocol):

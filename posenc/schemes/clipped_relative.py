@@ -26,8 +26,6 @@ from posenc.weights import load_matrix, random_table
 
 Output = Literal["bias", "scores", "values"]
 Distance = Literal["key_minus_query", "query_minus_key"]
-LARGEST = 8.0
-"""What numbers of q are at most, for the bound of what their products are off by: normal ones never are."""
 
 
 class ClippedRows(nn.Module):
@@ -47,9 +45,10 @@ class ClippedRows(nn.Module):
         self.before = before
         self.skips = True
         self.probes = Probes(lengths=(before, before + 1, before + 2))
-        self.half_safe = "a product of a query and a row is a sum, each part of which is rounded"
+        self.half_safe = query_bias.PRODUCTS
         self.register_buffer("rows", rows.t().contiguous(), persistent=False)
-        self.error = torch.finfo(rows.dtype).eps / 2 * (len(rows[0]) + 1) * LARGEST * float(rows.abs().sum(1).max())
+        largest = query_bias.LARGEST * float(rows.abs().sum(1).max())
+        self.error = torch.finfo(rows.dtype).eps / 2 * (len(rows[0]) + 1) * largest
 
     def last(self, q: Tensor, keys: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries: q (batch, heads, seq, head_dim), (seq_k,)."""

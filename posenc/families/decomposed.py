@@ -1,0 +1,229 @@
+"""Biases of places on a grid, by the queries: a product with a row for each difference of rows, and one of columns.
+
+A table of a side has 2 side - 1 rows; that of places i and j is i - j + side - 1. Of another side the table is first
+resampled, linearly, to as many rows as that takes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
+from posenc.families import bias, window
+from posenc.families.axis_weights import AxisWeights, Filter
+from posenc.families.query_bias import LARGEST, PRODUCTS
+from posenc.families.sums import added
+from posenc.families.window import Sides
+from posenc.lookup import check_width, take
+from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, carrying, fixed, sizes_of
+from posenc.ports import Values as Numbers
+from posenc.spec import Spec
+
+LINEAR = Filter(cubic=False)
+RESAMPLED = 8
+"""Roundings of a resampled number, relative to the largest: each of its two weights has a quotient, a difference and,
+beyond an edge, a sum behind it, both products add up to one rounding, and so does their sum."""
+LENGTHS = (Axis("height", "grid"), Axis("width", "grid"))
+TOKENS = Axis("height*width", "length")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What is trained: (2 height - 1, head_dim) of differences of rows, (2 width - 1, head_dim) of columns."""
+
+    rows: Tensor
+    columns: Tensor
+
+    @property
+    def each(self) -> tuple[Tensor, Tensor]:
+        """Both tables."""
+        return self.rows, self.columns
+
+    @property
+    def sides(self) -> Sides:
+        """The sides that they were trained for."""
+        height, width = (len(table) // 2 + 1 for table in self.each)
+        return height, width
+
+    def to(self, dtype: torch.dtype) -> "Tables":
+        """Return them in a dtype."""
+        return Tables(self.rows.to(dtype), self.columns.to(dtype))
+
+    def resampled(self, sides: Sides) -> "Tables":
+        """Return those of other sides, by float64, rounded once; of a table's own side its numbers themselves."""
+        with torch.no_grad():
+            rows, columns = (
+                Resampled(table.double()).table(side).to(table.dtype)
+                for table, side in zip(self.each, sides, strict=True)
+            )
+        return Tables(rows, columns)
+
+    def error(self, unit: float, resampled: float) -> float:
+        """Return how far a bias may be off where each rounding costs half a `unit`, whatever the order of sums.
+
+        A product of a query and a row has as many roundings as features, and the sum of two one more, each of the
+        largest sum; each number of a row has as many as are given for resampling it.
+        """
+        sums = sum(float(table.abs().sum(1).max()) for table in self.each)
+        numbers = sum(float(table.abs().amax(0).sum()) for table in self.each)
+        return unit / 2 * LARGEST * ((self.rows.shape[1] + 2) * sums + resampled * numbers)
+
+
+class Stored(nn.Module):
+    """The rows of a side of a fixed length, and which of them is between which two places."""
+
+    index: Tensor  # (side, side)
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(table)
+        self.register_buffer("index", differences(table.shape[0] // 2 + 1, table), persistent=False)
+
+    def forward(self, side: int) -> Tensor:
+        """Return the row of every two places: (side, side, head_dim)."""
+        return take(self.weight, self.index, self.weight.shape[0])
+
+
+class Resampled(nn.Module):
+    """The rows of any side, resampled in the graph."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(table)
+        self.along = AxisWeights(table.shape[0], LINEAR, table.dtype)
+
+    def forward(self, side: int) -> Tensor:
+        """Return the row of every two places: (side, side, head_dim)."""
+        table = self.table(side)
+        return take(table, differences(side, table), table.shape[0])
+
+    def table(self, side: int) -> Tensor:
+        """Return the row of every difference: (2 side - 1, head_dim)."""
+        # Of no places there are none: the count is cut, as one that ends at 0 - 1 would be refused.
+        difference = torch.arange(2 * side, device=self.weight.device)[1:] - 1
+        of = torch.full((1,), 2 * side - 1, dtype=torch.int64, device=self.weight.device)
+        table: Tensor = self.along.at(difference.unsqueeze(1), of, self.along.others(of)) @ self.weight
+        return table
+
+
+def differences(side: int, like: Tensor) -> Tensor:
+    """Return which row every two places of a side have: (side, side), on the device of another tensor."""
+    place = torch.arange(side, device=like.device)
+    return place.unsqueeze(1) - place + (side - 1)
+
+
+class PlacesBias(nn.Module):
+    """The bias of the places of a grid, by their queries: what its forms share."""
+
+    def __init__(self, down: nn.Module, across: nn.Module, sides: Sides, like: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.down = down
+        self.across = across
+        self.height, self.width = sides
+        self.head_dim = like.shape[1]
+        self.own_dtype = like.dtype
+        self.dtype = dtype
+
+    def bias(self, q: Tensor) -> Tensor:
+        """Return the bias: (batch, heads, height, width, head_dim) -> (batch, heads, places, places)."""
+        check_width(q.shape[4], self.head_dim)
+        q = q.to(self.own_dtype)
+        of_rows: Tensor = self.down(q.shape[2])
+        of_columns: Tensor = self.across(q.shape[3])
+        by_row = torch.matmul(q, of_rows.transpose(1, 2))  # each line of queries with the rows of that line
+        by_column = torch.matmul(q.transpose(2, 3), of_columns.transpose(1, 2)).transpose(2, 3)
+        return (by_row.unsqueeze(5) + by_column.unsqueeze(4)).flatten(4).flatten(2, 3)
+
+    def on_grid(self, q: Tensor) -> Tensor:
+        """Return queries by their rows and columns: (batch, heads, height * width, head_dim)."""
+        if q.shape[2] != self.height * self.width:
+            raise ValueError("q has {} tokens, this window {} x {}".format(q.shape[2], self.height, self.width))
+        grid: Tensor = q.unflatten(2, [self.height, self.width])
+        return grid
+
+
+class Window(PlacesBias):
+    """The bias of a window of a fixed size."""
+
+    def forward(self, q: Tensor) -> Tensor:
+        """Return the bias: (batch, heads, tokens, head_dim) -> (batch, heads, tokens, tokens)."""
+        return self.bias(self.on_grid(q)).to(self.dtype)
+
+
+class WindowScores(PlacesBias):
+    """Scores with the bias of a window of a fixed size."""
+
+    def forward(self, q: Tensor, scores: Tensor) -> Tensor:
+        """Return biased scores: (batch, heads, tokens, head_dim), (batch, heads, tokens, tokens) -> as scores."""
+        return added(scores, self.bias(self.on_grid(q)))
+
+
+class AnyGrid(PlacesBias):
+    """The bias of a grid as large as each q."""
+
+    def forward(self, q: Tensor) -> Tensor:
+        """Return the bias: (batch, heads, height, width, head_dim) -> (batch, heads, places, places)."""
+        return self.bias(q).to(self.dtype)
+
+
+class Formula(Protocol):
+    """The bias in float64."""
+
+    def __call__(self, q: Array, sides: Sides, at: Integers | slice) -> Floats:
+        """Return the bias of some of the queries (batch, heads, places, head_dim), of a grid of these sides."""
+
+
+def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Formula) -> Encoding:
+    """Return the encoding that two tables make, in the dtype of angles: a bias, or of a fixed window biased scores.
+
+    size: of a baked window, to which the tables are resampled once; a dynamic one takes any.
+    """
+    baked, rounded = spec.mode == "baked", rounding(spec, scores)
+    inputs, output = _ports(spec, tables.rows.shape[1], size, scores)
+    resampled = 0 if baked and size == tables.sides else 1 if baked else RESAMPLED
+    own = tables.error(eps(spec.angle_dtype), resampled)
+    exact = tables.error(eps("float64"), RESAMPLED)
+
+    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
+        q, *more = (feeds[port.name] for port in carrying(inputs, Numbers))
+        height, width = size if baked else tuple(sizes_of(inputs, feeds)[axis.name] for axis in LENGTHS)
+        picked: Integers | slice = slice(None) if at is None else at
+        values = formula(q.reshape(*q.shape[:2], height * width, q.shape[-1]), (height, width), picked)
+        return {output.name: more[0][:, :, picked] + values if more else values}
+
+    return Encoding(
+        family="window",
+        module=_module(tables, spec, size, scores),
+        inputs=inputs,
+        outputs=(output,),
+        reference=reference,
+        tolerance=lambda case: Tolerance(own + exact).plus(rounded),
+        eager_tolerance=lambda case: Tolerance(2 * own).both_rounded(rounded),
+        tables=window.NO_TABLES,
+        positions=spec.positions,
+        probes=Probes(lengths=tuple(dict.fromkeys(tables.sides))),
+        half_safe=PRODUCTS,
+    )
+
+
+def _module(tables: Tables, spec: Spec, size: Sides, scores: bool) -> nn.Module:
+    dtype = getattr(torch, spec.torch_dtype)
+    if spec.mode == "dynamic":
+        return AnyGrid(Resampled(tables.rows), Resampled(tables.columns), size, tables.rows, dtype)
+    tables = tables.resampled(size)
+    kind = WindowScores if scores else Window
+    return kind(Stored(tables.rows), Stored(tables.columns), size, tables.rows, dtype)
+
+
+def _ports(spec: Spec, head_dim: int, size: Sides, scores: bool) -> tuple[tuple[Port, ...], Port]:
+    """Return what goes in, queries by tokens of a fixed window or by rows and columns, with scores; what comes out."""
+    baked, heads = spec.mode == "baked", Axis("heads", "heads")
+    tokens = fixed(size[0] * size[1], "length") if baked else TOKENS
+    places: Sequence[Axis] = (tokens,) if baked else LENGTHS
+    q = Port("q", (BATCH, heads, *places, fixed(head_dim)), spec.torch_dtype)
+    square = Port("scores", (BATCH, heads, tokens, tokens), spec.torch_dtype)
+    output = replace(square, name=bias.BIASED if scores else "bias")
+    return (q, square) if scores else (q,), output

@@ -1,0 +1,158 @@
+"""Decomposed relative positions (MViTv2, arXiv:2112.01526, equation 4), as in ViTDet and SAM's image encoder.
+
+    bias[h, (y, x), (v, u)] = q[h, y, x] . R_row[y - v] + q[h, y, x] . R_column[x - u]
+
+A learned row for each difference of rows, and one for each of columns, of the sides that were trained: 14 x 14 in SAM's
+windows, 64 x 64 in its global layers. Of other sides the tables are resampled as `torch.nn.functional.interpolate`
+does it, linearly. MViTv2 itself pools its keys: here queries and keys are the places of one grid.
+"""
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc.encoding import Encoding
+from posenc.families import decomposed
+from posenc.families import window as windows
+from posenc.families.decomposed import Tables
+from posenc.families.window import Sides
+from posenc.memory import check_room
+from posenc.ports import Array, Floats, Integers
+from posenc.scheme import Unsupported, scheme
+from posenc.spec import Spec, UnsupportedSpec
+from posenc.weights import load_matrix, names_in, random_table
+
+NAMES = ("rel_pos_h", "rel_pos_w")
+"""What both tables are called, behind the name of their attention."""
+WINDOW, HEAD_DIM = (14, 14), 64
+LISTED = 20
+"""Names that a message lists."""
+SIDE = 64
+"""Up to which side grids are tried where nobody says: a bias grows with its fourth power."""
+
+
+@scheme(
+    "decomposed_relative",
+    rows=lambda parameters: SIDE,
+    paper="arXiv:2112.01526, equation 4; ViTDet (arXiv:2203.16527), SAM (arXiv:2304.02643)",
+    formula="bias[h, (y, x), (v, u)] = q[h, y, x] . row[y - v] + q[h, y, x] . column[x - u]",
+    models=("SAM", "SAM-HQ", "ViTDet", "GOT-OCR 2", "DeepSeek-OCR 2", "SLANeXt"),
+    samples=({"head_dim": 8, "window": (2, 3)}, {"head_dim": 6, "window": 4, "size": (3, 5)}),
+    unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
+)
+def decomposed_relative(
+    spec: Spec,
+    *,
+    head_dim: int | None = None,
+    window: int | tuple[int, ...] | None = None,
+    size: int | tuple[int, ...] | None = None,
+    output: Literal["bias", "scores"] = "bias",
+    weights: str | None = None,
+    key: str | None = None,
+    std: float = 0.02,
+) -> Encoding:
+    """Queries times a learned row for each difference of rows, and one for each of columns (MViTv2, ViTDet, SAM).
+
+    head_dim: features of a head [default: those of the weights, or 64].
+    window: rows and columns that the tables are of, or one number for both: their lengths are twice as many, less one
+        [default: those of the weights, or 14,14].
+    size: rows and columns of a baked window, to which the tables are resampled [default: the window's]; a dynamic
+        graph takes those of q.
+    output: "bias" of q (batch, heads, tokens, head_dim), dynamic (batch, heads, height, width, head_dim), or "scores"
+        biased, of a baked window.
+    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, that holds both tables.
+    key: the name of their attention, as vision_encoder.layers.0.attn, before .rel_pos_h and .rel_pos_w.
+    std: standard deviation of the random rows, where no weights are given.
+    """
+    if head_dim is not None and head_dim < 1:
+        raise ValueError(f"head_dim must be at least 1, got {head_dim}")
+    sides = None if window is None else windows.sides_of("window", window)
+    if weights is None:
+        tables = _random(sides or WINDOW, HEAD_DIM if head_dim is None else head_dim, key, std)
+    else:
+        tables = _from_file(weights, key, sides, head_dim)
+    tables = tables.to(getattr(torch, spec.angle_dtype))
+    baked = _size(spec, size, tables.sides, output == "scores")
+    rows, columns = (table.double().numpy() for table in tables.each)
+    formula = partial(reference, rows=rows, columns=columns)
+    return decomposed.encode(tables, spec, size=baked, scores=output == "scores", formula=formula)
+
+
+def _size(spec: Spec, size: int | tuple[int, ...] | None, window: Sides, scores: bool) -> Sides:
+    """Return the sides of a baked window; raise ValueError where there is no such form, or no memory for its bias."""
+    if spec.mode == "dynamic" and size is not None:
+        raise ValueError("size is that of a baked window, a dynamic one takes any: leave it out, or use --baked")
+    if spec.mode == "dynamic" and scores:
+        raise UnsupportedSpec("output=scores takes scores of a fixed window: it takes --baked, or output=bias")
+    if spec.mode == "dynamic":
+        return window
+    sides = window if size is None else windows.sides_of("size", size)
+    tokens = sides[0] * sides[1]
+    check_room("a bias", (tokens, tokens), spec.angle_dtype)
+    return sides
+
+
+def _random(sides: Sides, head_dim: int, key: str | None, std: float) -> Tables:
+    height, width = sides
+    rows = random_table("a table", (2 * height - 1, head_dim), key, std)
+    return Tables(rows, random_table("a table", (2 * width - 1, head_dim), key, std))
+
+
+def _from_file(weights: str, key: str | None, sides: Sides | None, head_dim: int | None) -> Tables:
+    """Return both tables of a file; raise ValueError, in one line, where they are not of these sides and features."""
+    names = _names(weights, names_in(weights), key)
+    rows, columns = (load_matrix(weights, name) for name in names)
+    features = rows.shape[1] if head_dim is None else head_dim
+    for name, table, side in zip(names, (rows, columns), sides or (None, None), strict=True):
+        _check_table(f"weights: {name}", table, side, features)
+    return Tables(rows, columns)
+
+
+def _check_table(what: str, table: Tensor, side: int | None, features: int) -> None:
+    if len(table) % 2 == 0:
+        raise ValueError(f"{what} must have 2 * side - 1 rows, an odd number, got {tuple(table.shape)}")
+    shape = (len(table) if side is None else 2 * side - 1, features)
+    if table.shape != shape:
+        raise ValueError(f"{what} must be {shape}, of this window and head_dim, got {tuple(table.shape)}")
+
+
+def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, str]:
+    """Return the names of the tables of the attention that is meant; raise ValueError where not one is."""
+    first, second = NAMES
+    if not tensors:
+        raise ValueError(f"weights: {path} holds one array: give a file of two tables, {first} and {second}")
+    starts = [name.removesuffix(first) for name in tensors if name.split(".")[-1] == first]
+    whole = [start for start in starts if start + second in tensors]
+    meant = [start for start in whole if key is None or start == f"{key.rstrip('.')}."]
+    if len(meant) != 1:
+        known = [start.rstrip(".") for start in whole] or ["none"]
+        cause = "no key was given" if key is None else f"none of them is {key!r}"
+        shown = ", ".join(known[:LISTED]) + (", ..." if len(known) > LISTED else "")
+        held = f"{path} holds {len(tensors)} tensors and {cause}"
+        raise ValueError(f"weights: {held}; names before .{first} and .{second}: {shown}")
+    return meant[0] + first, meant[0] + second
+
+
+def reference(q: Array, sides: Sides, at: Integers | slice, *, rows: Floats, columns: Floats) -> Floats:
+    """Return the bias of some queries in float64: q (batch, heads, places, head_dim) -> (..., picked, places)."""
+    height, width = sides
+    place = np.arange(height * width)
+    y, x = place // max(width, 1), place % max(width, 1)
+    q, of_rows, of_columns = q[:, :, at].astype(np.float64), resampled(rows, height), resampled(columns, width)
+    by_row = np.einsum("bntc,tvc->bntv", q, of_rows[y[at, None] - np.arange(height) + height - 1])
+    by_column = np.einsum("bntc,tuc->bntu", q, of_columns[x[at, None] - np.arange(width) + width - 1])
+    bias: Floats = (by_row[..., :, None] + by_column[..., None, :]).reshape(*by_row.shape[:3], len(place))
+    return bias
+
+
+def resampled(table: Floats, side: int) -> Floats:
+    """Return the rows of all differences of a side, linear between those of a table, each by its definition."""
+    held, count = len(table), max(2 * side - 1, 0)
+    place = np.clip((2 * np.arange(count) + 1) * held - count, 0, 2 * count * (held - 1))  # of 2 count a row
+    low, rest = np.divmod(place, max(2 * count, 1))
+    share = (rest / max(2 * count, 1))[:, None]
+    between: Floats = table[low] * (1 - share) + table[np.minimum(low + 1, held - 1)] * share
+    return between
