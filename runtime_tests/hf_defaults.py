@@ -20,6 +20,9 @@ STEPS = 128
 THOUSANDS = 48
 """Roundings within the bound that the scheme has itself for SAM's angles, which are thousands of radians."""
 
+PRODUCTS = 16
+"""Roundings of sums of 64 products."""
+
 
 @dataclass(frozen=True)
 class Default:
@@ -169,6 +172,28 @@ def sam_vision(config: Any) -> nn.Module:
     return encoder
 
 
+def sam_layer(layer: int, height: int, width: int, mode: str) -> Default:
+    """The rows of one of SAM's layers, of which the third is the first that sees the whole image, for a head."""
+    part, side = ("global", 0) if layer == 2 else ("window", 14)
+    q = torch.randn(1, 1, height, width, 64, generator=torch.Generator().manual_seed(0))
+
+    def make(config: Any) -> nn.Module:
+        attention: nn.Module = kind("sam", "SamVisionAttention")(config.vision_config, side)
+        for name in ("rel_pos_h", "rel_pos_w"):
+            nn.init.normal_(attention.get_parameter(name), std=0.1)
+        return attention
+
+    def own(attention: Any) -> Tensor:
+        tables, sides = (attention.rel_pos_h, attention.rel_pos_w), (height, width)
+        values: Tensor = attention.get_decomposed_rel_pos(q[0].flatten(1, 2), *tables, sides, sides)
+        return values.reshape(1, 1, height * width, height * width)
+
+    def call(ours: Ours) -> Tensor:
+        return ours(q if mode == "dynamic" else q.flatten(2, 3))
+
+    return Default("sam", make, own, call, f"vision_encoder.layers.{layer}.attn", part, mode, roundings=PRODUCTS)
+
+
 def sam_points(config: Any) -> nn.Module:
     embedding: nn.Module = kind("sam", "SamPositionalEmbedding")(config.vision_config)
     return embedding
@@ -200,8 +225,10 @@ DEFAULTS = [
         roundings=STEPS,
     ),
     Default(
-        "sam", sam_vision, lambda encoder: encoder.pos_embed, on_grid(64, 64), "vision_encoder", "vision", "dynamic"
+        "sam", sam_vision, lambda encoder: encoder.pos_embed, on_grid(64, 64), "vision_encoder", "absolute", "dynamic"
     ),
+    sam_layer(0, 14, 14, "baked"),
+    sam_layer(2, 64, 64, "dynamic"),
     Default(
         "sam",
         sam_points,

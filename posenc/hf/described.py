@@ -47,27 +47,36 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
     if row.tables and overrides.get("weights") is None:
         settings["weights"] = Setting(None, NO_WEIGHTS)
     elif row.tables and "key" not in overrides:
-        settings |= _key(row, str(overrides["weights"]))
+        settings |= _key(part, row, str(overrides["weights"]))
     return {name: setting for name, setting in settings.items() if name not in overrides}
 
 
-def _key(row: Row, path: str) -> dict[str, Setting]:
+def _key(part: Part, row: Row, path: str) -> dict[str, Setting]:
     """Return the names of the tables in a file of weights, or a model's folder; none of a file that has no names."""
     from posenc.weights import names_in
 
     names = names_in(path)
     if not names:
         return {}
-    return {"key": Setting(",".join(name_of(table, names, path) for table in row.tables), f"its name in {path}")}
+    keys = (name_of(table, names, path, _layers(part, row)) for table in row.tables)
+    return {"key": Setting(",".join(keys), f"its name in {path}")}
 
 
-def name_of(table: str, names: tuple[str, ...], path: str) -> str:
+def _layers(part: Part, row: Row) -> tuple[int, ...]:
+    """Return the numbers of the layers that have it; none where all may."""
+    numbers = () if row.layers is None else row.layers.read(part.config, part.absent).value
+    assert isinstance(numbers, tuple)
+    return numbers
+
+
+def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ...] = ()) -> str:
     """Return the one name that ends as that of a table does; see `Row`.
 
+    layers: the numbers that `*` stands for; any, if none.
     Raises ValueError, in one line, where none or several do.
     """
     for ending in table.split("|"):
-        matches = _that_end(names, ending)
+        matches = _that_end(names, ending, layers)
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -79,9 +88,10 @@ def name_of(table: str, names: tuple[str, ...], path: str) -> str:
     raise ValueError(f"weights: none of the {len(names)} tensors of {path} ends in {endings}: give -p key=NAME")
 
 
-def _that_end(names: tuple[str, ...], ending: str) -> list[str]:
+def _that_end(names: tuple[str, ...], ending: str, layers: tuple[int, ...]) -> list[str]:
     """Return the names that end so, or of an ending with a dot those that several tensors begin with."""
-    pattern = re.escape(ending.rstrip(".")).replace(r"\*", r"\d+")
+    number = f"(?:{'|'.join(map(str, layers))})" if layers else r"\d+"
+    pattern = re.escape(ending.rstrip(".")).replace(r"\*", number)
     wanted = re.compile(rf"(?:.*\.)?{pattern}(?={r'[.]' if ending.endswith('.') else '$'})")
     matches = (wanted.match(name) for name in names)
     return list(dict.fromkeys(match.group() for match in matches if match))

@@ -126,13 +126,13 @@ def quotient(width: Source, parts: Source) -> Made:
     return Made("{} / {}", divide, (width, parts))
 
 
-def grid(image: int | tuple[int, int], patch: int | tuple[int, int]) -> Made:
+def grid(image: int | tuple[int, int], patch: int | tuple[int, int], key: str = "image_size") -> Made:
     """Return the patches of an image, down and across: of square ones, or of those whose sides are given."""
 
     def count(sides: tuple[int, int], of: tuple[int, int]) -> tuple[int, int]:
         return sides[0] // of[0], sides[1] // of[1]
 
-    sides = (Key("image_size", _pair(image)), Key("patch_size", _pair(patch)))
+    sides = (Key(key, _pair(image)), Key("patch_size", _pair(patch)))
     return Made("{} / {}", count, sides)
 
 

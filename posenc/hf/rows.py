@@ -50,6 +50,7 @@ class Row:
     shifted: whether the scheme has a parameter `offset` for them.
     tables: how the names of its weights end; of a name that differs in a number, `*` stands for that, and `|` stands
         between two names of which the first that is there counts; with a dot at its end it is what several begin with.
+    layers: the numbers that `*` stands for, where not all layers have it.
     lacks: why no scheme is like it, in words; there is none then.
     """
 
@@ -62,6 +63,7 @@ class Row:
     before: Source = FROM_THE_FIRST
     shifted: bool = True
     tables: tuple[str, ...] = ()
+    layers: Source | None = None
     lacks: str = ""
 
     def read(self, config: Settings, absent: str, constant: str) -> dict[str, Setting]:

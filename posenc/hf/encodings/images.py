@@ -21,7 +21,7 @@ HEADS = Key("num_heads", (3, 6, 12, 24))
 STAGES = range(4)
 
 GRIDS = (
-    (224, 16, 768, 1, VIT, "vit vit_msn vitdet flava_image_model"),
+    (224, 16, 768, 1, VIT, "vit vit_msn flava_image_model"),
     (224, 16, 768, 2, VIT, "deit"),
     (224, 14, 768, 1, VIT, "dinov2"),
     (224, 16, 768, 0, VIT, "ijepa"),
@@ -108,21 +108,6 @@ IMAGES: Mapping[str, tuple[Row, ...]] = {
     **alike("swin donut-swin maskformer-swin", *map(_swin, STAGES)),
     "clap_audio_model": tuple(_swin(stage, Key("num_attention_heads", (4, 8, 16, 32)), 8) for stage in STAGES),
     "swinv2": tuple(map(_swinv2, STAGES)),
-    "sam_vision_model": (patches(grid(1024, 16), 768, "pos_embed", 0, when=(If(Key("use_abs_pos", True), (True,)),)),),
-    "sam": (
-        Row(
-            "fourier_features",
-            {
-                "in_features": 2,
-                "kind": "gaussian",
-                "inputs": "centered",
-                "features": Key("vision_config.num_pos_feats", 128),
-                "std": Made("{}", float, (Key("vision_config.scale", 384),)),
-            },
-            "prompt",
-            tables=("shared_image_embedding.positional_embedding",),
-        ),
-    ),
     "vit_mae": (
         Row("sincos_2d", {"dim": hidden(768), "order": "column_first"}, "encoder"),
         Row("sincos_2d", {"dim": Key("decoder_hidden_size", 512), "order": "column_first"}, "decoder"),

@@ -1,0 +1,87 @@
+"""Model types with SAM's image encoder, or ViTDet's: a learned grid, and rows of differences in attention.
+
+Layers differ: most see windows, some the whole image, and the tables of each are as long as what it sees takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from posenc.hf.encodings.images import VIT, patches
+from posenc.hf.keys import Key, Made, Source, grid, quotient
+from posenc.hf.rows import If, Row, alike, hidden
+
+Layers = tuple[int, ...]
+COUNT, HEADS = Key("num_hidden_layers", 12), Key("num_attention_heads", 12)
+
+
+def _relative(part: str, sides: Source, layers: Source, table: str, there: If) -> Row:
+    """Return the rows of some layers, where there are any."""
+    parameters = {"head_dim": quotient(hidden(768), HEADS), "window": sides}
+    some = If(Made("layers with {}", bool, (layers,)), (True,))
+    return Row("decomposed_relative", parameters, part, (there, some), tables=(table,), layers=layers)
+
+
+def _layers(window: Key, chosen: Key, *, of_window: bool) -> tuple[Source, Source]:
+    """Return the layers that see windows, and those that see the whole image; a window of 0 is none.
+
+    chosen: the layers that see windows, or those that do not.
+    """
+
+    def windowed(count: int, side: int, numbers: Layers) -> Layers:
+        return tuple(i for i in range(count) if side and (i in numbers) == of_window)
+
+    def whole(count: int, side: int, numbers: Layers) -> Layers:
+        return tuple(i for i in range(count) if i not in windowed(count, side, numbers))
+
+    words, sources = "{}, {} and {}", (COUNT, window, chosen)
+    return Made(words, windowed, sources), Made(words, whole, sources)
+
+
+def _sam(image: int, **more: object) -> tuple[Row, ...]:
+    """Return SAM's grid, which some resize, and the rows of its layers."""
+    absolute, relative = (If(Key(f"use_{kind}_pos", True), (True,)) for kind in ("abs", "rel"))
+    window, of_whole = Key("window_size", 14, least=0), Key("global_attn_indexes", (2, 5, 8, 11), least=0)
+    windowed, whole = _layers(window, of_whole, of_window=False)
+    return (
+        patches(grid(image, 16), 768, "pos_embed", 0, when=(absolute,), part="absolute", **more),
+        _relative("window", window, windowed, "layers.*.attn.", relative),
+        _relative("global", grid(image, 16), whole, "layers.*.attn.", relative),
+    )
+
+
+def _vitdet() -> tuple[Row, ...]:
+    """Return ViTDet's grid, of the size that it was trained with first, and the rows of its layers."""
+    absolute, relative = (
+        If(Key(f"use_{kind}_position_embeddings", there), (True,))
+        for kind, there in (("absolute", True), ("relative", False))
+    )
+    window, of_windows = Key("window_size", 0, least=0), Key("window_block_indices", (), least=0)
+    windowed, whole = _layers(window, of_windows, of_window=True)
+    places = grid(224, 16, "pretrain_image_size")
+    return (
+        patches(places, 768, VIT, 1, when=(absolute,), part="absolute"),
+        _relative("window", window, windowed, "layer.*.attention.", relative),
+        _relative("global", grid(224, 16), whole, "layer.*.attention.", relative),
+    )
+
+
+def _prompt() -> Row:
+    """Return how SAM's points and boxes are embedded."""
+    parameters = {
+        "in_features": 2,
+        "kind": "gaussian",
+        "inputs": "centered",
+        "features": Key("vision_config.num_pos_feats", 128),
+        "std": Made("{}", float, (Key("vision_config.scale", 384),)),
+    }
+    return Row("fourier_features", parameters, "prompt", tables=("shared_image_embedding.positional_embedding",))
+
+
+SEGMENTATION: Mapping[str, tuple[Row, ...]] = {
+    **alike("sam_vision_model sam_hq_vision_model got_ocr2_vision", *_sam(1024)),
+    **alike("slanext_vision pp_formulanet_vision", *_sam(512)),
+    **alike("deepseek_ocr2_sam_vision_model unlimited_ocr_sam_vision_model", *_sam(1024, antialias=True)),
+    **alike("sam sam_hq", _prompt()),
+    "vitdet": _vitdet(),
+}
