@@ -18,7 +18,6 @@ from posenc.scheme import SCHEMES
 from posenc_export.bundle.folder import Bundle
 
 VISION = {"image_size": 32, "patch_size": 8, "hidden_size": 16}
-SAM = {"model_type": "sam_vision_model"}
 
 
 @pytest.mark.parametrize(
@@ -62,15 +61,6 @@ SAM = {"model_type": "sam_vision_model"}
         ({"model_type": "vit_mae"}, "decoder", {"scheme": "sincos_2d", "dim": 512, "order": "column_first"}),
         ({"model_type": "sam", "vision_config": {"num_pos_feats": 8}}, "prompt", {"scheme": "fourier_features"}
          | {"features": 8}),
-        ({"model_type": "sam", "vision_config": {"hidden_size": 64, "num_attention_heads": 4}}, "vision.window",
-         {"scheme": "decomposed_relative", "head_dim": 16, "window": 14}),
-        ({"model_type": "sam", "vision_config": {"image_size": 512}}, "global", {"window": (32, 32), "head_dim": 64}),
-        ({**SAM, "window_size": 0}, "global", {"window": (64, 64)}),
-        ({**SAM, "use_rel_pos": False}, None, {"scheme": "interpolated", "prefix": 0}),
-        ({"model_type": "deepseek_ocr2_sam_vision_model"}, "absolute", {"grid": (64, 64), "antialias": True}),
-        ({"model_type": "vitdet", "image_size": [512, 1024]}, None, {"scheme": "interpolated", "grid": (14, 14)}),
-        ({"model_type": "vitdet", "image_size": [512, 1024], "use_relative_position_embeddings": True}, "global",
-         {"scheme": "decomposed_relative", "window": (32, 64)}),
         ({"model_type": "xlnet"}, None, {"scheme": "transformer_xl", "attention": "bi"}),
         ({"model_type": "wav2vec2-conformer"}, None, {"scheme": "conformer_relative", "d_model": 768}),
         ({"model_type": "wav2vec2-conformer", "position_embeddings_type": "rotary"}, None, {"head_dim": 64}),
@@ -149,13 +139,6 @@ def test_parts_of_a_config_whose_text_is_rotary() -> None:
         ({"model_type": "clip", "text_config": {}, "vision_config": {}}, None,
          r"has several encodings: choose one of text \(learned\), vision \(interpolated\) with --part"),
         ({"model_type": "t5"}, None, r"choose one of encoder \(t5_bias\), decoder \(t5_bias\) with --part"),
-        ({"model_type": "sam", "vision_config": {}}, None, r"of prompt \(fourier_features\), vision.absolute "
-         r"\(interpolated\), vision.window \(decomposed_relative\), vision.global \(decomposed_relative\) with"),
-        ({**SAM, "global_attn_indexes": []}, "global", "no part 'global' with a known encoding: it has absolute, window$"),
-        ({**SAM, "num_hidden_layers": 2, "global_attn_indexes": [0, 1]}, "window", "it has absolute, global$"),
-        ({**SAM, "window_size": "x"}, "window", "window_size must be a number above 0, got 'x'"),
-        ({**SAM, "global_attn_indexes": 2}, None, "global_attn_indexes must be a list of whole numbers, got 2"),
-        ({**SAM, "hidden_size": 65}, "window", "65 features are not a multiple of 12 heads"),
         ({"model_type": "t5"}, "text", "has no part 'text' with a known encoding: it has encoder, decoder"),
         (LLAVA, "audio", "has no part 'audio' with a known encoding: it has text, vision"),
         ({"model_type": "bert"}, "text", "has no part 'text' with a known encoding: it has no parts"),
@@ -189,20 +172,6 @@ def test_a_table_is_found_by_how_its_name_ends() -> None:
         name_of("layers.*.mlp.0.weight", layers, "F")
     with pytest.raises(ValueError, match=r"none of the 2 tensors of F ends in wpe\.weight: give -p key=NAME"):
         name_of("wpe.weight", names, "F")
-
-
-def test_tables_are_those_of_layers_that_have_them(tmp_path: Path) -> None:
-    names = [f"vision_encoder.layers.{i}.attn.rel_pos_{side}" for i in range(12) for side in "hw"]
-    torch.save({name: torch.ones(27, 64) for name in names}, tmp_path / "w.pt")
-    config: dict[str, Any] = {**SAM, "global_attn_indexes": [1, 11]}
-    given = {"weights": str(tmp_path / "w.pt")}
-    with pytest.raises(ValueError, match=r"2 tensors of .* may be meant") as of:
-        read_config(config, part="global", overrides=given)
-    assert str(of.value).endswith("-p key=NAME: vision_encoder.layers.1.attn, vision_encoder.layers.11.attn")
-    with pytest.raises(ValueError, match=r"10 tensors of .* may be meant"):
-        read_config(config, part="window", overrides=given)
-    one = read_config({**config, "global_attn_indexes": [11]}, part="global", overrides=given)
-    assert one.parameters["key"] == "vision_encoder.layers.11.attn"
 
 
 def test_every_row_is_of_a_scheme_and_its_parameters() -> None:
