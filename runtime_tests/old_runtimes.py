@@ -55,6 +55,7 @@ DEFAULTS: Mapping[str, One] = {
 SAMPLES: Mapping[str, tuple[str, int, str]] = {
     "t5_bias-baked": ("t5_bias", 0, "baked"),
     "clipped_relative-baked": ("clipped_relative", 0, "baked"),
+    "decomposed_relative-baked": ("decomposed_relative", 0, "baked"),
     "transformer_xl-shift": ("transformer_xl", 2, "dynamic"),
     "conformer_relative-chunk": ("conformer_relative", 2, "baked"),
     "interpolated-baked": ("interpolated", 0, "baked"),
