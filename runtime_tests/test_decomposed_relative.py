@@ -111,18 +111,27 @@ def test_scores_with_the_bias(tmp_path: Path) -> None:
     assert float(np.abs(exact - values.numpy()).max()) < 1e-5
 
 
-def test_the_bias_is_that_of_vitdet(tmp_path: Path) -> None:
-    vitdet = pytest.importorskip("transformers.models.vitdet.modeling_vitdet")
+def adds(model_type: str) -> Any:
+    """The function that adds the bias to scores, of ViTDet or of SegGPT."""
+    if model_type == "vitdet":
+        vitdet = pytest.importorskip("transformers.models.vitdet.modeling_vitdet")
+        return vitdet.add_decomposed_relative_positions
+    seggpt = pytest.importorskip("transformers.models.seggpt.modeling_seggpt")
+    config = seggpt.SegGptConfig(hidden_size=HEADS * DIM, num_attention_heads=HEADS)
+    return seggpt.SegGptAttention(config).add_decomposed_rel_pos
+
+
+@pytest.mark.parametrize("model_type", ["vitdet", "seggpt"])
+def test_the_bias_is_that_of_others(tmp_path: Path, model_type: str) -> None:
     attention(5, tmp_path)
     tables = torch.load(tmp_path / "sam.pt")
     rows, columns = (tables[f"layers.0.attn.rel_pos_{name}"] for name in "hw")
     for sides in ((5, 5), (8, 3)):
         q = queries(sides)
         zeros = torch.zeros(2 * HEADS, sides[0] * sides[1], sides[0] * sides[1])
-        add: Any = vitdet.add_decomposed_relative_positions
-        expected = add(zeros, q.flatten(0, 1).flatten(1, 2), rows, columns, sides, sides)
+        expected = adds(model_type)(zeros, q.flatten(0, 1).flatten(1, 2), rows, columns, sides, sides)
         values = called(built(tmp_path, "dynamic", sides), "dynamic", q).flatten(0, 1)
-        assert float((values - expected).abs().max()) < 1e-5
+        assert float((values - expected.reshape(values.shape)).abs().max()) < 1e-5
 
 
 def by_hand(q: Tensor, rows: Tensor, columns: Tensor) -> list[list[float]]:

@@ -30,6 +30,8 @@ RELATIVE = {**VITDET, "use_relative_position_embeddings": True, "window_block_in
         (RELATIVE, "absolute", {"scheme": "interpolated", "grid": (14, 14)}),
         (RELATIVE, "global", {"scheme": "decomposed_relative", "window": (32, 64)}),
         (RELATIVE, "window", {"scheme": "decomposed_relative", "window": 7}),
+        ({"model_type": "seggpt"}, "relative", {"scheme": "decomposed_relative", "window": (56, 28), "head_dim": 64}),
+        ({"model_type": "seggpt"}, "absolute", {"scheme": "interpolated", "grid": (14, 14), "prefix": 1}),
     ],
 )
 def test_what_each_part_is(config: dict[str, Any], part: str | None, expected: dict[str, Any]) -> None:

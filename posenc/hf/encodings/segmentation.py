@@ -1,4 +1,4 @@
-"""Model types with SAM's image encoder, or ViTDet's: a learned grid, and rows of differences in attention.
+"""Model types with an image encoder as SAM's or ViTDet's: a learned grid, and rows of differences in attention.
 
 Layers differ: most see windows, some the whole image, and the tables of each are as long as what it sees takes.
 """
@@ -66,6 +66,17 @@ def _vitdet() -> tuple[Row, ...]:
     )
 
 
+def _seggpt() -> tuple[Row, ...]:
+    """Return SegGPT's grid, and the rows of its layers, which all see an image and its prompt, one above the other."""
+    relative = If(Key("use_relative_position_embeddings", True), (True,))
+    head = quotient(hidden(1024), Key("num_attention_heads", 16))
+    parameters = {"head_dim": head, "window": grid((896, 448), 16)}
+    return (
+        patches(grid(224, 16, "pretrain_image_size"), 1024, VIT, 1, part="absolute"),
+        Row("decomposed_relative", parameters, "relative", (relative,), tables=("layers.*.attention.",)),
+    )
+
+
 def _prompt() -> Row:
     """Return how SAM's points and boxes are embedded."""
     parameters = {
@@ -84,4 +95,5 @@ SEGMENTATION: Mapping[str, tuple[Row, ...]] = {
     **alike("deepseek_ocr2_sam_vision_model unlimited_ocr_sam_vision_model", *_sam(1024, antialias=True)),
     **alike("sam sam_hq", _prompt()),
     "vitdet": _vitdet(),
+    "seggpt": _seggpt(),
 }
