@@ -18,8 +18,7 @@ from posenc.families.query_bias import LARGEST, PRODUCTS
 from posenc.families.sums import added
 from posenc.families.window import Sides
 from posenc.lookup import check_width, take
-from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, carrying, fixed, sizes_of
-from posenc.ports import Values as Numbers
+from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, Values, carrying, fixed, sizes_of
 from posenc.spec import Spec
 
 LINEAR = Filter(cubic=False)
@@ -183,12 +182,11 @@ def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Fo
     """
     baked, rounded = spec.mode == "baked", rounding(spec, scores)
     inputs, output = _ports(spec, tables.rows.shape[1], size, scores)
-    resampled = 0 if baked and size == tables.sides else 1 if baked else RESAMPLED
-    own = tables.error(eps(spec.angle_dtype), resampled)
+    own = tables.error(eps(spec.angle_dtype), int(size != tables.sides) if baked else RESAMPLED)
     exact = tables.error(eps("float64"), RESAMPLED)
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        q, *more = (feeds[port.name] for port in carrying(inputs, Numbers))
+        q, *more = (feeds[port.name] for port in carrying(inputs, Values))
         height, width = size if baked else tuple(sizes_of(inputs, feeds)[axis.name] for axis in LENGTHS)
         picked: Integers | slice = slice(None) if at is None else at
         values = formula(q.reshape(*q.shape[:2], height * width, q.shape[-1]), (height, width), picked)
