@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,15 @@ import numpy as np
 import pytest
 import torch
 
+import posenc
 from conftest import Cli, Running, need, one_of_each
+from posenc.ports import axes_of
 from posenc.scheme import SCHEMES
 from posenc.spec import Method, Mode, Spec
 from posenc_export.bundle.folder import Bundle
+from posenc_export.errors import ExportFailed
+from posenc_export.formats import Request
+from posenc_export.formats.exported_program import capture_program
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
@@ -54,6 +60,43 @@ def test_no_length_is_refused_by_what_was_assumed_while_tracing(tmp_path: Path, 
     for length in [*range(1, 200), 2047, 2048, 2049]:
         x = torch.randn(2, length, 4)
         assert torch.equal(program(x), module(x)), length
+
+
+SHORT: list[tuple[str, dict[str, Any]]] = [
+    ("transformer_xl", {"attention": "bi", "output": "shift"}),
+    ("conformer_relative", {"output": "shift"}),
+    ("conformer_relative", {"style": "chunk", "past": 2, "future": 1, "chunk": 3, "output": "shift"}),
+    ("t5_bias", {"heads": 2, "num_buckets": 8, "max_distance": 20}),
+    ("clipped_relative", {"head_dim": 6, "left": 0, "right": 0}),
+]
+"""What makes sizes of 1 of sizes of 1, and of larger ones."""
+
+
+@pytest.mark.parametrize(("scheme", "params"), one_of_each(SHORT, lambda _: ""))
+def test_a_program_holds_calls_of_one_key(tmp_path: Path, scheme: str, params: dict[str, Any]) -> None:
+    target = scheme_target(scheme, Spec("dynamic", max_len=70), params, 0)
+    made = run(scheme, Spec("dynamic", max_len=70), params, tmp_path, formats=("pt2",), validate=False)
+    program = torch.export.load(made.folder / "model.pt2").module()
+    axes = axes_of(target.encoding.inputs)
+    for few, many in product((1, 2, 3, 65), repeat=2):
+        of_lengths = {"seq": few, "seq_k": max(few, many), "chunks": many}
+        sizes = {axis.name: of_lengths.get(axis.name, 1 + many % 2) for axis in axes}
+        inputs = [torch.randn(port.shape(sizes)) for port in target.encoding.inputs]
+        assert torch.equal(program(*inputs), target.encoding.module(*inputs)), sizes
+
+
+class Branching(torch.nn.Module):
+    """It gives something else of one pair of tokens, which no graph does that is traced with more."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[1] // 2 == 1 else x + 2
+
+
+def test_a_branch_of_a_scheme_is_no_guard_to_take_out() -> None:
+    encoding = replace(posenc.build("sinusoidal", Spec("dynamic", max_len=70), d_model=4), module=Branching())
+    request = Request((torch.zeros(2, 5, 4),), 70, at=lambda sizes: (torch.zeros(sizes["batch"], sizes["seq"], 4),))
+    with pytest.raises(ExportFailed, match=r"seq // 2\) != 1, and .* is none: the module branches"):
+        capture_program(encoding, request)
 
 
 def test_a_program_tells_nothing_of_the_machine_that_made_it(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from posenc_export.arrays import to_torch
 from posenc_export.bundle.case import Case
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.formats import ROTARY_OPS
-from posenc_export.formats.exported_program import as_program
 from posenc_export.formats.onnx.rotary_op import RotaryOperator, with_rotary_op
-from posenc_export.formats.rewriting import rewritten
+from posenc_export.formats.rewriting import rewritten, shallow_copy
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.feeds import feeds_for
 
@@ -77,12 +76,12 @@ def test_exports_leave_the_live_module_as_it_is(
 
 
 @pytest.mark.parametrize(("scheme", "params", "positions"), SCHEMES)
-@pytest.mark.parametrize("op", ["onnx", "microsoft", "sliced"])
+@pytest.mark.parametrize("op", ["onnx", "microsoft"])
 def test_a_copy_shares_its_buffers_and_has_other_parts(
     scheme: str, params: Mapping[str, Any], positions: Any, op: Any
 ) -> None:
     module = scheme_target(scheme, Spec("dynamic", "exact", positions, 70), params, 0).encoding.module
-    copied = rewritten(module, as_program) if op == "sliced" else with_rotary_op(module, op)
+    copied = with_rotary_op(module, op)
     assert copied is not module
     theirs, ours = dict(copied.named_buffers()), dict(module.named_buffers())
     assert theirs.keys() == ours.keys()
@@ -92,13 +91,8 @@ def test_a_copy_shares_its_buffers_and_has_other_parts(
     kinds = (ApplyRotary, RotaryOperator, AngleAddition)
     plain, operators, additions = ([m for m in copied.modules() if isinstance(m, kind)] for kind in kinds)
     live = [m for m in module.modules() if isinstance(m, AngleAddition)]
-    if op == "sliced":
-        assert (len(plain), len(operators)) == (1, 0)
-        assert [m.splits for m in additions] == [False] * len(live)
-        assert [m.splits for m in live] == [True] * len(live)
-    else:
-        assert (len(plain), len(operators)) == (0, 1)
-        assert [id(m) for m in additions] == [id(m) for m in live], "what holds no rotation is no copy"
+    assert (len(plain), len(operators)) == (0, 1)
+    assert [id(m) for m in additions] == [id(m) for m in live], "what holds no rotation is no copy"
 
 
 def test_a_module_that_stands_in_two_places_is_swapped_once() -> None:
@@ -109,9 +103,10 @@ def test_a_module_that_stands_in_two_places_is_swapped_once() -> None:
     swapped: list[nn.Module] = []
 
     def swap(part: nn.Module) -> nn.Module:
-        if isinstance(part, AngleAddition):
-            swapped.append(part)
-        return as_program(part)
+        if not isinstance(part, AngleAddition):
+            return part
+        swapped.append(part)
+        return shallow_copy(part)
 
     copied = rewritten(module, swap)
     assert swapped == [methods[0]]
@@ -124,4 +119,3 @@ def test_a_module_that_stands_in_two_places_is_swapped_once() -> None:
 def test_nothing_to_change_is_no_copy() -> None:
     module = scheme_target("rope", Spec(max_len=40), {"head_dim": 16}, 0).encoding.module
     assert with_rotary_op(module, "decomposed") is module
-    assert rewritten(module, as_program) is module, "a table has nothing to slice"

@@ -13,28 +13,22 @@ class ByDistance(nn.Module):
 
     Of queries that are the last of the keys, those keys that are in the first row for every query are not looked up:
     the edge of the others is repeated, at the cost of writing it.
-
-    skips: whether that is done. A program of torch.export would be kept to calls in which two keys are left.
     """
-
-    off_in_programs = ("skips",)
 
     rows: Tensor  # (before + 1 + after, heads)
     before: Final[int]
-    skips: bool
     half_safe = ""
 
     def __init__(self, rows: Tensor, before: int) -> None:
         """Take the biases of keys from `before` places before their query on, up to some places after it."""
         super().__init__()
         self.before = before
-        self.skips = True
         self.probes = Probes(lengths=(before, before + 1, before + 2))
         self.register_buffer("rows", rows, persistent=False)
 
     def last(self, keys: Tensor, seq: int) -> Tensor:
         """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
-        far = not_negative(keys.shape[0] - seq - self.before) if self.skips else 0
+        far = not_negative(keys.shape[0] - seq - self.before)
         query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
         near = self.between(query.unsqueeze(0), keys[far:].unsqueeze(0))
         return nn.functional.pad(near, [far, 0, 0, 0], mode="replicate")

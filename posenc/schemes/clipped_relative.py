@@ -31,19 +31,15 @@ Distance = Literal["key_minus_query", "query_minus_key"]
 class ClippedRows(nn.Module):
     """A source of biases: products of queries with a row for each distance, the first and the last for all beyond.
 
-    skips: see ByDistance.
+    Keys in the first row for every query are not looked up: see ByDistance.
     """
-
-    off_in_programs = ("skips",)
 
     rows: Tensor  # (head_dim, before + 1 + after)
     before: Final[int]
-    skips: bool
 
     def __init__(self, rows: Tensor, before: int) -> None:
         super().__init__()
         self.before = before
-        self.skips = True
         self.probes = Probes(lengths=(before, before + 1, before + 2))
         self.half_safe = query_bias.PRODUCTS
         self.register_buffer("rows", rows.t().contiguous(), persistent=False)
@@ -53,7 +49,7 @@ class ClippedRows(nn.Module):
     def last(self, q: Tensor, keys: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries: q (batch, heads, seq, head_dim), (seq_k,)."""
         seq = q.shape[2]
-        far = not_negative(keys.shape[0] - seq - self.before) if self.skips else 0
+        far = not_negative(keys.shape[0] - seq - self.before)
         query = torch.arange(seq, device=q.device) + (keys.shape[0] - seq)
         return nn.functional.pad(self.between(q, query, keys[far:]), [far, 0, 0, 0], mode="replicate")
 

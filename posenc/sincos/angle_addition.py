@@ -33,9 +33,6 @@ class AngleAddition(nn.Module):
     output: the rows at its block starts, few, times the table of the lowest digit. A position has the same bits
     whichever way it is given.
 
-    splits: cut rows to their length by Split, or else by Slice: a program of torch.export that splits, and enforces
-    what it assumed while tracing, would refuse lengths at which the rest is empty.
-
     Source: the identity is why the paper chose sinusoids, section 3.5 of arXiv:1706.03762.
     """
 
@@ -52,8 +49,6 @@ class AngleAddition(nn.Module):
     end: Final[int] = END
     width: Final[int]
     interleaved: Final[bool]
-    splits: bool
-    off_in_programs = ("splits",)
     probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
     half_safe = ""
 
@@ -70,7 +65,6 @@ class AngleAddition(nn.Module):
         self.width = width
         self.interleaved = interleaved
         self.scale = scale
-        self.splits = True
         for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all.
             sin, cos = waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0)
@@ -104,8 +98,6 @@ class AngleAddition(nn.Module):
         start = arrange(sin, cos, self.interleaved, self.width).unsqueeze(1)  # (blocks, 1, width)
         quarter_ahead = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)
         rows = (start * self.row_cos + quarter_ahead * self.row_sin).flatten(0, 1)  # (blocks * 64, width)
-        if not self.splits:
-            return rows[:length].unsqueeze(0)
         # ONNX Runtime's Split copies faster than its Slice, and refuses a length beyond the rows.
         first: Tensor = rows.split([length, rows.shape[0] - length])[0]
         return first.unsqueeze(0)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from posenc_export.arrays import tensors_of
+from posenc_export.errors import ExportFailed
 from posenc_export.formats import Request, quiet
-from posenc_export.formats.guards import Broken
+from posenc_export.formats.guards import Broken, in_words, too_narrow
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +33,24 @@ def holds_anyway(program: torch.export.ExportedProgram, encoding: Encoding, requ
     with quiet(), torch.no_grad():
         run = _without_assertions(program)
         return all(_same(run, encoding, request.at(sizes)) for sizes in broken.tried)
+
+
+def release(program: torch.export.ExportedProgram, encoding: Encoding, request: Request) -> None:
+    """Take from a program of ours those guards that calls break to which it gives what the module gives.
+
+    Torch assumes that no size computed on the way is 0 or 1, and a program refuses calls by that: those of one key.
+    Raises ExportFailed where the program gives something else there.
+    """
+    import torch
+
+    if request.at is None:
+        return
+    with quiet(), torch.no_grad():
+        run = _without_assertions(program)
+        for guard, tried in list(too_narrow(program, encoding, request.max_len)):
+            if not all(_same(run, encoding, request.at(sizes)) for sizes in tried):
+                raise ExportFailed(str(Broken(in_words(guard, encoding.module, encoding.inputs), tried[0])))
+            program._guards_code.remove(guard)
 
 
 def _without_assertions(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:

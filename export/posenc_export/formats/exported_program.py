@@ -10,31 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
+from posenc_export.formats.assumptions import release
 from posenc_export.formats.capture import capture, program_digests
-from posenc_export.formats.rewriting import rewritten, shallow_copy
 
 if TYPE_CHECKING:
     import torch
-    from torch import fx, nn
+    from torch import fx
 
     from posenc.encoding import Encoding
 
 PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
 
-def as_program(module: nn.Module) -> nn.Module:
-    """Return a module to capture: a copy without what its class switches off in programs, by `off_in_programs`."""
-    names: tuple[str, ...] = getattr(type(module), "off_in_programs", ())
-    if not names:
-        return module
-    copied = shallow_copy(module)
-    copied.__dict__.update(dict.fromkeys(names, False))
-    return copied
-
-
 def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
-    """Return the program of an encoding, with modules as programs can have them."""
-    return capture(encoding, lambda module: rewritten(module, as_program), request)
+    """Return the program of an encoding, which refuses no call of ours by what was assumed while tracing."""
+    program = capture(encoding, lambda module: module, request)
+    if encoding.family != "module":
+        release(program, encoding, request)
+    return program
 
 
 @format_("pt2", file=PT2, capture=capture_program, digests=program_digests, runs_code=True)

@@ -88,6 +88,21 @@ def broken_guards(
             yield Broken(words, named or tried[0], tried)
 
 
+def too_narrow(
+    program: torch.export.ExportedProgram, encoding: Encoding, max_len: int
+) -> Iterator[tuple[str, Sequence[Mapping[str, int]]]]:
+    """Yield each guard that some calls break, those of one token among them, and a few such calls.
+
+    They are calls that the encoding takes, longer ones than `max_len` among them.
+    """
+    guards: Sequence[str] = getattr(program, "_guards_code", None) or ()
+    sampled = list(_sizes(encoding.inputs, max(max_len, *SIZES), least=1))
+    for guard in guards:
+        tried = taken(encoding, _breaking(guard, encoding.module, encoding.inputs, sampled), FEW)
+        if tried:
+            yield guard, tried
+
+
 def outside(encoding: Encoding, name: str, first: int, last: int) -> Broken:
     """Return the assumption that an axis is not of these sizes."""
     breaking = [sizes for sizes in _sizes(encoding.inputs, last) if first <= sizes.get(name, 0) <= last]
@@ -95,7 +110,9 @@ def outside(encoding: Encoding, name: str, first: int, last: int) -> Broken:
     return Broken("", {name: tried[0][name] if tried else first}, tried)
 
 
-def taken(encoding: Encoding, breaking: Sequence[Mapping[str, int]]) -> list[Mapping[str, int]]:
+def taken(
+    encoding: Encoding, breaking: Sequence[Mapping[str, int]], attempts: int = ATTEMPTS
+) -> list[Mapping[str, int]]:
     """Return some of the sizes that break a guard, small and large ones, at which the module itself runs."""
 
     def cost(sizes: Mapping[str, int]) -> int:
@@ -106,7 +123,7 @@ def taken(encoding: Encoding, breaking: Sequence[Mapping[str, int]]) -> list[Map
     cheapest = {tuple(sizes[name] for name in lengths): sizes for sizes in costly_first}  # of the calls of each lengths
     ordered = sorted(cheapest.values(), key=cost)
     unique = [sizes for i, sizes in enumerate(ordered) if i < FEW or cost(sizes) <= LARGE]
-    half = ATTEMPTS // 2
+    half = attempts // 2
     some = [*unique[:half], *unique[half :: max(1, len(unique) // half)]]
     return [sizes for sizes in some if _takes(encoding, sizes)]
 
@@ -170,22 +187,22 @@ def _arguments(module: nn.Module, shapes: Sequence[object]) -> Mapping[str, obje
     return {**inspect.signature(module.forward).bind(*shapes).arguments, "flat_args": tuple(shapes)}
 
 
-def _sizes(ports: tuple[Port, ...], max_len: int) -> Iterator[dict[str, int]]:
-    """Yield sizes of the axes: all alike, one after the other, at random."""
+def _sizes(ports: tuple[Port, ...], max_len: int, least: int = 2) -> Iterator[dict[str, int]]:
+    """Yield sizes of the axes from `least` on: all alike, one after the other, at random."""
     axes = axes_of(ports)
-    choices = {axis.name: _choices(axis, max_len) for axis in axes}
+    choices = {axis.name: _choices(axis, max_len, (least, *SIZES)) for axis in axes}
     most_choices = max(map(len, choices.values()), default=0)
     for i in range(most_choices):
         yield {name: sizes[i % len(sizes)] for name, sizes in choices.items()}
-    alike = {axis.name: _choices(axis, max_len, ALIKE if axis.is_length else (2,)) for axis in axes}
-    for i in range(len(ALIKE)):
+    alike = {axis.name: _choices(axis, max_len, (least, *ALIKE) if axis.is_length else (2,)) for axis in axes}
+    for i in range(1 + len(ALIKE)):
         yield {name: sizes[i % len(sizes)] for name, sizes in alike.items()}
     rng = random.Random(0)
     for _ in range(DRAWS):
         yield {name: rng.choice(sizes) for name, sizes in choices.items()}
 
 
-def _choices(axis: Axis, max_len: int, sizes: Sequence[int] = SIZES) -> list[int]:
+def _choices(axis: Axis, max_len: int, sizes: Sequence[int]) -> list[int]:
     most = min(max_len, axis.most or max_len) if axis.is_length else max(SIZES)
     return sorted({axis.allowed(n * axis.multiple, most) for n in sizes})
 
