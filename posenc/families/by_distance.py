@@ -28,10 +28,10 @@ class ByDistance(nn.Module):
 
     def last(self, keys: Tensor, seq: int) -> Tensor:
         """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
-        far = not_negative(keys.shape[0] - seq - self.before)
+        far = not_negative(keys.shape[0] - seq - max(self.before, 1))
         query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
         near = self.between(query.unsqueeze(0), keys[far:].unsqueeze(0))
-        return nn.functional.pad(near, [far, 0, 0, 0], mode="replicate")
+        return edge_repeated(near, far)
 
     def between(self, query: Tensor, key: Tensor) -> Tensor:
         """Return the bias of positions: (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
@@ -46,6 +46,14 @@ class ByDistance(nn.Module):
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return that a graph's bias has the same bits as this one."""
         return SAME_BITS
+
+
+def edge_repeated(bias: Tensor, far: int) -> Tensor:
+    """Return a bias with its first column repeated in front: (batch, heads, seq, n) -> (batch, heads, seq, far + n)."""
+    calls = torch.jit.is_scripting() or not torch.compiler.is_compiling()  # type: ignore[attr-defined]
+    if calls and bias.numel() == 0:  # of nothing, torch repeats no edge; ONNX Runtime does
+        return nn.functional.pad(bias, [far, 0, 0, 0])
+    return nn.functional.pad(bias, [far, 0, 0, 0], mode="replicate")
 
 
 def not_negative(n: int) -> int:

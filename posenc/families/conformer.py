@@ -2,11 +2,10 @@
 
 from typing import Final
 
-import torch
 from torch import Tensor, nn
 
 from posenc.encoding import RowSource
-from posenc.families.relative import RelativeRows, skewed
+from posenc.families.relative import RelativeRows, larger, skewed
 from posenc.spec import Spec
 
 
@@ -16,7 +15,7 @@ class Both(RelativeRows):
     def forward(self, x: Tensor) -> Tensor:
         """Return the rows: (batch, seq, d_model) -> (1, 2 seq - 1, d_model)."""
         seq = x.shape[1]
-        return self.down_from(seq - 1, 2 * seq - 1, seq)
+        return self.down_from(seq - 1, larger(2 * seq - 1, 0), seq)
 
 
 class Descending(RelativeRows):
@@ -66,7 +65,7 @@ class BothShift(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq + seq_k - 1) -> (batch, heads, seq, seq_k)."""
         seq_k = scores.shape[3] - scores.shape[2] + 1
-        return skewed(scores)[:, :, :, :seq_k]
+        return skewed(scores, larger(scores.shape[3], seq_k))[:, :, :, :seq_k]
 
 
 class ChunkShift(nn.Module):
@@ -79,11 +78,3 @@ class ChunkShift(nn.Module):
         # Padded, a row is one longer than the keys: in rows of their length, each begins a column later.
         flat = nn.functional.pad(scores, [0, chunk]).flatten(3)[:, :, :, : chunk * context]
         return flat.reshape(batch, heads, chunks, chunk, context)
-
-
-def larger(length: int, stored: int) -> int:
-    """Return the larger of two sizes, whichever that is in a call."""
-    if torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return max(length, stored)
-    most: int = torch.sym_max(length, stored)
-    return most

@@ -133,24 +133,33 @@ def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, reference: 
     )
 
 
-def shifted(scores: Tensor, first: int) -> Tensor:
-    """Return rows that each begin a column before the one above: (..., seq, n) -> (..., seq, n - 1).
+def shifted(scores: Tensor, first: int, width: int) -> Tensor:
+    """Return rows that each begin a column before the one above: (..., seq, n) -> (..., seq, width).
 
     first: the column at which the first begins. In memory, a row of n - 1 follows another as far on as that.
+    width: n - 1; of no queries, as many columns as are wanted.
     """
     batch, heads, seq, columns = scores.shape
     flat = scores.flatten(2)[:, :, first : first + seq * (columns - 1)]
-    return flat.reshape(batch, heads, seq, columns - 1)
+    return flat.reshape(batch, heads, seq, width)
 
 
-def skewed(scores: Tensor) -> Tensor:
-    """Return rows of which the last begins at its first column, and each a column after the next: (..., n) -> the same.
+def skewed(scores: Tensor, width: int) -> Tensor:
+    """Return rows that each begin a column after the next, the last at its first: (..., n) -> (..., width).
 
-    What a row has beyond its last column is none of its own.
+    width: n; of no queries, as many columns as are wanted. What a row has beyond its last column is none of its own.
     """
     # A row is then one longer than what is kept of it. AOTInductor compiles no slice of this that is padded by `pad`.
-    longer = torch.cat([scores, torch.zeros_like(scores[:, :, :, :1])], 3)
-    return shifted(longer, scores.shape[2] - 1)
+    longer = torch.cat([scores, scores.new_zeros([scores.shape[0], scores.shape[1], scores.shape[2], 1])], 3)
+    return shifted(longer, scores.shape[2] - 1, width)
+
+
+def larger(length: int, other: int) -> int:
+    """Return the larger of two sizes, whichever that is in a call."""
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return max(length, other)
+    most: int = torch.sym_max(length, other)
+    return most
 
 
 def waves(distance: Integers, inv_freq: Floats, *, interleaved: bool) -> Floats:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Probes, Tolerance
 from posenc.families import query_bias, relative_values
-from posenc.families.by_distance import not_negative
+from posenc.families.by_distance import edge_repeated, not_negative
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
@@ -49,9 +49,9 @@ class ClippedRows(nn.Module):
     def last(self, q: Tensor, keys: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries: q (batch, heads, seq, head_dim), (seq_k,)."""
         seq = q.shape[2]
-        far = not_negative(keys.shape[0] - seq - self.before)
+        far = not_negative(keys.shape[0] - seq - max(self.before, 1))
         query = torch.arange(seq, device=q.device) + (keys.shape[0] - seq)
-        return nn.functional.pad(self.between(q, query, keys[far:]), [far, 0, 0, 0], mode="replicate")
+        return edge_repeated(self.between(q, query, keys[far:]), far)
 
     def between(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return the bias of positions: q, (seq,), (seq_k,) -> (batch, heads, seq, seq_k)."""

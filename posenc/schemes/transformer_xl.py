@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding
 from posenc.families import relative
-from posenc.families.relative import RelativeRows, shifted, skewed
+from posenc.families.relative import RelativeRows, larger, shifted, skewed
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
@@ -68,7 +68,7 @@ class CausalShift(nn.Module):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq_k) -> the same."""
-        return seen(skewed(scores))
+        return seen(skewed(scores, scores.shape[3]))
 
 
 class UniShift(nn.Module):
@@ -76,7 +76,7 @@ class UniShift(nn.Module):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, 1 + seq_k) -> (batch, heads, seq, seq_k)."""
-        return seen(shifted(scores, scores.shape[2]))
+        return seen(shifted(scores, scores.shape[2], scores.shape[3] - 1))
 
 
 class BiShift(nn.Module):
@@ -85,7 +85,7 @@ class BiShift(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq + seq_k) -> (batch, heads, seq, seq_k)."""
         seq, seq_k = scores.shape[2], scores.shape[3] - scores.shape[2]
-        return shifted(scores, seq)[:, :, :, :seq_k]
+        return shifted(scores, seq, larger(scores.shape[3] - 1, seq_k))[:, :, :, :seq_k]
 
 
 def seen(scores: Tensor) -> Tensor:
@@ -186,7 +186,7 @@ class _Lengths:
 
 SHIFTS: dict[Attention, tuple[type[nn.Module], _Lengths]] = {
     "causal": (CausalShift, _Lengths(KEYS, KEYS)),
-    "uni": (UniShift, _Lengths(Axis("columns", "length", least=2), Axis("-1+columns", "length"))),
+    "uni": (UniShift, _Lengths(Axis("1+seq_k", "length"), KEYS)),
     "bi": (BiShift, _Lengths(Axis("seq+seq_k", "length"), KEYS)),
 }
 
