@@ -117,4 +117,4 @@ def test_every_input_that_is_shown_is_read() -> None:
     shown = re.findall(r"^\| `'(.*?)'` \|", text, flags=re.MULTILINE)
     assert len(shown) >= 10
     for one in shown:
-        parse_ports((one,) if "size of" not in one else (one, "x: float32[batch, seq]"))
+        parse_ports((one,) if not one.endswith(" of seq") else (one, "x: float32[batch, seq]"))

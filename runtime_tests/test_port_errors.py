@@ -40,7 +40,11 @@ BAD: list[tuple[str, int, str]] = [
     ("x: float32[a + 1]", 15, "names alone in a sum"),
     ("x: float32[1 + a]", 11, "names alone in a sum"),
     ("x: float32[a + b:batch]", 16, "',' or ']'"),
-    ("x: float32[batch] junk", 18, "nothing more, or one of in, positions, start, indices, size, mask, values"),
+    (
+        "x: float32[batch] junk",
+        18,
+        "nothing more, or one of in, positions, start, indices, size, extents, mask, val",
+    ),
     ("x: float32[batch] ;", 18, "nothing more"),
     ("m: float32[seq, seq] additive", 29, "'mask' after additive"),
     ("m: float32[seq, seq] additive map", 30, "'mask' after additive"),
@@ -71,6 +75,13 @@ BAD: list[tuple[str, int, str]] = [
     ("x: int64[1] size batch", 17, "'of' and an axis after size"),
     ("x: int64[1] size of", 19, "the name of an axis"),
     ("x: int64[1] size of a+b", 21, "nothing more"),
+    ("x: float32[batch, 2] extents of batch", 21, "no extents: only of int64"),
+    ("x: int32[batch, 2] extents of batch", 19, "no extents: only of int64"),
+    ("x: int64[batch] extents of batch", 8, "[batch, 2], the rows and columns of each image"),
+    ("x: int64[batch, 3] extents of batch", 8, "[batch, 2], the rows and columns of each image"),
+    ("x: int64[batch, n] extents of n", 8, "[batch, 2], the rows and columns of each image"),
+    ("x: int64[batch, 2] extents seq", 27, "'of' and an axis after extents"),
+    ("x: int64[batch, 2] extents of", 29, "the name of an axis"),
     ("positions: int64[]", 16, "an axis along which tokens are (by its name, 'positions'"),
     ("x: float32[] mask", 10, "an axis along which tokens are"),
 ]
@@ -82,6 +93,7 @@ CLASHES: list[tuple[tuple[str, ...], int, str]] = [
     (("x: float32[T % 2]", "y: float32[T % 4]"), 11, "axis 'T' has two multiples: 2 in x, 4 in y"),
     (("x: float32[T:length, T:batch]",), 21, "axis 'T' has two kinds: length in x, batch in x"),
     (("x: float32[seq, 8]", "n: int64[1] size of batch"), 20, "no input has a dynamic axis 'batch'"),
+    (("x: float32[b, seq, 8]", "s: int64[b, 2] extents of n"), 26, "no input has a dynamic axis 'n'"),
 ]
 
 
@@ -106,6 +118,12 @@ def test_the_command_line_shows_the_caret(cli: Cli) -> None:
     result = cli("export", "broken:Good", "-i", "x: float32[batch seq]")
     assert result.exit_code == 2
     assert result.output.splitlines()[-2:] == ["  x: float32[batch seq]", "  " + " " * 17 + "^"]
+
+
+def test_the_help_has_every_word(cli: Cli) -> None:
+    text = " ".join(cli("export", "--help").output.split())
+    said = text.split("Words after the axes: ")[1].split("values.")[0] + "values"
+    assert set(WORDS) <= set(re.findall(r"\w+", said))
 
 
 def test_a_line_break_does_not_move_the_caret() -> None:

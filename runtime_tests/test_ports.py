@@ -6,6 +6,7 @@ from posenc.ports import (
     BATCH,
     SEQ,
     Axis,
+    Extents,
     Indices,
     Mask,
     Port,
@@ -54,6 +55,7 @@ GOOD: dict[str, Port] = {
     "ids:\nint64[batch,\n seq] < 256\n": Port("ids", BOTH, "int64", Indices(256)),
     "n: int64[1] size of seq": Port("n", ONE, "int64", Size("seq")),
     "n: int64[] size of seq": Port("n", (), "int64", Size("seq")),
+    "sizes: int64[batch, 2] extents of batch": Port("sizes", (BATCH, fixed(2)), "int64", Extents("batch")),
     "image: float32[batch, 3, height % 14, width%14]": Port(
         "image",
         (BATCH, fixed(3), Axis("height", "grid", multiple=14), Axis("width", "grid", multiple=14)),

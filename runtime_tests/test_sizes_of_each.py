@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import posenc
+from conftest import Cli
 from posenc.families.axis_weights import Filter
 from posenc.families.resampled import Each, Plane
 from posenc.spec import Spec, UnsupportedSpec
@@ -76,3 +77,24 @@ def test_files_of_each_image_refuse_what_the_module_refuses(tmp_path: Path) -> N
 def test_sizes_of_each_image_take_a_dynamic_grid_without_a_prefix(mode: Any, parameters: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedSpec, match=r"\Asizes=each takes .*\Z"):
         posenc.build("interpolated", Spec(mode), **{"grid": (3, 3), "sizes": "each", **parameters})
+
+
+OWN = """
+import torch
+
+class Places(torch.nn.Module):
+    # The last place of each image gets 1. There is no row of an image without places, nor of one with more than tokens.
+    def forward(self, x, sizes):
+        last = torch.nn.functional.embedding(sizes, torch.arange(x.shape[1] + 1)[:, None])[..., 0].prod(1) - 1
+        one = torch.eye(x.shape[1])
+        return x + torch.nn.functional.embedding(last, one)[..., None]
+"""
+
+
+def test_extents_are_fed_to_a_module_of_ones_own(cli: Cli) -> None:
+    Path("own.py").write_text(OWN)
+    ports = ("-i", "x: float32[batch, seq, 4]", "-i", "sizes: int64[batch, 2] extents of seq")
+    result = cli("export", "own:Places", *ports, "--max-len", "40", "-f", "torchscript", "-o", "b")
+    assert result.exit_code == 0, result.output
+    result = cli("export", "own:Places", *ports[:3], "sizes: int64[batch, 2]", "--max-len", "40", "-o", "c")
+    assert result.exit_code != 0, "indices of nothing known have a 0"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from posenc.ports import ANYTHING, Axis, Carries, Indices, Kind, Mask, Positions, Size, Start
+from posenc.ports import ANYTHING, Axis, Carries, Extents, Indices, Kind, Mask, Positions, Size, Start
 from posenc_export.arrays import DTYPES, FLOATS
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -32,8 +32,10 @@ Positions and starts are integers, below the bound if there is one; masks are of
 INTEGERS = ("int64", "int32")
 BOUNDED: dict[str, Callable[[int | None], Carries]] = {"positions": Positions, "start": Start, "indices": Indices}
 """What may be below a bound, by its word."""
-WORDS = {"in": FLOATS, **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "mask": DTYPES, "values": DTYPES}
-WORDS["additive"] = FLOATS
+OF_AXES: dict[str, Callable[[str], Carries]] = {"size": Size, "extents": Extents}
+"""What follows from a dynamic axis, by its word."""
+WORDS = {"in": FLOATS, **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "extents": ("int64",)}
+WORDS |= {"mask": DTYPES, "values": DTYPES, "additive": FLOATS}
 """The words after the axes, each with the dtypes that it is for."""
 LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0}
 """The largest number of a range, by dtype."""
@@ -57,8 +59,12 @@ def assumed(name: str, carries: Carries) -> str:
 
 def unfitting(word: str) -> str:
     """Return what is expected in the place of a word that is not for the dtype."""
-    of_floats = {"in": "no range: only floats have one", "additive": "no additive mask: only floats are added"}
-    return of_floats.get(word) or f"no {word}: only of integers"
+    special = {
+        "in": "no range: only floats have one",
+        "additive": "no additive mask: only floats are added",
+        "extents": "no extents: only of int64",
+    }
+    return special.get(word) or f"no {word}: only of integers"
 
 
 def misshapen(carries: Carries, sizes: list[int | None]) -> str:
@@ -67,6 +73,8 @@ def misshapen(carries: Carries, sizes: list[int | None]) -> str:
         return "[1], the shape of a first position"
     if isinstance(carries, Size) and sizes not in ([], [1]):
         return "[] or [1], the shape of a size"
+    if isinstance(carries, Extents) and (len(sizes) != 2 or sizes[1] != 2):
+        return "[batch, 2], the rows and columns of each image"
     if isinstance(carries, Mask) and carries.causal and len(sizes) < 2:
         return "two axes at least, the last those of queries and keys"
     return "an axis along which tokens are" if isinstance(carries, Positions | Mask) and not sizes else ""

@@ -149,7 +149,9 @@ SPEC = options(
         "inputs",
         multiple=True,
         metavar="PORT",
-        help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'.",
+        help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
+        "Words after the axes: positions, start, indices (each may be < N), in A..B, size of AXIS, extents of AXIS, "
+        "mask, additive mask, values.",
     ),
     click.option(
         "--dtype", type=click.Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."

@@ -9,6 +9,7 @@ ids: int64[batch, seq] < 256              indices below a bound, with or without
 positions: int64[batch, seq] positions    positions, below a bound with `< 512`
 start: int64[1] start                     the first position, below a bound with `< 512`
 n: int64[1] size of seq                   the size of an axis as a number
+sizes: int64[batch, 2] extents of seq     rows and columns of each image, of at most `seq` places
 n: int64[1] values                        nothing special, whatever the name is
 """
 
@@ -18,10 +19,10 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from posenc.ports import Carries, Mask, Port, Size, Values, fixed
+from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
 from posenc_export.arrays import DTYPES, FLOATS
 from posenc_export.cli import axis_names
-from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, LARGEST, WORDS, AxesSaid, AxisText
+from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, LARGEST, OF_AXES, WORDS, AxesSaid, AxisText
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -138,12 +139,12 @@ def _said_of_axes(ports: tuple[_PortText, ...]) -> AxesSaid:
 
 
 def _check_names(ports: tuple[_PortText, ...]) -> None:
-    """Raise PortError where two ports have one name, or a size is that of no axis."""
+    """Raise PortError where two ports have one name, or a size, or extents, are of no axis."""
     axes = {name for port in ports for name in port.names}
     for i, port in enumerate(ports):
         if port.name in [other.name for other in ports[:i]]:
             raise PortError(port.text, port.at, f"two inputs are named {port.name!r}")
-        if isinstance(port.carries, Size) and port.carries.of not in axes:
+        if isinstance(port.carries, Size | Extents) and port.carries.of not in axes:
             at = port.text.rindex(port.carries.of)
             raise PortError(port.text, at, f"no input has a dynamic axis {port.carries.of!r}")
 
@@ -225,9 +226,9 @@ def _in_words(reader: _Reader, dtype: str) -> Carries | None:
         return BOUNDED[word](_end(reader, dtype))
     if word == "in":
         return _range(reader, dtype)
-    if word == "size":
-        reader.one_of(("of",), "'of' and an axis after size")
-        return Size(reader.need(NAME, "the name of an axis"))
+    if word in OF_AXES:
+        reader.one_of(("of",), f"'of' and an axis after {word}")
+        return OF_AXES[word](reader.need(NAME, "the name of an axis"))
     if word == "additive":
         reader.one_of(("mask",), "'mask' after additive")
     return Values() if word == "values" else Mask(additive=dtype in FLOATS, causal=word == "additive")

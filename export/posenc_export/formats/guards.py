@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from posenc.ports import Axis, Port, Size, axes_of
+from posenc.ports import Axis, Extents, Port, Size, axes_of
 from posenc_export.errors import ExportFailed, first_line
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ def _takes(encoding: Encoding, sizes: Mapping[str, int]) -> bool:
 
 
 def _input(port: Port, sizes: Mapping[str, int]) -> torch.Tensor:
-    """Return an input of zeros, or of the size that it carries."""
+    """Return an input of zeros, or of the size that it carries; images have a place each."""
     import torch
 
-    value = sizes[port.carries.of] if isinstance(port.carries, Size) else 0
+    value = sizes[port.carries.of] if isinstance(port.carries, Size) else int(isinstance(port.carries, Extents))
     return torch.full(port.shape(sizes), value, dtype=getattr(torch, port.dtype))
 
 
