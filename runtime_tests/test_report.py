@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 from rich.console import Console
 
 from conftest import Cli
+from posenc_export.benchmarks import BenchResult, LengthResult
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.cli.tables import fitted, lines_below, print_report
+from posenc_export.cli.tables import fitted, lines_below, print_bench, print_proofs, print_report
+from posenc_export.cuda.plan import plans
+from posenc_export.cuda.prove import Proof
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.catalogue import CATALOGUE
 from posenc_export.validation.report import headline, not_run, report_markdown
@@ -165,3 +169,49 @@ def test_a_real_report_fits_80_columns(cli: Cli, small_bundle: Path, manifest: M
         f"agrees on 1 runtime, all 9 checks passed; 1 check not run here; reference: {manifest.reference}"
         in result.output
     )
+
+
+def on_a_terminal(show: Callable[[Console], None], width: int = 80) -> list[str]:
+    """Return the lines of what is shown on a terminal of a width, the colors left out."""
+    file = io.StringIO()
+    show(Console(file=file, force_terminal=True, width=width, highlight=False, color_system=None))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def assert_whole(lines: list[str], words: Iterable[str], width: int = 80) -> None:
+    """No line is wider than the terminal, and every word stands in one line."""
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert [word for word in words if word not in text] == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_times_are_whole_on_a_terminal(width: int) -> None:
+    names = ("onnxruntime-web", "torchscript-cuda", "baseline rotate-half, torchscript-cpu", "copy of the same bytes")
+    times = dict(zip(names, (1234.567, 0.219, 12345.678, 0.023), strict=True))
+    ratios = dict.fromkeys(names[:2], 1234.56)
+    result = BenchResult("rope", "dynamic", "exact", 1, (LengthResult(131072, times, ratios, ratios, ratios),))
+    lines = on_a_terminal(lambda console: print_bench(console, result), width)
+    assert_whole(lines, ("1234.567", "0.219", "12345.678", "1234.56", "torchscript-cuda", "baseline", "faster"), width)
+    assert len(lines) <= 12
+
+
+def test_proofs_are_whole_on_a_terminal() -> None:
+    errors = (compared("eager", 1e-7, 1.0), compared("reference", 3e-7))
+    checks = ("agrees", "refusal", "provider", "placement", "io-binding", "device-memory")
+    schemes = ("conformer_relative", "rope")
+    plan = {scheme: next(iter(plans([scheme]))) for scheme in schemes}
+    proofs = [
+        Proof(plan[scheme], Verdict(by, check, "pass", comparisons=errors))
+        for scheme in schemes
+        for by in ("torchscript-cuda", "ort-cpp-cuda")
+        for check in checks
+    ]
+    proofs += [Proof(plan[scheme], Verdict("pt2-cuda", "agrees", "skip", REASONS[1])) for scheme in schemes]
+    facts = {"GPU": "NVIDIA H200", "CPU": "AMD EPYC", "torch": "2.13.0", "onnxruntime-gpu": "1.31.1", "numpy": "2.4.6"}
+    lines = on_a_terminal(lambda console: print_proofs(console, facts, proofs))
+    assert_whole(
+        lines, (*schemes, *checks, "torchscript-cuda", "3e-07", "not run", "onnxruntime-gpu 1.31.1", "float64")
+    )
+    assert [line for line in lines if line in schemes] == list(schemes)
+    assert " ".join(lines).count(f"pt2-cuda, conformer_relative, rope: {REASONS[1]}") == 1

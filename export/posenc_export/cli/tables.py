@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from posenc_export.errors import printable
 from posenc_export.validation.basis import loosest
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.report import MEANINGS, Rows, failures, headline, not_run, noted, read_from, tables
+from posenc_export.validation.report import MARKS, MEANINGS, Rows, failures, headline, not_run, noted, read_from, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,34 +82,50 @@ def print_legend(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 
 def _print_rows(console: Console, table: Rows) -> None:
-    """Print a table as wide as the console, or, where its words do not fit there, a line for each row."""
-    widths = fitted([table.columns, *(row.cells for row in table.rows)], console.width)
+    """Print a table of what passed, failed or did not run, which its second column says in a color."""
+    _print_cells(console, table.columns, [row.cells for row in table.rows], [STYLES[row.status] for row in table.rows])
+
+
+def _print_cells(
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    styles: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+) -> None:
+    """Print a table as wide as the console, or, where its words do not fit there, a line for each row.
+
+    styles: of the second cell of each row. numbers: columns that are flush right.
+    """
+    widths = fitted([columns, *rows], console.width)
     if widths is None:
-        for row in table.rows:
-            named = (f"{name} {cell}" for name, cell in zip(table.columns[2:], row.cells[2:], strict=True) if cell)
-            say(console, ": ".join(filter(None, (*row.cells[:2], ", ".join(named)))))
+        for row in rows:
+            named = (f"{name} {cell}" for name, cell in zip(columns[2:], row[2:], strict=True) if cell)
+            say(console, ": ".join(filter(None, (*row[:2], ", ".join(named)))))
         return
-    drawn = _table(table.columns, widths)
-    for row in table.rows:
-        texts = [shown(cell) for cell in row.cells]
-        texts[1].stylize(STYLES[row.status])
+    drawn = _table(columns, widths, numbers)
+    for i, row in enumerate(rows):
+        texts = [shown(cell) for cell in row]
+        texts[1].stylize(styles[i] if styles else "")
         drawn.add_row(*texts)
     console.print(drawn)
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Return widths of columns, two spaces apart, with which no word of a table is broken; None where none fit."""
+    """Return widths of columns, two spaces apart, with which no word of a table is broken; None where none fit.
+
+    The first row has the names of columns: they are broken before cells are.
+    """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
+    words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    cells = [max(word, *map(len, column[1:])) for word, column in zip(words, columns, strict=True)]
     # The first column is never broken, so that its names can be searched for.
-    least = [widths[0], *(max(len(word) for cell in column for word in cell.split() or [""]) for column in columns[1:])]
-    excess = sum(widths) + GAP * (len(widths) - 1) - width
-    for _ in range(max(excess, 0)):
-        room, index = max((widths[i] - least[i], i) for i in range(len(widths)))
-        if room == 0:
-            return None
-        widths[index] -= 1
-    return widths
+    for least in ([widths[0], *cells[1:]], [widths[0], *words[1:]]):
+        for _ in range(max(sum(widths) + GAP * (len(widths) - 1) - width, 0)):
+            room, index = max((widths[i] - least[i], i) for i in range(len(widths)))
+            widths[index] -= min(room, 1)
+    return widths if sum(widths) + GAP * (len(widths) - 1) <= width else None
 
 
 def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
@@ -118,13 +134,14 @@ def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verb
     return [line for line in (loosest(basis, manifest, verdicts), sha) if line]
 
 
-def _table(columns: Sequence[str], widths: Sequence[int] | None = None) -> Table:
-    """Return an empty table, of columns of given widths; by default the first column is never broken."""
+def _table(columns: Sequence[str], widths: Sequence[int], numbers: Sequence[str]) -> Table:
+    """Return an empty table, of columns of given widths; the first column is never broken."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=i == 0, width=widths[i] if widths else None)
+        justify: Literal["right", "left"] = "right" if column in numbers else "left"
+        table.add_column(column, overflow="fold", no_wrap=i == 0, width=widths[i], justify=justify)
     return table
 
 
@@ -136,31 +153,48 @@ def print_comparisons(verdicts: Sequence[Verdict]) -> None:
 
 
 def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Proof]) -> None:
-    """Print the machine in one line, and one row for each scheme and runtime."""
+    """Print the machine, a row for each runtime below its scheme, and then what there is to say of some, in lines."""
     from posenc_export.cuda.table import COLUMNS as PROVED
     from posenc_export.cuda.table import rows
 
-    console.print(shown(", ".join(f"{name} {value}" for name, value in facts.items())), soft_wrap=True)
-    table = _table(PROVED)
-    for row in rows(proofs):
-        table.add_row(*map(shown, row))
-    console.print(table)
+    say(console, ", ".join(f"{name} {value}" for name, value in facts.items()))
+    found = rows(proofs)
+    schemes = [scheme for scheme, *_ in found]
+    found.sort(key=lambda row: schemes.index(row[0]))
+    cells, styles = _under_schemes(found)
+    _print_cells(console, (PROVED[0], *PROVED[2:-1]), cells, styles)
+    for line in _details(found):
+        say(console, line)
+
+
+def _details(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line for each thing that there is to say: of what proves, and of which schemes."""
+    schemes: dict[tuple[str, str], list[str]] = {}
+    for scheme, by, *_, detail in rows:
+        schemes.setdefault((by, detail), []).append(scheme)
+    return [f"{by}, {', '.join(named)}: {detail}" for (by, detail), named in schemes.items() if detail]
+
+
+def _under_schemes(rows: Sequence[Sequence[str]]) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return rows that begin with the name of what proves, under a row for their scheme, and the style of each."""
+    cells: list[tuple[str, ...]] = []
+    styles: list[str] = []
+    status_of = {mark: status for status, mark in MARKS.items()}
+    for i, (scheme, by, verdict, *more, _) in enumerate(rows):
+        if i == 0 or rows[i - 1][0] != scheme:
+            cells.append((scheme, *("" for _ in range(1 + len(more)))))
+            styles.append("")
+        cells.append((f"  {by}", verdict, *more))
+        styles.append(STYLES[status_of[verdict]])
+    return cells, styles
 
 
 def print_bench(console: Console, result: BenchResult) -> None:
     """Print one row a contender and length, and what was not timed."""
-    from rich.table import Table
-    from rich.text import Text
-
     from posenc_export.benchmarks.report import COLUMNS as TIMES
     from posenc_export.benchmarks.report import rows, title
 
-    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    table.title = shown(title(result))
-    for column in TIMES:
-        table.add_column(column, justify="left" if column == "what" else "right")
-    for row in rows(result):
-        table.add_row(*map(shown, row))
-    console.print(table)
+    say(console, title(result))
+    _print_cells(console, TIMES, rows(result), numbers=[column for column in TIMES if column != "what"])
     for line in result.not_run:
-        console.print(Text(line), soft_wrap=True)
+        say(console, line)
