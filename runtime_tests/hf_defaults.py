@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hf_images import CUBES, points
+from hf_images import CUBES
 from hf_models import alone
+from hf_segmentation import points
 
 Ours = Callable[..., Tensor]
 """The graph that was exported: of its inputs, the values."""

@@ -11,6 +11,7 @@ from conftest import EPS, one_of_each
 from hf_images import IMAGES
 from hf_models import TEXTS, Model
 from hf_scores import SCORES
+from hf_segmentation import SEGMENTATION
 from hf_speech import SPEECH
 from posenc.hf import ModelConfig, read_config
 from posenc.scheme import SCHEMES
@@ -20,7 +21,7 @@ from posenc_export.targets import Target
 from posenc_export.targets.hf_config import config_target
 from posenc_export.validation.verdict import ValidateOptions
 
-ALL = (*TEXTS, *IMAGES, *SCORES, *SPEECH)
+ALL = (*TEXTS, *IMAGES, *SEGMENTATION, *SCORES, *SPEECH)
 MODELS = [pytest.param(model, id=model.name) for model in ALL]
 OF_EACH_KIND = list({model.kind: model for model in ALL}.values())
 

@@ -29,8 +29,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 SIGN = re.compile(r">=|%")
-REST = re.compile(r"\S")
-SPACE = re.compile(r"\s*")
+REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
 
 
 class PortError(ValueError):

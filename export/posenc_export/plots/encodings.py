@@ -72,8 +72,15 @@ def called(encoding: Encoding, max_len: int | None) -> Call:
 
 
 def encoding_of(scheme: Scheme, max_len: int | None, parameters: Parameters) -> Encoding:
-    """Build the encoding of any length, if there is one, and of those the one that takes least beside positions."""
-    return min(encodings_of(scheme, max_len, parameters), key=lambda one: (not _is_open(one), _numbers_taken(one)))
+    """Build the encoding of any length, if there is one, and of those the one that takes least beside positions.
+
+    One that takes means, by probabilities, shows the last of what there is.
+    """
+
+    def order(one: Encoding) -> tuple[bool, bool, int]:
+        return not _is_open(one), any(map(are_probabilities, one.inputs)), len(carrying(one.inputs, Values))
+
+    return min(encodings_of(scheme, max_len, parameters), key=order)
 
 
 def encodings_of(scheme: Scheme, max_len: int | None, parameters: Parameters) -> list[Encoding]:
@@ -95,10 +102,6 @@ def _is_open(encoding: Encoding) -> bool:
     """Whether there are as many places, or numbers, as a call has."""
     axes = [axis for port in encoding.outputs for axis in port.axes if axis.is_length]
     return any(axis.is_dynamic for axis in axes) or argument_of(encoding) is not None
-
-
-def _numbers_taken(encoding: Encoding) -> int:
-    return len(carrying(encoding.inputs, Values))
 
 
 def _needed(scheme: Scheme) -> dict[str, object]:
