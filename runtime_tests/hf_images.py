@@ -12,6 +12,7 @@ from hf_models import BERT, Model, of_tokens, rows
 
 VIT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 TINY_VIT = {**VIT, "image_size": 32, "patch_size": 8}
+SHARED = {**TINY_VIT, "use_shared_relative_position_bias": True}
 SWIN = {"image_size": 32, "patch_size": 2, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4}
 RESNET = {"model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8] * 4, "depths": [1] * 4}
 DETR = {
@@ -54,7 +55,7 @@ def of_patches(prefix: int) -> Callable[[Any], Tensor]:
 def on_grid(module: nn.Module) -> Tensor:
     """What a module gives for a grid of patches, line by line."""
     values: Tensor = module(torch.zeros(1, HEIGHT, WIDTH, 16))
-    return values.flatten(1, 2) if values.dim() == 4 else values
+    return values.flatten(1, 2) if values.dim() == 4 and values.shape[1:3] == (HEIGHT, WIDTH) else values
 
 
 def vit(model_type: str, prefix: int, **sizes: Any) -> Model:
@@ -137,9 +138,15 @@ def swinv2(model: Any) -> Tensor:
     return values.reshape(16, 16, 4).permute(2, 0, 1)[None]
 
 
-def beit(model: Any) -> Tensor:
-    values: Tensor = model.shared_position_bias((4, 4), interpolate_pos_encoding=False, dim_size=None)
-    return values.reshape(1, 2, 17, 17)
+def beit(height: int, width: int) -> Callable[[Any], Tensor]:
+    """BEiT's bias in a window, which its table is resized to."""
+
+    def own(model: Any) -> Tensor:
+        tokens = 1 + height * width
+        values: Tensor = model.shared_position_bias((height, width), interpolate_pos_encoding=True, dim_size=tokens)
+        return values.reshape(1, 2, tokens, tokens)
+
+    return own
 
 
 def rt_detr(module: Any) -> Tensor:
@@ -155,7 +162,8 @@ def of_window(module: nn.Module) -> Tensor:
 IMAGES = [
     *(vit(name, prefix) for name, prefix in (("vit", 1), ("deit", 2), ("dinov2", 1), ("dinov2_with_registers", 1))),
     vit("beit", 1, use_absolute_position_embeddings=True),
-    Model("beit", beit, of_window, {**TINY_VIT, "use_shared_relative_position_bias": True}, "shared"),
+    Model("beit", beit(4, 4), of_window, SHARED, "shared"),
+    Model("beit", beit(HEIGHT, WIDTH), on_grid, SHARED, "shared", mode="dynamic", roundings=CUBES),
     *(Model(name, of_tokens, rows(16), two({}, {}), "text") for name in ("clip", "siglip")),
     *(
         Model(name, of_patches(prefix), on_grid, two({}, {}), "vision", mode="dynamic", roundings=CUBES)
