@@ -71,7 +71,7 @@ class WeightedRows(nn.Module):
 
     def total(self, p: Tensor, of: Tensor) -> Tensor:
         """Return the sum of the probabilities of some keys: p, (seq, seq_k) of bool -> (batch, heads, seq, 1)."""
-        # Measured with ONNX Runtime, of 512 x 512: a Where takes twice as long, differences of a CumSum four times.
+        # Measured with ONNX Runtime, of 512 x 512: a Where takes twice as long, a CumSum more than three times.
         return (p * of.to(p.dtype)).sum(3, keepdim=True)
 
 
