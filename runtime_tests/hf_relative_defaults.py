@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hf_defaults import Default, Ours, kind, made
-from hf_speech import vits_keys, vits_values
+from hf_defaults import Default, kind, made
+from hf_speech import vits_values
 
 ADDED = 16
 """Roundings of products that are summed up in another order."""
@@ -29,24 +29,18 @@ def scored(rows: Any) -> Tensor:
     return values
 
 
-def vits(part: str) -> Default:
-    """The rows of keys, in scores, or those of values, as VITS's attention has them."""
-    keys, path = part == "keys", "text_encoder.encoder.layers.0.attention"
-    given = torch.randn(1, 2, 60, 96 if keys else 60, generator=torch.Generator().manual_seed(0))
-    given = given if keys else given.softmax(-1)
-
-    def own(attention: Any) -> Tensor:
-        return vits_keys(attention, given) if keys else vits_values(attention, given)
-
-    def call(ours: Ours) -> Tensor:
-        return ours(given, given) if keys else ours(given)
-
-    return Default("vits", made("vits", "VitsAttention"), own, call, path, part, roundings=ADDED)
-
+P = torch.randn(1, 2, 60, 60, generator=torch.Generator().manual_seed(0)).softmax(-1)
 
 RELATIVE = [
-    vits("keys"),
-    vits("values"),
+    Default(
+        "vits",
+        made("vits", "VitsAttention"),
+        lambda attention: vits_values(attention, P),
+        lambda ours: ours(P),
+        "text_encoder.encoder.layers.0.attention",
+        "values",
+        roundings=ADDED,
+    ),
     Default(
         "speecht5",
         speecht5,
