@@ -2,9 +2,9 @@
 
     python runtime_tests/bench_bias.py            # prints the rows of docs/figures.md
 
-Of one query: the bias of T5 and ALiBi; T5's as a module that makes the square and slices its last row, and as one that
-makes the row; a copy of the output. By turns in one process, the least of all calls; each writes into memory that is
-there. The square takes 8 GiB.
+Of one query: the bias of T5, ALiBi and clipped distances; T5's and the clipped one as a module that makes the square
+and slices its last row, and as one that makes the row; a copy of the output. By turns in one process, the least of all
+calls; each writes into memory that is there. The squares take 8 GiB.
 """
 
 import sys
@@ -26,7 +26,9 @@ from posenc_export.markdown import table
 from posenc_export.targets.scheme import scheme_target
 
 HEADS, HEAD_DIM, FAR, ROUNDS, SECONDS = 32, 64, 128, 5, 0.3
-SQUARE = "T5's, the square"
+LEFT, RIGHT = 64, 8
+SQUARE, CLIPPED_SQUARE = "T5's, the square", "clipped distances, the square"
+SQUARES = (SQUARE, CLIPPED_SQUARE)
 SQUARE_UP_TO = 4096
 """The square of 32 heads takes 2 GiB there, and as much again on the way."""
 
@@ -60,6 +62,35 @@ class Square(Row):
         """Return the bias of the last keys, as queries."""
         places = torch.arange(k.shape[2])
         return self.bias(places, places)[:, :, -q.shape[2] :]
+
+
+class ClippedRow(nn.Module):
+    """Clipped distances as they are mostly written (wav2vec2-BERT): a row of features for each pair, times queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(LEFT + 1 + RIGHT, HEAD_DIM)
+
+    def bias(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Return the bias: q, (seq,), (seq_k,) -> (batch, heads, seq, seq_k)."""
+        distance = (key - query.unsqueeze(1)).clamp(-LEFT, RIGHT)
+        return torch.einsum("bhld,lrd->bhlr", q, self.rows(distance + LEFT)) / HEAD_DIM**0.5
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the bias of the last keys, as queries."""
+        seq, seq_k = q.shape[2], k.shape[2]
+        return self.bias(q, torch.arange(seq) + (seq_k - seq), torch.arange(seq_k))
+
+
+class ClippedSquare(ClippedRow):
+    """The same with the table of distances of all keys, of which the last rows are taken."""
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the bias of the last keys, as queries."""
+        places = torch.arange(k.shape[2])
+        distance = (places - places.unsqueeze(1)).clamp(-LEFT, RIGHT)
+        rows = self.rows(distance + LEFT)[-q.shape[2] :]
+        return torch.einsum("bhld,lrd->bhlr", q, rows) / HEAD_DIM**0.5
 
 
 def plain(module: nn.Module, path: Path) -> Path:
@@ -121,14 +152,14 @@ def seconds(call: Callable[[], None], most: int) -> float:
 
 def rows(files: dict[str, Path], seq_k: int, threads: int) -> Iterator[list[str]]:
     """Yield what each contender takes, in rounds by turns."""
-    calls = {name: call_of(files[name], seq_k, threads) for name in files if name != SQUARE}
+    calls = {name: call_of(files[name], seq_k, threads) for name in files if name not in SQUARES}
     calls["a copy of the output"] = copy_of(seq_k)
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
             times[name].append(seconds(call, 10**6))
     if seq_k <= SQUARE_UP_TO:
-        times[SQUARE] = [seconds(call_of(files[SQUARE], seq_k, threads), 1)]
+        times |= {name: [seconds(call_of(files[name], seq_k, threads), 1)] for name in SQUARES}
     least = {name: min(each) for name, each in times.items()}
     for name, time_of in least.items():
         copies = time_of / least["a copy of the output"]
@@ -138,6 +169,7 @@ def rows(files: dict[str, Path], seq_k: int, threads: int) -> Iterator[list[str]
 def main() -> None:
     """Export, time and print."""
     params = {"num_buckets": 32, "max_distance": FAR, "heads": HEADS}
+    clipped = {"head_dim": HEAD_DIM, "left": LEFT, "right": RIGHT}
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
@@ -146,6 +178,10 @@ def main() -> None:
             "t5_bias, baked": ours("t5_bias", "baked", at, **params),
             "alibi, output bias, dynamic": ours("alibi", "dynamic", at, heads=HEADS, output="bias"),
             "alibi, output bias, baked": ours("alibi", "baked", at, heads=HEADS, output="bias"),
+            "clipped_relative, dynamic": ours("clipped_relative", "dynamic", at, **clipped),
+            "clipped_relative, baked": ours("clipped_relative", "baked", at, **clipped),
+            "clipped distances, a row": plain(ClippedRow(), at / "clipped.onnx"),
+            CLIPPED_SQUARE: plain(ClippedSquare(), at / "clipped_square.onnx"),
             "T5's, a row": plain(Row(), at / "row.onnx"),
             SQUARE: plain(Square(), at / "square.onnx"),
         }
