@@ -143,9 +143,8 @@ def _check_names(ports: tuple[_PortText, ...]) -> None:
     for i, port in enumerate(ports):
         if port.name in [other.name for other in ports[:i]]:
             raise PortError(port.text, port.at, f"two inputs are named {port.name!r}")
-        if isinstance(port.carries, Size | Extents) and port.carries.of not in axes:
-            at = port.text.rindex(port.carries.of)
-            raise PortError(port.text, at, f"no input has a dynamic axis {port.carries.of!r}")
+        if isinstance(port.carries, Size | Extents) and (of := port.carries.of) not in axes:
+            raise PortError(port.text, port.text.rindex(of), f"no input has a dynamic axis {of!r}")
 
 
 def _read(text: str) -> _PortText:

@@ -158,12 +158,12 @@ def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Pr
     from posenc_export.cuda.table import rows
 
     say(console, ", ".join(f"{name} {value}" for name, value in facts.items()))
-    found = rows(proofs)
-    schemes = [scheme for scheme, *_ in found]
-    found.sort(key=lambda row: schemes.index(row[0]))
-    cells, styles = _under_schemes(found)
+    proved = rows(proofs)
+    schemes = [scheme for scheme, *_ in proved]
+    proved.sort(key=lambda row: schemes.index(row[0]))
+    cells, styles = _under_schemes(proved)
     _print_cells(console, (PROVED[0], *PROVED[2:-1]), cells, styles)
-    for line in _details(found):
+    for line in _details(proved):
         say(console, line)
 
 
