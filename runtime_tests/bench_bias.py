@@ -74,7 +74,12 @@ class ClippedRow(nn.Module):
     def bias(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return the bias: q, (seq,), (seq_k,) -> (batch, heads, seq, seq_k)."""
         distance = (key - query.unsqueeze(1)).clamp(-LEFT, RIGHT)
-        return torch.einsum("bhld,lrd->bhlr", q, self.rows(distance + LEFT)) / HEAD_DIM**0.5
+        return self.scaled(q, self.rows(distance + LEFT))
+
+    def scaled(self, q: Tensor, rows: Tensor) -> Tensor:
+        """Return the products of queries with rows of their own: q, (seq, seq_k, dim) -> (batch, heads, seq, seq_k)."""
+        bias: Tensor = torch.einsum("bhld,lrd->bhlr", q, rows) * HEAD_DIM**-0.5
+        return bias
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries."""
@@ -89,8 +94,7 @@ class ClippedSquare(ClippedRow):
         """Return the bias of the last keys, as queries."""
         places = torch.arange(k.shape[2])
         distance = (places - places.unsqueeze(1)).clamp(-LEFT, RIGHT)
-        rows = self.rows(distance + LEFT)[-q.shape[2] :]
-        return torch.einsum("bhld,lrd->bhlr", q, rows) / HEAD_DIM**0.5
+        return self.scaled(q, self.rows(distance + LEFT)[-q.shape[2] :])
 
 
 def plain(module: nn.Module, path: Path) -> Path:

@@ -158,12 +158,12 @@ def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Pr
     from posenc_export.cuda.table import rows
 
     say(console, ", ".join(f"{name} {value}" for name, value in facts.items()))
-    proved = rows(proofs)
-    schemes = [scheme for scheme, *_ in proved]
-    proved.sort(key=lambda row: schemes.index(row[0]))
-    cells, styles = _under_schemes(proved)
+    proof_rows = rows(proofs)
+    schemes = [scheme for scheme, *_ in proof_rows]
+    proof_rows.sort(key=lambda row: schemes.index(row[0]))
+    cells, styles = _under_schemes(proof_rows)
     _print_cells(console, (PROVED[0], *PROVED[2:-1]), cells, styles)
-    for line in _details(proved):
+    for line in _details(proof_rows):
         say(console, line)
 
 
