@@ -20,6 +20,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import Request
 from posenc_export.formats.exported_program import capture_program
+from posenc_export.formats.guards import taken
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
@@ -49,6 +50,14 @@ def test_a_program_of_torch_export_agrees(
     assert eager is not None
     bits = all(case.eager_tolerance.bits for case in result.manifest.cases if not case.refused)
     assert mode[1] == "trig" or not bits or eager.max_abs == 0
+
+
+def test_what_is_assumed_is_tried_at_calls_that_fit_in_memory() -> None:
+    rope = posenc.build("rope", Spec("dynamic", "exact", "implicit", 70), head_dim=16)
+    sizes = {"batch": 2, "head": 2, "head_kv": 2}
+    small, large = {**sizes, "seq": 127}, {**sizes, "seq": 8, "batch": 1000, "head": 1000}
+    assert taken(rope, [large, small]) == [small]
+    assert taken(rope, [{**small, "batch": 3}, {**small, "seq": 5}, small]) == [{**small, "seq": 5}, small]
 
 
 @pytest.mark.parametrize("output", ["add", "rows"])

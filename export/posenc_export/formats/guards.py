@@ -38,8 +38,9 @@ ALIKE = (*range(2, 130), 200, 256, 512, 1000)
 """Those of lengths, all alike, of two sequences: a branch within the one that a guard is of is met at few of them."""
 DRAWS, ATTEMPTS = 300, 48
 """Sizes that are drawn at random; of those that break a guard, at how many a module is run: small and large ones."""
-FEW, LARGE = 5, 2**24
-"""So many are tried whatever their sizes; of others, those of so many elements of inputs, times the longest axis."""
+FEW, LARGE, ELEMENTS = 5, 2**24, 2**25
+"""So many are tried whatever their sizes; of others, those of so many elements of inputs, times the longest axis. But for
+the least, none has more elements of inputs than the last of these."""
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,18 @@ def taken(
 ) -> list[Mapping[str, int]]:
     """Return some of the sizes that break a guard, small and large ones, at which the module itself runs."""
 
+    def elements(sizes: Mapping[str, int]) -> int:
+        return sum(math.prod(port.shape(sizes)) for port in encoding.inputs)
+
     def cost(sizes: Mapping[str, int]) -> int:
-        return sum(math.prod(port.shape(sizes)) for port in encoding.inputs) * max(sizes.values(), default=1)
+        return elements(sizes) * max(sizes.values(), default=1)
 
     lengths = [axis.name for axis in axes_of(encoding.inputs) if axis.is_length]
     costly_first = sorted(breaking, key=cost, reverse=True)
     cheapest = {tuple(sizes[name] for name in lengths): sizes for sizes in costly_first}  # of the calls of each lengths
     ordered = sorted(cheapest.values(), key=cost)
-    unique = [sizes for i, sizes in enumerate(ordered) if i < FEW or cost(sizes) <= LARGE]
+    few = [*ordered[:1], *(sizes for sizes in ordered[1:FEW] if elements(sizes) <= ELEMENTS)]
+    unique = [*few, *(sizes for sizes in ordered[FEW:] if cost(sizes) <= LARGE)]
     half = attempts // 2
     some = [*unique[:half], *unique[half :: max(1, len(unique) // half)]]
     return [sizes for sizes in some if _takes(encoding, sizes)]
