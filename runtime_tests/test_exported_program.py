@@ -1,10 +1,12 @@
 """TorchScript's successors: programs of torch.export, and AOTInductor packages, at lengths they were not traced at."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,8 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Method, Mode, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import ExportFailed
-from posenc_export.formats import Request
+from posenc_export.formats import Request, guards
 from posenc_export.formats.exported_program import capture_program
-from posenc_export.formats.guards import taken
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
@@ -52,12 +53,14 @@ def test_a_program_of_torch_export_agrees(
     assert mode[1] == "trig" or not bits or eager.max_abs == 0
 
 
-def test_what_is_assumed_is_tried_at_calls_that_fit_in_memory() -> None:
-    rope = posenc.build("rope", Spec("dynamic", "exact", "implicit", 70), head_dim=16)
-    sizes = {"batch": 2, "head": 2, "head_kv": 2}
-    small, large = {**sizes, "seq": 127}, {**sizes, "seq": 8, "batch": 1000, "head": 1000}
-    assert taken(rope, [large, small]) == [small]
-    assert taken(rope, [{**small, "batch": 3}, {**small, "seq": 5}, small]) == [{**small, "seq": 5}, small]
+def test_what_is_assumed_is_tried_at_calls_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    rope = posenc.build("rope_2d", Spec("dynamic", "exact", "implicit", 70), head_dim=16)
+    program: Any = SimpleNamespace(_guards_code=["L['q'].size()[2] != 127", "L['q'].size()[3] != 1000"])
+    monkeypatch.setattr(guards, "_takes", lambda *_: True)
+    broken = dict(guards.too_narrow(program, rope, 70))
+    assert broken.keys() == set(program._guards_code)
+    shapes = [port.shape(sizes) for calls in broken.values() for sizes in calls for port in rope.inputs]
+    assert max(map(math.prod, shapes)) <= 2**22
 
 
 @pytest.mark.parametrize("output", ["add", "rows"])

@@ -38,9 +38,10 @@ ALIKE = (*range(2, 130), 200, 256, 512, 1000)
 """Those of lengths, all alike, of two sequences: a branch within the one that a guard is of is met at few of them."""
 DRAWS, ATTEMPTS = 300, 48
 """Sizes that are drawn at random; of those that break a guard, at how many a module is run: small and large ones."""
-FEW, LARGE, ELEMENTS = 5, 2**24, 2**25
-"""So many are tried whatever their sizes; of others, those of so many elements of inputs, times the longest axis. But for
-the least, none has more elements of inputs than the last of these."""
+FEW, LARGE = 5, 2**24
+"""So many are tried whatever their sizes; of others, those of so many elements of inputs, times the longest axis."""
+SMALL = 2**22
+"""Elements of inputs of a call at which a guard of ours is tried: others take gigabytes, a batch of 1000 on a grid."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,9 @@ def too_narrow(
     They are calls that the encoding takes, longer ones than `max_len` among them.
     """
     guards: Sequence[str] = getattr(program, "_guards_code", None) or ()
-    sampled = list(_sizes(encoding.inputs, max(max_len, *SIZES), least=1))
+    ports, most = encoding.inputs, max(max_len, *SIZES)
+    drawn = [*_sizes(ports, most, least=1), *_one_by_one(ports, most)]
+    sampled = [sizes for sizes in drawn if _elements(encoding, sizes) <= SMALL]
     for guard in guards:
         tried = taken(encoding, _breaking(guard, encoding.module, encoding.inputs, sampled), FEW)
         if tried:
@@ -116,21 +119,22 @@ def taken(
 ) -> list[Mapping[str, int]]:
     """Return some of the sizes that break a guard, small and large ones, at which the module itself runs."""
 
-    def elements(sizes: Mapping[str, int]) -> int:
-        return sum(math.prod(port.shape(sizes)) for port in encoding.inputs)
-
     def cost(sizes: Mapping[str, int]) -> int:
-        return elements(sizes) * max(sizes.values(), default=1)
+        return _elements(encoding, sizes) * max(sizes.values(), default=1)
 
     lengths = [axis.name for axis in axes_of(encoding.inputs) if axis.is_length]
     costly_first = sorted(breaking, key=cost, reverse=True)
     cheapest = {tuple(sizes[name] for name in lengths): sizes for sizes in costly_first}  # of the calls of each lengths
     ordered = sorted(cheapest.values(), key=cost)
-    few = [*ordered[:1], *(sizes for sizes in ordered[1:FEW] if elements(sizes) <= ELEMENTS)]
-    unique = [*few, *(sizes for sizes in ordered[FEW:] if cost(sizes) <= LARGE)]
+    unique = [sizes for i, sizes in enumerate(ordered) if i < FEW or cost(sizes) <= LARGE]
     half = attempts // 2
     some = [*unique[:half], *unique[half :: max(1, len(unique) // half)]]
     return [sizes for sizes in some if _takes(encoding, sizes)]
+
+
+def _elements(encoding: Encoding, sizes: Mapping[str, int]) -> int:
+    """Return how many numbers go in."""
+    return sum(math.prod(port.shape(sizes)) for port in encoding.inputs)
 
 
 def _takes(encoding: Encoding, sizes: Mapping[str, int]) -> bool:
@@ -205,6 +209,14 @@ def _sizes(ports: tuple[Port, ...], max_len: int, least: int = 2) -> Iterator[di
     rng = random.Random(0)
     for _ in range(DRAWS):
         yield {name: rng.choice(sizes) for name, sizes in choices.items()}
+
+
+def _one_by_one(ports: tuple[Port, ...], max_len: int) -> Iterator[dict[str, int]]:
+    """Yield sizes of which one axis has all in turn, the others as few as are not treated apart."""
+    axes = axes_of(ports)
+    few = {axis.name: _choices(axis, max_len, (2,))[0] for axis in axes}
+    for axis in axes:
+        yield from ({**few, axis.name: size} for size in _choices(axis, max_len, (1, *ALIKE)))
 
 
 def _choices(axis: Axis, max_len: int, sizes: Sequence[int]) -> list[int]:
