@@ -36,8 +36,8 @@ def calls(encoding: posenc.Encoding) -> Iterator[tuple[Feeds, dict[str, int]]]:
     for of_lengths in product((0, 3), repeat=len(lengths)):
         sizes = {axis.name: 2 for axis in axes} | dict(zip(lengths, of_lengths, strict=True))
         shapes = [port.shape(sizes) for port in encoding.inputs]
-        no_keys = sizes.get("seq", 0) > sizes.get("seq_k", 3) and len(encoding.inputs) == 2
-        if min(of_lengths) == 0 and min(map(min, shapes)) >= 0 and not (encoding.family == "relative" and no_keys):
+        no_keys = encoding.family in ("relative", "values") and sizes.get("seq", 0) > sizes.get("seq_k", 3)
+        if min(of_lengths) == 0 and min(map(min, shapes)) >= 0 and not no_keys:
             named = zip(encoding.inputs, shapes, strict=True)
             yield {port.name: np.ones(shape, numpy_dtype(port.dtype)) for port, shape in named}, sizes
 

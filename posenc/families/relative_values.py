@@ -53,8 +53,8 @@ class WeightedRows(nn.Module):
     def between(self, p: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return what is added at positions: p, (seq,), (seq_k,) one by one -> (batch, heads, seq, head_dim)."""
         p = p.to(self.rows.dtype)
-        # The first key is at 0. Read, stored positions refuse more keys than there are of them.
-        columns = self.near(p, query - key[:1])
+        # Read, stored positions refuse more keys than there are of them.
+        columns = self.near(p, query + key.sum(0, keepdim=True).clamp(0, 0))
         if self.beyond:
             distance = key.unsqueeze(0) - query.unsqueeze(1)
             before = self.total(p, distance < -self.before)
