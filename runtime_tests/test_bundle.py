@@ -33,7 +33,7 @@ def test_what_a_bundle_holds(small_bundle: Path) -> None:
         manifest
     )
     x = manifest["inputs"][0]
-    anything = {"what": "values", "low": None, "high": None, "strict": False}
+    anything = {"what": "values", "low": None, "high": None, "strict": False, "probabilities": False}
     assert (x["name"], x["dtype"], x["carries"]) == ("x", "float32", anything)
     axes = [(axis["name"], axis["kind"], axis["size"]) for axis in x["axes"]]
     assert axes == [("batch", "batch", None), ("seq", "length", None), ("", "features", 8)]

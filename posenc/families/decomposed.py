@@ -55,7 +55,7 @@ class Tables:
         """Return those of other sides, by float64, rounded once; of a table's own side its numbers themselves."""
         with torch.no_grad():
             rows, columns = (
-                Resampled(table.double()).table(side).to(table.dtype)
+                Resampled(table.double()).table(side)[:-1].to(table.dtype)
                 for table, side in zip(self.each, sides, strict=True)
             )
         return Tables(rows, columns)
@@ -100,11 +100,8 @@ class Resampled(nn.Module):
         return take(table, differences(side, table), table.shape[0])
 
     def table(self, side: int) -> Tensor:
-        """Return the row of every difference: (2 side - 1, head_dim)."""
-        # Of no places there are none: the count is cut, as one that ends at 0 - 1 would be refused.
-        difference = torch.arange(2 * side, device=self.weight.device)[1:] - 1
-        of = torch.full((1,), 2 * side - 1, dtype=torch.int64, device=self.weight.device)
-        table: Tensor = self.along.at(difference.unsqueeze(1), of, self.along.others(of)) @ self.weight
+        """Return the row of every difference, and one more, which is of none: (2 side, head_dim)."""
+        table: Tensor = self.along.differences(side) @ self.weight
         return table
 
 

@@ -17,10 +17,11 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.families import decomposed
 from posenc.families import window as windows
-from posenc.families.decomposed import Tables
+from posenc.families.decomposed import LINEAR, Tables
 from posenc.families.window import Sides
 from posenc.memory import check_room
 from posenc.ports import Array, Floats, Integers
+from posenc.resampling import resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_matrix, names_in, random_table
@@ -141,18 +142,11 @@ def reference(q: Array, sides: Sides, at: Integers | slice, *, rows: Floats, col
     height, width = sides
     place = np.arange(height * width)
     y, x = place // max(width, 1), place % max(width, 1)
-    q, of_rows, of_columns = q[:, :, at].astype(np.float64), resampled(rows, height), resampled(columns, width)
+    of_rows, of_columns = (
+        resampled(table, LINEAR, [max(2 * side - 1, 1)]) for table, side in ((rows, height), (columns, width))
+    )
+    q = q[:, :, at].astype(np.float64)
     by_row = np.einsum("bntc,tvc->bntv", q, of_rows[y[at, None] - np.arange(height) + height - 1])
     by_column = np.einsum("bntc,tuc->bntu", q, of_columns[x[at, None] - np.arange(width) + width - 1])
     bias: Floats = (by_row[..., :, None] + by_column[..., None, :]).reshape(*by_row.shape[:3], len(place))
     return bias
-
-
-def resampled(table: Floats, side: int) -> Floats:
-    """Return the rows of all differences of a side, linear between those of a table, each by its definition."""
-    held, count = len(table), max(2 * side - 1, 0)
-    place = np.clip((2 * np.arange(count) + 1) * held - count, 0, 2 * count * (held - 1))  # of 2 count a row
-    low, rest = np.divmod(place, max(2 * count, 1))
-    share = (rest / max(2 * count, 1))[:, None]
-    between: Floats = table[low] * (1 - share) + table[np.minimum(low + 1, held - 1)] * share
-    return between
