@@ -150,8 +150,11 @@ def skewed(scores: Tensor, width: int) -> Tensor:
     width: n; of no queries, as many columns as are wanted. What a row has beyond its last column is none of its own.
     """
     # A row is then one longer than what is kept of it. AOTInductor compiles no slice of this that is padded by `pad`.
-    longer = torch.cat([scores, scores.new_zeros([scores.shape[0], scores.shape[1], scores.shape[2], 1])], 3)
-    return shifted(longer, scores.shape[2] - 1, width)
+    # Zeros are an Expand in ONNX, of a constant that converters know: of ConstantOfShape some leave float32 as it is.
+    batch, heads, seq, _ = scores.shape
+    zeros = torch.full([batch, heads, seq, 1], 0.0, dtype=scores.dtype, device=scores.device)
+    longer = torch.cat([scores, zeros], 3)
+    return shifted(longer, seq - 1, width)
 
 
 def larger(length: int, other: int) -> int:
