@@ -15,8 +15,8 @@ from conftest import with_tests
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec
 from posenc_export.exporter import ExportOptions, write_bundle
-from posenc_export.formats import FORMATS
-from posenc_export.formats.torchscript import archive_digests, unmangled
+from posenc_export.formats import FORMATS, Digests, Request
+from posenc_export.formats.torchscript import _digests, archive_digests, script, unmangled
 from posenc_export.targets.scheme import scheme_target
 
 pytestmark = pytest.mark.exhaustive
@@ -73,6 +73,17 @@ def test_every_file_is_the_same_again(tmp_path: Path, scheme: str) -> None:
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, cwd=tmp_path, env=with_tests(), capture_output=True, check=True)
     assert json.loads(done.stdout) == first
+
+
+def test_a_file_is_the_same_whatever_was_exported_before(tmp_path: Path) -> None:
+    """Both have weights of an axis, and call other methods of them."""
+
+    def scripted(scheme: str) -> Digests:
+        target = scheme_target(scheme, Spec("dynamic", max_len=20), SCHEMES[scheme].samples[0], 0)
+        return _digests(script(target.encoding, Request((), 20)))
+
+    first, other, again = map(scripted, ("decomposed_relative", "swin_bias", "decomposed_relative"))
+    assert first == again != other
 
 
 def test_no_file_names_a_folder_of_this_machine(tmp_path: Path) -> None:

@@ -58,7 +58,11 @@ class Filter:
 
 
 class AxisWeights(nn.Module):
-    """The weights of one axis, in the graph, for any size."""
+    """The weights of one axis, in the graph, for any size.
+
+    Scripts share its type, with every method that one of them called: what they call is exported, so that a file holds
+    the same methods whatever was scripted before.
+    """
 
     odd: Tensor  # (1, columns), int64: twice the index of a row, and one; or the index itself
     fold: Tensor  # (columns, grid): adds what lies beyond an edge to the row there
@@ -86,6 +90,7 @@ class AxisWeights(nn.Module):
         of = torch.full((1,), size, dtype=torch.int64, device=self.fold.device)
         return self.at(torch.arange(size, device=self.fold.device).unsqueeze(1), of, shift)
 
+    @torch.jit.export
     def differences(self, side: int) -> Tensor:
         """Return the weights at the 2 side - 1 differences of two of `side` places, and at one beyond: (2 side, grid).
 
@@ -94,6 +99,7 @@ class AxisWeights(nn.Module):
         of = torch.full((1,), 2 * side - 1, dtype=torch.int64, device=self.fold.device)
         return self.at(torch.arange(2 * side, device=self.fold.device).unsqueeze(1), of, self.others(of))
 
+    @torch.jit.export
     def at(self, places: Tensor, of: Tensor, shift: Tensor) -> Tensor:
         """Return the weights of each row at places (..., 1), of sizes and shifts that go with them: (..., grid)."""
         distance = self.distance(places, of, shift).abs().clamp(0, self.radius)
@@ -107,10 +113,12 @@ class AxisWeights(nn.Module):
             return weights / weights.sum(-1, keepdim=True)
         return weights @ self.fold
 
+    @torch.jit.export
     def unlike(self, size: int) -> Tensor:
         """Return 1, where a size is not that of the grid, or 0: (1,)."""
         return self.others(torch.full((1,), size, dtype=torch.int64, device=self.fold.device))
 
+    @torch.jit.export
     def others(self, of: Tensor) -> Tensor:
         """Return 1 where sizes are not that of the grid, else 0."""
         return (of != self.grid).to(self.fold.dtype)

@@ -49,6 +49,7 @@ class Plane(nn.Module):
         check_width(x.shape[3], self.weight.shape[2])
         return self.rows(x.shape[1], x.shape[2])
 
+    @torch.jit.export
     def rows(self, height: int, width: int) -> Tensor:
         """Return the table resampled to a height and a width: (height, width, features)."""
         shift_down, shift_across = self.down.unlike(height), self.across.unlike(width)
