@@ -57,10 +57,11 @@ def test_buckets_are_equal_at_every_distance_on_every_runtime(tmp_path: Path, sc
     np.save(tmp_path / "rows.npy", np.arange(32, dtype=np.float32)[:, None])
     params = {"weights": str(tmp_path / "rows.npy")} if scheme == "t5_bias" else {}
     spec = Spec("dynamic", positions=WAYS[way].positions, max_len=2048)
-    options = ExportOptions(formats=FORMATS, validate=False)
+    formats = FORMATS if way == "last" else tuple(name for name in FORMATS if name != "aoti")  # it takes 15 s
+    options = ExportOptions(formats=formats, validate=False)
     result = export_target(lambda: scheme_target(scheme, spec, params, 0), options, tmp_path / "bundle")
     bundle, expected = Bundle.open(result.folder, trusted=True), WAYS[way].expected(scheme)
-    here = {one.name for one in RUNTIMES.values() if one.format in FORMATS and not why_missing(one.name)}
+    here = {one.name for one in RUNTIMES.values() if one.format in formats and not why_missing(one.name)}
     assert {"ort-cpu", "torchscript-cpu", "pt2-cpu"} <= here
     for name in here:
         artifact = bundle.manifest.artifact(RUNTIMES[name].format)

@@ -103,7 +103,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
         return ()
     if usual:
         return (
-            (DTYPES if one_form else DTYPES[:2])
+            (DTYPES if one_form else DTYPES[:1])
             if smallest
             else DTYPES[: 2 if computed and family == "additive" else 1]
         )
