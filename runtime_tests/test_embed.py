@@ -120,6 +120,7 @@ def test_damage_is_found(programs: Callable[[str], Path], bundles: Path, tmp_pat
 
 
 @pytest.mark.parametrize("backend", one_of_each(BACKENDS, lambda _: ""))
+@pytest.mark.exhaustive
 def test_the_three_commands(bundles: Path, tmp_path: Path, backend: str) -> None:
     need(BACKENDS[backend][0])
     moved = Path(shutil.copytree(bundles / "offset", tmp_path / "moved to a folder with spaces"))
