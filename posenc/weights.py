@@ -1,7 +1,7 @@
 """Reading trained tables from files of weights and models' folders, without ever unpickling code."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,20 @@ def load_number(path: str, key: str | None) -> float:
         kind = f"{number.dtype} {tuple(number.shape)}" if isinstance(number, Tensor) else f"a {type(number).__name__}"
         raise ValueError(f"weights must be one number, a float, got {kind}")
     return float(number)
+
+
+def one_start(path: str, count: int, meant: Sequence[str], known: Sequence[str], *, key: str | None, what: str) -> str:
+    """Return what the names of several tensors begin with, of those that are meant.
+
+    count: tensors of the file. known, what: what a message lists, and calls it.
+    Raises ValueError, in one line, where not one is meant.
+    """
+    if len(meant) == 1:
+        return meant[0]
+    names = [start.rstrip(".") for start in known] or ["none"]
+    cause = "no key was given" if key is None else f"none of them is {key!r}"
+    listed = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+    raise ValueError(f"weights: {path} holds {count} tensors and {cause}; {what}: {listed}")
 
 
 def random_table(what: str, shape: tuple[int, ...], key: str | None, std: float) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import SAME_BITS, Probes, Tolerance
+from posenc.families.sizes import larger
 
 
 class ByDistance(nn.Module):
@@ -28,7 +29,7 @@ class ByDistance(nn.Module):
 
     def last(self, keys: Tensor, seq: int) -> Tensor:
         """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
-        far = not_negative(keys.shape[0] - seq - max(self.before, 1))
+        far = larger(keys.shape[0] - seq - max(self.before, 1), 0)
         query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
         near = self.between(query.unsqueeze(0), keys[far:].unsqueeze(0))
         return edge_repeated(near, far)
@@ -54,11 +55,3 @@ def edge_repeated(bias: Tensor, far: int) -> Tensor:
     if calls and bias.numel() == 0:  # of nothing, torch repeats no edge; ONNX Runtime does
         return nn.functional.pad(bias, [far, 0, 0, 0])
     return nn.functional.pad(bias, [far, 0, 0, 0], mode="replicate")
-
-
-def not_negative(n: int) -> int:
-    """Return a number, or 0 where it is below: for a tracer, without a branch."""
-    if torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return max(n, 0)
-    least: int = torch.sym_max(n, 0)
-    return least

@@ -5,7 +5,8 @@ from typing import Final
 from torch import Tensor, nn
 
 from posenc.encoding import RowSource
-from posenc.families.relative import RelativeRows, larger, skewed
+from posenc.families.relative import RelativeRows, skewed
+from posenc.families.sizes import larger
 from posenc.spec import Spec
 
 

@@ -157,14 +157,6 @@ def skewed(scores: Tensor, width: int) -> Tensor:
     return shifted(longer, seq - 1, width)
 
 
-def larger(length: int, other: int) -> int:
-    """Return the larger of two sizes, whichever that is in a call."""
-    if torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return max(length, other)
-    most: int = torch.sym_max(length, other)
-    return most
-
-
 def waves(distance: Integers, inv_freq: Floats, *, interleaved: bool) -> Floats:
     """Return the rows of distances in float64: (1, positions, 2 pairs)."""
     angle = distance[:, None] * inv_freq

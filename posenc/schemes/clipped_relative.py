@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Probes, Tolerance
 from posenc.families import query_bias, relative_values
-from posenc.families.by_distance import edge_repeated, not_negative
+from posenc.families.by_distance import edge_repeated
+from posenc.families.sizes import larger
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
@@ -49,7 +50,7 @@ class ClippedRows(nn.Module):
     def last(self, q: Tensor, keys: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries: q (batch, heads, seq, head_dim), (seq_k,)."""
         seq = q.shape[2]
-        far = not_negative(keys.shape[0] - seq - max(self.before, 1))
+        far = larger(keys.shape[0] - seq - max(self.before, 1), 0)
         query = torch.arange(seq, device=q.device) + (keys.shape[0] - seq)
         return edge_repeated(self.between(q, query, keys[far:]), far)
 

@@ -24,13 +24,11 @@ from posenc.ports import Array, Floats, Integers
 from posenc.resampling import resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_matrix, names_in, random_table
+from posenc.weights import load_matrix, names_in, one_start, random_table
 
 NAMES = ("rel_pos_h", "rel_pos_w")
 """What both tables are called, behind the name of their attention."""
 WINDOW, HEAD_DIM = (14, 14), 64
-LISTED = 20
-"""Names that a message lists."""
 SIDE = 64
 """Up to which side grids are tried where nobody says: a bias grows with its fourth power."""
 
@@ -128,13 +126,8 @@ def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, s
     starts = [name.removesuffix(first) for name in tensors if name.split(".")[-1] == first]
     whole = [start for start in starts if start + second in tensors]
     meant = [start for start in whole if key is None or start == f"{key.rstrip('.')}."]
-    if len(meant) != 1:
-        known = [start.rstrip(".") for start in whole] or ["none"]
-        cause = "no key was given" if key is None else f"none of them is {key!r}"
-        shown = ", ".join(known[:LISTED]) + (", ..." if len(known) > LISTED else "")
-        held = f"{path} holds {len(tensors)} tensors and {cause}"
-        raise ValueError(f"weights: {held}; names before .{first} and .{second}: {shown}")
-    return meant[0] + first, meant[0] + second
+    start = one_start(path, len(tensors), meant, whole, key=key, what=f"names before .{first} and .{second}")
+    return start + first, start + second
 
 
 def reference(q: Array, sides: Sides, at: Integers | slice, *, rows: Floats, columns: Floats) -> Floats:

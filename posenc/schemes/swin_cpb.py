@@ -22,7 +22,7 @@ from posenc.families.window import Sides
 from posenc.ports import Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
-from posenc.weights import load_tensor, names_in
+from posenc.weights import load_tensor, names_in, one_start
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
@@ -108,12 +108,8 @@ def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, .
         meant = [start for start in networks if start == "" or start.rstrip(".").endswith(NETWORKS)]
     else:
         meant = [start for start in networks if start == f"{key.rstrip('.')}."]
-    if len(meant) != 1:
-        known = [start.rstrip(".") for start in networks if start.rstrip(".").endswith(NETWORKS)] or ["none"]
-        cause = "no key was given" if key is None else f"none of them is {key!r}"
-        shown = ", ".join(known[:20])
-        raise ValueError(f"weights: {path} holds {len(tensors)} tensors and {cause}; networks of such a bias: {shown}")
-    return tuple(networks[meant[0]])
+    known = [start for start in networks if start.rstrip(".").endswith(NETWORKS)]
+    return tuple(networks[one_start(path, len(tensors), meant, known, key=key, what="networks of such a bias")])
 
 
 def _baked(spec: Spec, network: Network, sides: Sides, norm: Sides, scores: bool) -> Encoding:

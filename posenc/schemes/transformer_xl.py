@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding
 from posenc.families import relative
-from posenc.families.relative import RelativeRows, larger, shifted, skewed
+from posenc.families.relative import RelativeRows, shifted, skewed
+from posenc.families.sizes import larger
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
