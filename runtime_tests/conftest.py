@@ -78,8 +78,8 @@ def need(name: str) -> None:
 
 def with_tests() -> dict[str, str]:
     """Return an environment in which a process can import what lies beside the tests."""
-    paths = os.pathsep.join([str(ROOT / "runtime_tests"), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": paths}
+    folders = [str(ROOT / "runtime_tests" / name) for name in ("", "helpers", "scripts")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])}
 
 
 def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[Any]:

@@ -134,7 +134,7 @@ def test_only_leftovers_of_ours_go(old: Path) -> None:
 
 @pytest.mark.parametrize("every", [97, pytest.param(7, marks=pytest.mark.exhaustive)])
 def test_a_sample_of_kills_leaves_whole_bundles(every: int) -> None:
-    command = [sys.executable, str(ROOT / "runtime_tests" / "kill_points.py"), "--every", str(every)]
+    command = [sys.executable, str(ROOT / "runtime_tests" / "scripts" / "kill_points.py"), "--every", str(every)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert [name for name, _ in rows(done.stdout)] == [scenario.name for scenario in SCENARIOS]

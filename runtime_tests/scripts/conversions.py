@@ -1,7 +1,7 @@
 """What common tools make of our files, and of a plain Sin/Cos export: a script, run by hand.
 
     pip install --target SITE --no-deps onnxconverter-common onnxslim
-    python runtime_tests/conversions.py SITE        # writes the table of docs/precision.md
+    python runtime_tests/scripts/conversions.py SITE        # writes the table of docs/precision.md
 
 Each file gets the same numbers, at positions up to 4095. In half precision it is evaluated by the onnx package, in true
 half: ONNX Runtime's CPU computes float16 in float32. What stays float32 is run by ONNX Runtime.
@@ -34,7 +34,7 @@ from posenc_export.runtimes.onnx_reference import evaluator
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.half import Half, measured
 
-PAGE = Path(__file__).parents[1] / "docs" / "precision.md"
+PAGE = Path(__file__).parents[2] / "docs" / "precision.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 POSITIONS = (0, 1, 63, 64, 65, 1000, 2047, 2049, 4095)
 HEAD = 16

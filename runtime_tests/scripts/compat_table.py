@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
+PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 MARKS = {"same bits": "=", "within its tolerance": "~", "loads; from Python no bfloat16 can be given to it": "o"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

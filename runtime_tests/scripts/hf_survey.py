@@ -1,7 +1,7 @@
 """Which model types of transformers `--from-hf` reads, and what the others lack: run by hand, not by pytest.
 
-python runtime_tests/hf_survey.py           prints every model type, with the schemes or the reason
-python runtime_tests/hf_survey.py --write   puts the counts into docs/from-hf.md
+python runtime_tests/scripts/hf_survey.py           prints every model type, with the schemes or the reason
+python runtime_tests/scripts/hf_survey.py --write   puts the counts into docs/from-hf.md
 
 A default configuration of each model type is read. What nothing is read of is looked for in the model's code.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[1] / "docs" / "from-hf.md"
+PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
 BEGIN, END = "<!-- counted -->\n", "<!-- /counted -->\n"
 LOOKS = {
     "rotary": r"Rotary|rotary_pos_emb|rope_theta",

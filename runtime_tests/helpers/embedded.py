@@ -19,7 +19,7 @@ VARIETY = {
 }
 """Bundles of each dtype and each way to give positions, one of no input, one of integers alone; each is named by its
 folder."""
-CPP = Path(__file__).parent / "cpp"
+CPP = Path(__file__).parents[1] / "cpp"
 
 
 def write_bundles(folder: Path) -> None:

@@ -20,7 +20,7 @@ from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
 
-HERE = Path(__file__).parent / "cpp"
+HERE = Path(__file__).parents[1] / "cpp"
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow")
 STRICT = ("-std=c++17", *WARNINGS, "-Wold-style-cast")
 C99 = ("-std=c99", *WARNINGS, "-Wmissing-prototypes")

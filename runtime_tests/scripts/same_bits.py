@@ -1,7 +1,7 @@
 """Do the graphs of two versions give the same bits? A script, run by hand after a change that must not change any.
 
-    python runtime_tests/same_bits.py write FOLDER          # a bundle of every combination of test_parity.py
-    python runtime_tests/same_bits.py compare OLD NEW       # the new graphs on the old golden inputs, bit by bit
+    python runtime_tests/scripts/same_bits.py write FOLDER         # a bundle of every combination of test_parity.py
+    python runtime_tests/scripts/same_bits.py compare OLD NEW      # the new graphs on the old golden inputs, bit by bit
 
 `compare` goes by the names of the folders in OLD, and needs no more of a bundle there than its graphs and golden data.
 """
@@ -23,6 +23,7 @@ Arrays = dict[str, Array]
 
 def write(folder: Path) -> None:
     """Write a bundle of every combination, each into a folder of the combination's name."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # where the tests are
     from test_parity import combinations, run
 
     for one in combinations():

@@ -1,5 +1,7 @@
-"""Pages of the documents as plays: what they show is done in order. `python runtime_tests/pages.py PAGE...` writes what
-comes out of that into them."""
+"""Pages of the documents as plays: what they show is done in order.
+
+`python runtime_tests/helpers/pages.py PAGE...` writes what comes out of that into them.
+"""
 
 import os
 import re
@@ -11,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FENCED = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', flags=re.MULTILINE | re.DOTALL)
 COUNTS = re.compile(r"^agrees on \d+ runtimes?, all \d+ checks passed(; [\w ]+ not run here)?")
 """How a report's headline begins, where all that could run agreed: the numbers are those of a machine."""
