@@ -53,6 +53,7 @@ class AngleAddition(nn.Module):
     end: Final[int] = END
     width: Final[int]
     interleaved: Final[bool]
+    by_block = BY_BLOCK
     probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
     half_safe = ""
 

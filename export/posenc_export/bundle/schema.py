@@ -196,6 +196,7 @@ class ManifestJson(TypedDict):
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
     origin: dict[str, Text]
+    seed: NotRequired[NoCount]
 
 
 WORDS = {

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc.ports import Integers
+
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
@@ -103,6 +105,6 @@ def _free(graph: GraphProto, name: str) -> str:
     return next(free for free in (f"{name}{'_' * i}" for i in range(len(taken) + 1)) if free not in taken)
 
 
-def start(value: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def start_input(value: int) -> Integers:
     """Return what such an input is fed."""
     return np.array([value], np.int64)

@@ -48,12 +48,14 @@ def stored_tensors(model: ModelProto, folder: Path) -> dict[str, Array]:
 def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
     """Return the nodes that read some rows of a stored tensor; None where another node reads it whole."""
     found: list[LookUp] = []
+    if table in (output.name for output in graph.output):
+        return None
     for node in (node for node in graph.node if table in node.input):
         if node.op_type in SAME_ROWS:
             more = look_ups(graph, node.output[0], shape)
         else:
             more = READERS[node.op_type](node, table, shape) if node.op_type in READERS else None
-        if more is None or table in (output.name for output in graph.output):
+        if more is None:
             return None
         found += more
     return found
