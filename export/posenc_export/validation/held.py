@@ -31,12 +31,12 @@ AT_ONCE = 2**22
 class Twin:
     """A tensor of a module that a stored one was made of, and which rows of that are the same.
 
-    is_turned: whether its rows are not the rows of the module's.
+    is_transposed: whether its rows are not the rows of the module's.
     """
 
     name: str
     same: Bools
-    is_turned: bool
+    is_transposed: bool
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def twin(array: Array, axis: int, tensors: Mapping[str, Array], near: bool) -> T
         for view in _views(tensor, array.shape):
             shares = shares_alike(array, view, axis, near)
             if shares.mean() > most:
-                is_turned = axis > 0 or view.shape[:1] != tensor.shape[:1]
-                best, most = Twin(name, shares == 1, is_turned), shares.mean()
+                is_transposed = axis > 0 or view.shape[:1] != tensor.shape[:1]
+                best, most = Twin(name, shares == 1, is_transposed), shares.mean()
             if most == 1:
                 return best
     return best
@@ -126,8 +126,8 @@ def digests_of(module: nn.Module) -> dict[str, Digest]:
     """Return a digest of every parameter and buffer by its name; of a matrix that of its columns, too."""
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     arrays = {name: to_numpy(tensor) for name, tensor in own.items()}
-    turned = {f"{name}.T": array.T for name, array in arrays.items() if array.ndim == 2}
-    return {name: digest(array) for name, array in {**arrays, **turned}.items()}
+    transposed = {f"{name}.T": array.T for name, array in arrays.items() if array.ndim == 2}
+    return {name: digest(array) for name, array in {**arrays, **transposed}.items()}
 
 
 def ranges(rows: Bools) -> str:
