@@ -49,7 +49,7 @@ class AngleAddition(nn.Module):
     end: Final[int] = END
     width: Final[int]
     interleaved: Final[bool]
-    probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
+    probes = Probes(lengths=(127, 128, 129), positions=EVERY_ROW)  # two blocks but for a row, whole, and a row more
     half_safe = ""
 
     def __init__(

@@ -1,10 +1,10 @@
 """Mutants of what is exported: one thing is made wrong in a file, every digest is put right, and validation is asked.
 
-    python mutants.py                      every scheme, form and way to give positions
-    python mutants.py sinusoidal rope      of some schemes
-    python mutants.py rope-baked-offset    of one combination
-    python mutants.py --at export          the file, or the module, is made wrong between writing and proof
-    python mutants.py --write              puts the table into docs/validation.md
+python mutants.py                      every scheme, form and way to give positions
+python mutants.py sinusoidal rope      of some schemes
+python mutants.py rope-baked-offset    of one combination
+python mutants.py --at export          the file, or the module, is made wrong between writing and proof
+python mutants.py --write              puts the table into docs/validation.md
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from posenc.spec import CHOICES, Spec, UnsupportedSpec
 
 EACH = 24
 """Mutants of a combination."""
+WORDS = 150
+"""Letters of what refused a mutant that are printed."""
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 
 
@@ -138,7 +140,10 @@ def show(result: Result, everything: bool) -> None:
     print(f"{result.combination}: {refused} of {len(result.trials)} refused, {result.seconds:.0f} s", flush=True)
     for trial in result.trials:
         if everything or trial.outcome != "refused":
-            print(f"    {trial.outcome}: {trial.mutation}" + (f" ({trial.words[:150]})" if trial.words else ""), flush=True)
+            print(
+                f"    {trial.outcome}: {trial.mutation}" + (f" ({trial.words[:150]})" if trial.words else ""),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
