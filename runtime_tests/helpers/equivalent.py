@@ -7,44 +7,27 @@ from dataclasses import replace
 
 import numpy as np
 import onnxruntime
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 
+from graph_facts import Facts
 from mutations import Mutation
 from posenc.ports import Array, Axis, Feeds, Positions, Start, axes_of, carrying
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.sizes import elements
+from rules import rule_of
 
 TIMES, SEED = 10, 1
 """Calls for each planned one, and their seed."""
 LONGEST, BUDGET = 300, 2**21
 """Tokens of a call of our own, and elements of its largest array."""
-Rule = Callable[[ModelProto, NodeProto | None, Mutation], bool]
-"""Whether a mutation of a model falls under it, where the node that is changed is one."""
-RULES: dict[str, Rule] = {}
-
-
-def rule(words: str) -> Callable[[Rule], Rule]:
-    """Register a rule under the words that say why nothing is wrong."""
-
-    def register(function: Rule) -> Rule:
-        RULES[words] = function
-        return function
-
-    return register
 
 
 def equivalent(model: ModelProto, mutant: ModelProto, mutation: Mutation, manifest: Manifest) -> str:
     """Return the rule under which a mutant falls that gives the same bits in all calls; nothing where none is."""
-    words = falls_under(model, mutation)
+    words = rule_of(Facts(model), mutation)
     return words if words and same_bits(model, mutant, manifest) else ""
-
-
-def falls_under(model: ModelProto, mutation: Mutation) -> str:
-    """Return the words of the first rule that a mutation of a model falls under, or nothing."""
-    node = next((one for one in model.graph.node if mutation.name in one.output), None)
-    return next((words for words, holds in RULES.items() if holds(model, node, mutation)), "")
 
 
 def same_bits(model: ModelProto, mutant: ModelProto, manifest: Manifest) -> bool:
