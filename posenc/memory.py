@@ -4,12 +4,16 @@ An allocator says so only after minutes of swapping, or never, as pages are give
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
 
 GIB = 2**30
 MEMINFO = Path("/proc/meminfo")
+_allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 def free_memory() -> int:
@@ -25,10 +29,24 @@ def free_memory() -> int:
         return 2**63
 
 
+@contextmanager
+def at_most(nbytes: int) -> Iterator[None]:
+    """Allow no array of more bytes than this while what a stranger describes is made, however much memory is free."""
+    token = _allowed.set(nbytes)
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
 def check_room(what: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Raise ValueError, in one line, where an array of a shape and a dtype is larger than the memory that is free."""
+    """Raise ValueError, in one line, where an array of a shape and a dtype is larger than the memory that is free.
+
+    So it is where it is larger than `at_most` allows.
+    """
     itemsize = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-    needed, free = itemsize, free_memory()
+    allowed = _allowed.get()
+    needed, free = itemsize, free_memory() if allowed is None else min(allowed, free_memory())
     for size in shape:
         needed *= size  # of Python's integers, which do not overflow
     if needed > free:

@@ -1,6 +1,7 @@
 """Rows along one axis of a grid, at fractions of its length: computed for any length, or stored for all up to one."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from posenc.ports import Array, Floats
 from posenc.sincos import AngleSinCos, sincos_of_angles
 from posenc.sincos.rows import arrange, rounded_once
 from posenc.spec import Spec
+from posenc.stored import StoredRows, circular, laid_out, rounded
 
 LARGEST = 2**26
 """Numbers in a table of every place of every size: 256 MiB of float32."""
@@ -101,6 +103,7 @@ class FractionTable(nn.Module):
         self.probes = Probes(masks=tuple(range(1, most + 1)))
         self.dtype = dtype
         self.most = fraction.most
+        self.fraction, self.inv_freq, self.interleaved = fraction, inv_freq, interleaved
         check_few(most, self.width)
         rows = torch.empty(most, most + 1, self.width, dtype=dtype)
         for whole in range(1, most + 1):
@@ -128,6 +131,15 @@ class FractionTable(nn.Module):
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph's rows may be from these: no bit."""
         return SAME_BITS
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the rows of every place of a size, one size after the other."""
+        scale, shift, small = self.fraction.scale, self.fraction.shift, self.fraction.small
+        for whole in range(1, self.end + 1):
+            places = scale * (np.arange(self.end + 1) + shift) / (whole + small)
+            largest = float(np.abs(places).max()) * float(self.inv_freq.max())
+            rows = laid_out(*circular(places, self.inv_freq), self.interleaved, self.width)
+            yield StoredRows("rows", rows, rounded(largest), (whole - 1) * (self.end + 1))
 
 
 def check_few(most: int, width: int) -> None:

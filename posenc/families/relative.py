@@ -3,7 +3,7 @@
 Attention makes a column of scores of each row, and shifts the columns of every query to the keys that they belong to.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +26,7 @@ from posenc.encoding import (
 from posenc.lookup import exactly, take
 from posenc.ports import Array, Feeds, Floats, Integers, Port, sizes_of
 from posenc.spec import Spec
+from posenc.stored import StoredRows, laid_out
 
 NO_TABLES = no_tables("its rows are of distances, not of positions")
 LAST_QUERIES: tuple[Pair, ...] = ("1,1", "1,n", "n,n", "n,past+n")
@@ -58,6 +59,7 @@ class RelativeRows(nn.Module):
         self.source = source
         self.width = width
         self.clamp = clamp
+        self.interleaved = interleaved
         self.dtype = getattr(torch, spec.torch_dtype)
         signs = torch.ones(2, width, dtype=getattr(torch, spec.angle_dtype))
         signs[1, :: 2 if interleaved else 1][: width // 2] = -1
@@ -67,12 +69,19 @@ class RelativeRows(nn.Module):
         """Return the rows of `count` distances: first, first - 1, ..., all of them below `held`: (1, count, width)."""
         distance = first - torch.arange(count, device=self.signs.device)
         clamp = self.clamp
-        if clamp is not None:
-            distance, held = distance.clamp(-clamp, clamp), clamp + 1
+        signs = take(self.signs, (distance < 0).to(torch.int64), 2)
+        if clamp is not None:  # of a number of rows that no call changes exporters would store more than are read
+            rows: Tensor = self.source(distance.abs().clamp(max=clamp), self.width)
+            return (rows * signs).to(self.dtype).unsqueeze(0)
         # What is beyond the source is refused by the number of its rows, as no index is on CUDA.
         rows = exactly(self.source.arange(held, self.width), held)[0]
-        signs = take(self.signs, (distance < 0).to(torch.int64), 2)
         return (take(rows, distance.abs(), held) * signs).to(self.dtype).unsqueeze(0)
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the signs: a sine is odd, a cosine even."""
+        odd, even = -np.ones((1, self.width // 2)), np.ones((1, self.width // 2))
+        yield StoredRows("signs", np.ones((1, self.width)))
+        yield StoredRows("signs", laid_out(odd, even, self.interleaved, self.width), first=1)
 
 
 @dataclass(frozen=True)

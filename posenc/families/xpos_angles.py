@@ -1,6 +1,7 @@
 """Rotary angles with a scale that fades with distance: xPos (Sun et al., arXiv:2212.10554)."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -12,6 +13,7 @@ from posenc.encoding import NoTables, Tables, Tolerance
 from posenc.families.rotary_angles import CosSin, RotaryAngles
 from posenc.lookup import take
 from posenc.ports import Floats
+from posenc.stored import StoredRows
 
 OVERFLOWS = (
     "the scale of a key grows until float16 has no such number: a graph of dtype fp16 refuses positions from there on, "
@@ -90,6 +92,7 @@ class ScaleTable(nn.Module):
         self.radius = fade.radius
         self.end = fade.end
         self.roundings = float(ROUNDINGS)
+        self.fade = fade  # what is stored is held against it
         for name, powers in (("low", np.arange(64)), ("high", np.arange(-fade.radius, fade.radius, 64))):
             rows = torch.from_numpy(fade.zeta ** (powers[:, None] / fade.scale_base))
             self.register_buffer(name, rows.to(dtype), persistent=False)
@@ -100,6 +103,13 @@ class ScaleTable(nn.Module):
         index = index.masked_fill((positions < 0) | (positions >= self.end) | (index < 0), 2 * self.radius)
         high = take(self.high, index // self.block, self.end)
         return high * take(self.low, index % self.block, self.end)
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the powers of each digit, by their logarithms."""
+        for name, powers in (("low", np.arange(64)), ("high", np.arange(-self.radius, self.radius, 64))):
+            logs = np.multiply.outer(powers / self.fade.scale_base, np.log(self.fade.zeta))
+            of_float64 = 4 * 2.0**-52 * max(1.0, float(np.abs(logs).max(initial=0.0)))
+            yield StoredRows(name, np.exp(logs), Tolerance(rtol=of_float64, ulps=0.5))
 
 
 class ScalePower(nn.Module):

@@ -7,6 +7,7 @@ their bucket, of 256 up to 512: 65317 is the first, long after models clamp. Her
 made.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -24,7 +25,10 @@ from posenc.lookup import exactly, leading, take
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
+from posenc.stored import StoredRows
 
+CHUNK = 2**16
+"""Distances that are held against the formula at a time."""
 END = 2**20
 """Distances that a dynamic graph knows: there are always more buckets, and no formula of integers for all."""
 
@@ -36,9 +40,11 @@ class LogBuckets(nn.Module):
     end: Final[int]
     half_safe = ""
 
-    def __init__(self, rows: Integers, probes: Probes) -> None:
+    def __init__(self, rows: Integers, probes: Probes, formula: Callable[[Integers], Floats]) -> None:
+        """Take the bucket of each distance; what is stored is held against the formula."""
         super().__init__()
         self.end = len(rows)
+        self.formula = formula
         self.probes = probes
         self.register_buffer(
             "rows", torch.from_numpy(rows.astype(np.min_scalar_type(-int(rows.max()))))[:, None], persistent=False
@@ -70,6 +76,12 @@ class LogBuckets(nn.Module):
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return that a graph's index has the same bits as this one."""
         return SAME_BITS
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the buckets of all distances, a few at a time."""
+        for first in range(0, self.end, CHUNK):
+            distance = np.arange(first, min(first + CHUNK, self.end))
+            yield StoredRows("rows", self.formula(distance)[:, None], first=first)
 
 
 PLACES = "the model counts places, padding too; use --positions implicit or offset"
@@ -104,7 +116,8 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
         raise ValueError(f"max_distance must be above {mid + 1}, half of num_buckets and one, got {max_distance}")
     end = spec.max_len if spec.mode == "baked" else END
     rows = buckets(np.arange(end), mid, max_distance)
-    source = LogBuckets(rows, Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1)))
+    probes = Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1))
+    source = LogBuckets(rows, probes, partial(by_logarithm, mid=mid, far=max_distance))
     module = WAYS[str(spec.positions)][0](source, CountedPlaces(), torch.int64, 0)
     formula = partial(reference, mid=mid, far=max_distance)
     return bias.made(module, source, spec, _ports(spec, end), _RESULT, formula=formula, end=end)
@@ -143,12 +156,16 @@ def edges(mid: int, far: int, most: int) -> Integers:
 
 
 def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, mid: int, far: int) -> Floats:
-    """Return the buckets from DeBERTa's formula, its logarithm in float64.
+    """Return the buckets from DeBERTa's formula, with their signs."""
+    relative = query[:, :, None] - key[:, None, :]
+    return np.asarray(np.sign(relative) * by_logarithm(np.abs(relative), mid=mid, far=far))
+
+
+def by_logarithm(distance: Integers, *, mid: int, far: int) -> Floats:
+    """Return the bucket of each distance from DeBERTa's formula, its logarithm in float64.
 
     On an edge the logarithm may come out a last digit above an integer: 1e-9 of a bucket is taken off.
     """
-    relative = query[:, :, None] - key[:, None, :]
-    distance = np.abs(relative)
     growth = np.log(np.maximum(distance, mid) / mid) / np.log((far - 1) / mid)
     grown = mid + np.ceil(growth * (mid - 1) - 1e-9)
-    return np.where(distance <= mid, relative, np.sign(relative) * grown).astype(np.float64)
+    return np.where(distance <= mid, distance, grown).astype(np.float64)

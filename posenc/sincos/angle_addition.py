@@ -1,5 +1,6 @@
 """Cosines and sines composed from one small table a digit of the position."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -11,12 +12,15 @@ from posenc.lookup import check_length, check_width, inside, take
 from posenc.ports import Floats
 from posenc.sincos.direct import reduced_error
 from posenc.sincos.rows import arrange, float64_error, layout_of, waves
+from posenc.stored import StoredRows, circular, laid_out, rounded
 
 LOW, MID, HIGH = 64, 512, 512
 """Rows of the digit tables. A small lowest digit wastes little of the last block of 0..length-1."""
 END = LOW * MID * HIGH
 """Angle addition holds every position below this: 2^24 = 16,777,216."""
 DIGITS = ("low_sin", "low_cos", "mid_sin", "mid_cos", "high_sin", "high_cos")
+BY_BLOCK = ("mid_sin", "mid_cos", "high_sin", "high_cos")
+"""What the number of a block looks up; a position looks up the lowest digit too."""
 EVERY_ROW = tuple((i * LOW * MID) + LOW * (37 * i % MID) + i % LOW for i in range(HIGH))
 """Positions that read every row of every table: 37 and 512 have no divisor in common."""
 
@@ -49,6 +53,7 @@ class AngleAddition(nn.Module):
     end: Final[int] = END
     width: Final[int]
     interleaved: Final[bool]
+    by_block = BY_BLOCK
     probes = Probes(lengths=(127, 128, 129), positions=EVERY_ROW)  # two blocks but for a row, whole, and a row more
     half_safe = ""
 
@@ -65,6 +70,7 @@ class AngleAddition(nn.Module):
         self.width = width
         self.interleaved = interleaved
         self.scale = scale
+        self.inv_freq = inv_freq  # an array: what is stored is held against it
         for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all.
             sin, cos = waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0)
@@ -124,6 +130,19 @@ class AngleAddition(nn.Module):
         axes = (0,) * int(self.low_sin.shape[1])
         layout = layout_of(self.interleaved)
         return Tables("digits", arrays, axes, self.width, layout, END, (self.block, self.radix))
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the rows of each digit, and of the columns that the lowest one is laid out in."""
+        fastest = float(np.max(self.inv_freq, initial=0.0))
+        for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
+            scale = self.scale if name == "low" else 1.0
+            sin, cos = circular(step * np.arange(rows), self.inv_freq, scale)
+            allowed = rounded(step * rows * fastest, scale)
+            yield StoredRows(f"{name}_sin", sin, allowed)
+            yield StoredRows(f"{name}_cos", cos, allowed)
+            if name == "low":
+                yield StoredRows("row_sin", laid_out(sin, sin, self.interleaved, self.width), allowed)
+                yield StoredRows("row_cos", laid_out(cos, cos, self.interleaved, self.width), allowed)
 
 
 def at_least_two(blocks: int) -> int:

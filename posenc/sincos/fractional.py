@@ -1,6 +1,7 @@
 """Cosines and sines of numbers that are no whole ones, from digits as angle addition has them and what they leave."""
 
 import math
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -13,12 +14,15 @@ from posenc.ports import Floats
 from posenc.sincos.direct import reduced_error
 from posenc.sincos.quarters import HALF_A_QUARTER, Quarters
 from posenc.sincos.rows import float64_error, waves
+from posenc.stored import StoredRows, circular, rounded
 
 SMALL = 0.25
 """The largest angle that digits leave: a float32 holds it to 1.5e-8."""
 LARGEST_FLOAT16 = 65504
 TRIED = 2**13
 """Stored steps that are tried, at most."""
+CHUNK = 4096
+"""Rows that are held against float64 at a time."""
 MOST = 2**24
 """Beyond it float32 has no odd numbers."""
 
@@ -50,6 +54,7 @@ class FractionalSteps(nn.Module):
         if end > MOST:
             raise ValueError(f"max_len must be at most {MOST} where steps are floats, got {end}")
         self.stored, self.end = stored, end
+        self.inv_freq = inv_freq  # an array: what is stored is held against it
         self.dtype = dtype
         self.fastest = float(np.max(inv_freq, initial=0.0))
         self.units = units(self.fastest, HALF_A_QUARTER if stored else SMALL)
@@ -100,6 +105,17 @@ class FractionalSteps(nn.Module):
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph's may be from these: no bit."""
         return SAME_BITS
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the rows of each digit, a few at a time."""
+        per_unit = self.inv_freq / self.units
+        for name, rows, step in (("low", self.radix, 1), ("high", self.last // self.radix + 1, self.radix)):
+            for first in range(0, rows, CHUNK):
+                units = step * np.arange(first, min(first + CHUNK, rows))
+                sin, cos = circular(units, per_unit)
+                allowed = rounded(float(units[-1]) * float(np.max(per_unit, initial=0.0)))
+                yield StoredRows(f"{name}_sin", sin, allowed, first)
+                yield StoredRows(f"{name}_cos", cos, allowed, first)
 
 
 def units(fastest: float, most: float) -> int:

@@ -1,6 +1,7 @@
 """Cosines and sines of angles that no table holds, with the same bits everywhere: a small table, and a short series."""
 
 import math
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from posenc.encoding import SAME_BITS, Tolerance
 from posenc.lookup import take
 from posenc.sincos.rows import rounded_once
+from posenc.stored import StoredRows, circular, rounded
 
 STEPS = 512
 """Parts of a circle whose sines and cosines are stored: what is left of an angle is at most 2 pi / 1024."""
@@ -64,3 +66,9 @@ class SeriesSinCos(nn.Module):
     def eager_tolerance(self, max_angle: float) -> Tolerance:
         """Return how far a graph's may be from these: no bit."""
         return SAME_BITS
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the sines and cosines of all steps of a circle."""
+        sin, cos = circular(np.arange(STEPS + 1), np.array([2 * math.pi / STEPS]))
+        yield StoredRows("sines", sin, rounded(2 * math.pi))
+        yield StoredRows("cosines", cos, rounded(2 * math.pi))

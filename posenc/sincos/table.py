@@ -1,5 +1,6 @@
 """Cosines and sines of every position, stored."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance
 from posenc.lookup import check_width, inside, leading, take
 from posenc.ports import Floats
 from posenc.sincos.rows import arrange, layout_of, rounded_once, waves
+from posenc.stored import StoredRows, circular, laid_out, rounded
 
 CHUNK = 4096
 """Rows that are computed in float64 at a time."""
@@ -43,6 +45,7 @@ class SinCosTable(nn.Module):
         self.interleaved = interleaved
         self.scale = scale
         self.end = max_len
+        self.inv_freq, self.zero_row = inv_freq, zero_row  # what is stored is held against them
         rows = torch.zeros(max_len, width, dtype=dtype)
         columns = min(width, 2 * len(inv_freq))
         for start in range(0, max_len, CHUNK):
@@ -81,3 +84,14 @@ class SinCosTable(nn.Module):
         """Return the one table."""
         columns = (0,) * self.width
         return Tables("rows", {"table": self.rows}, columns, self.width, layout_of(self.interleaved), self.end)
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield all rows; the last column of an odd width is zeros where pairs have one less, and one row may be."""
+        fastest, columns = float(np.max(self.inv_freq, initial=0.0)), min(self.width, 2 * len(self.inv_freq))
+        for first in range(0, self.end, CHUNK):
+            positions = np.arange(first, min(first + CHUNK, self.end))
+            sin, cos = circular(positions, self.inv_freq, self.scale)
+            expected = np.zeros((len(positions), self.width))
+            expected[:, :columns] = laid_out(sin, cos, self.interleaved, columns)
+            expected[positions == (-1 if self.zero_row is None else self.zero_row)] = 0
+            yield StoredRows("rows", expected, rounded((first + CHUNK) * fastest, self.scale), first)

@@ -64,6 +64,7 @@ class Manifest:
     reference: what outputs are held against, in words.
     half_safe: why the file, converted to half precision, is off by more than a few roundings, or nothing.
     origin: for parameters that were read from a file, where from.
+    seed: of the numbers at random that the encoding was made with, if the bundle says it.
     files: every other file that was written, but this one and the reports, which come after it.
     """
 
@@ -93,6 +94,7 @@ class Manifest:
     half_safe: str = ""
     origin: Mapping[str, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()
+    seed: int | None = None
     schema_version: int = SCHEMA_VERSION
 
     def artifact(self, format_: str) -> Artifact | None:

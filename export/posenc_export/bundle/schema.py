@@ -197,6 +197,7 @@ class ManifestJson(TypedDict):
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
     origin: dict[str, Text]
+    seed: NotRequired[NoCount]
 
 
 WORDS = {

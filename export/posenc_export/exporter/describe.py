@@ -65,6 +65,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         rotary_op=options.rotary_op,
         half_safe=encoding.half_safe,
         origin=dict(target.origin),
+        seed=options.seed if options.seed >= 0 else None,
         files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
     )
 

@@ -31,6 +31,7 @@ from posenc_export.targets import Target
 from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
 from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.held import digests_of
 from posenc_export.validation.plan import plan
 from posenc_export.validation.record import record, worst_error
 from posenc_export.validation.scope import Scope
@@ -50,6 +51,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     anything. Otherwise nothing is shown.
     """
     encoding = target.encoding
+    stored = {} if target.declared else digests_of(encoding.module)  # before anything is called
     request, trace = _request(target, options)
     request, written = _written(target, request, options, folder)
     options.validation.progress("recording the eager outputs and the reference")
@@ -57,7 +59,9 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     planned = plan(scope)
     seen = _seen(target, planned.cases, options)
     captures = {
-        name: captured_again(seen, encoding, request, name, one.digests) for name, one in written.items() if one.digests
+        name: replace(captured_again(seen, encoding, request, name, one.digests), stored=stored)
+        for name, one in written.items()
+        if one.digests
     }
     _stamp(target, options, folder, seen.cases)
     _write_required_operators(folder, options)

@@ -67,10 +67,15 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
 @format_("torchscript", file="model.pt", capture=script, digests=_digests, runs_code=True)
 def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, request: Request, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
+    write_saved(partial(save_script, scripted, request.trace), path)
+
+
+def save_script(scripted: torch.jit.ScriptModule, trace: tuple[torch.Tensor, ...], buffer: io.BytesIO) -> None:
+    """Save a script as files hold it, frozen where that keeps the bits."""
     import torch
 
     with quiet(), torch.no_grad():
-        write_saved(partial(_save, _frozen(scripted, request.trace)), path)
+        _save(_frozen(scripted, trace), buffer)
 
 
 def _save(scripted: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:

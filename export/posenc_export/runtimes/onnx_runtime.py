@@ -7,12 +7,15 @@ import functools
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from posenc.ports import Array, Feeds
+from posenc.ports import Array, Feeds, Port
 from posenc_export.arrays import to_numpy, to_stored
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @functools.cache
@@ -77,13 +80,36 @@ def load_ort_cuda(path: Path, manifest: Manifest) -> Runner:
     return runner
 
 
-def _ort(path: Path, manifest: Manifest, provider: str, config: Mapping[str, str]) -> Runner:
+def part_runner(model: ModelProto, folder: Path, inputs: tuple[Port, ...]) -> Runner:
+    """Return what runs a part of a graph on the CPU; weights beside the graph lie in a folder."""
+    import onnxruntime
+
+    options = _quiet_options()
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return _runner(session, inputs, (), "CPUExecutionProvider")
+
+
+def _quiet_options() -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # a refusal is raised as an exception: the log line says it again
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return options
+
+
+def _ort(path: Path, manifest: Manifest, provider: str, config: Mapping[str, str]) -> Runner:
+    import onnxruntime
+
+    options = _quiet_options()
     session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(config))])
+    return _runner(session, manifest.inputs, manifest.outputs, provider)
+
+
+def _runner(session: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], provider: str) -> Runner:
+    import onnxruntime
+
     names = [value.name for value in session.get_outputs()]
     bfloat16 = any(value.type == "tensor(bfloat16)" for value in (*session.get_inputs(), *session.get_outputs()))
     quiet = onnxruntime.RunOptions()
@@ -106,7 +132,7 @@ def _ort(path: Path, manifest: Manifest, provider: str, config: Mapping[str, str
         quiet.terminate = True  # looked at between nodes, those of a loop's body included
 
     placed = _placement(session)
-    return Runner(call, manifest.inputs, manifest.outputs, providers, placed, bind, stop)
+    return Runner(call, inputs, outputs, providers, placed, bind, stop)
 
 
 def _bound(session: Any, feeds: Feeds, names: list[str], device: str) -> Bound:

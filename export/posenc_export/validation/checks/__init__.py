@@ -8,8 +8,8 @@ where it cannot run here. Its stage says what it looks at:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -44,7 +44,7 @@ class Behaviour:
 class Capture:
     """What an export saw of a module: whether captures in a row, and around calls, agree; what calls changed.
 
-    static: constants that are others where it is traced at other sizes.
+    static: constants that are others where it is traced at other sizes. stored: digests of a user's module's tensors.
     """
 
     same_twice: bool
@@ -52,6 +52,7 @@ class Capture:
     changed: tuple[str, ...]
     behaviour: Behaviour = Behaviour()
     static: tuple[str, ...] = ()
+    stored: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,110 @@
+"""Parts of an ONNX graph as graphs of their own: what some values are made of, and positions that begin elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc.ports import Integers
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+COUNTS = ("Range", "CumSum")
+"""Operators that count: what makes positions, where no input gives them."""
+THROUGH = {
+    *("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Abs", "Clip", "Min", "Max", "Less", "GreaterOrEqual", "Where"),
+    *("Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Concat", "Transpose", "Flatten", "BitShift"),
+}
+"""Operators that a position goes through on its way to a look-up."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """A value of a graph that counts, and the stored tensors that are looked up by it."""
+
+    value: str
+    tables: tuple[str, ...]
+
+
+def pruned(model: ModelProto, values: Sequence[str]) -> ModelProto:
+    """Return a graph with the inputs of another whose outputs are some of its values, and only what those need."""
+    import onnx
+
+    needed, nodes = set(values), []
+    for node in reversed(model.graph.node):  # nodes come after those whose outputs they take
+        if needed.intersection(node.output):
+            nodes.append(node)
+            needed.update(node.input)
+    part = onnx.ModelProto()
+    for field in ("ir_version", "opset_import", "functions"):
+        _copy(model, part, field)
+    part.graph.name = model.graph.name
+    part.graph.input.extend(model.graph.input)
+    part.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in needed)
+    part.graph.node.extend(reversed(nodes))
+    part.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
+    return part
+
+
+def _copy(model: ModelProto, part: ModelProto, field: str) -> None:
+    value = getattr(model, field)
+    if hasattr(value, "extend"):
+        getattr(part, field).extend(value)
+    else:
+        setattr(part, field, value)
+
+
+def counts(graph: GraphProto) -> list[Count]:
+    """Return the values of a graph that count, in order, each with the stored tensors that it looks up."""
+    makers = [node.output[0] for node in graph.node if node.op_type in COUNTS]
+    return [Count(value, tuple(dict.fromkeys(_looked_up(graph, value)))) for value in makers]
+
+
+def _looked_up(graph: GraphProto, value: str) -> Iterator[str]:
+    """Yield the stored tensors that are looked up by what is made of a value alone, by arithmetic of integers."""
+    stored, reached = {tensor.name for tensor in graph.initializer}, {value}
+    for node in graph.node:
+        if node.op_type == "Gather" and node.input[1] in reached and node.input[0] in stored:
+            yield node.input[0]
+        if node.op_type in THROUGH and reached.intersection(node.input):
+            reached.update(node.output)
+
+
+def from_elsewhere(model: ModelProto, values: Sequence[str]) -> tuple[ModelProto, tuple[str, ...]]:
+    """Return a graph in which some values that count are larger by an input each, and the names of those inputs.
+
+    Each is int64 (1,): where 0 is given, the graph is what it was.
+    """
+    import onnx
+
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    names = tuple(_free(other.graph, f"start_{i}") for i, _ in enumerate(values))
+    nodes: list[NodeProto] = []
+    for node in other.graph.node:
+        nodes.append(node)
+        for value, name in zip(values, names, strict=True):
+            if node.output[0] == value:
+                node.output[0] = _free(other.graph, f"{value}_from_0")
+                nodes.append(onnx.helper.make_node("Add", [node.output[0], name], [value]))
+    del other.graph.node[:]
+    other.graph.node.extend(nodes)
+    ints = onnx.TensorProto.INT64
+    other.graph.input.extend(onnx.helper.make_tensor_value_info(name, ints, [1]) for name in names)
+    return other, names
+
+
+def _free(graph: GraphProto, name: str) -> str:
+    """Return a name that no value of a graph has."""
+    taken = {value for node in graph.node for value in (*node.input, *node.output)}
+    taken |= {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
+    return next(free for free in (f"{name}{'_' * i}" for i in range(len(taken) + 1)) if free not in taken)
+
+
+def start_input(value: int) -> Integers:
+    """Return what such an input is fed."""
+    return np.array([value], np.int64)

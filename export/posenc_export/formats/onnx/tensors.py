@@ -1,0 +1,117 @@
+"""The tensors that an ONNX graph stores, and the look-ups that read some of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc.ports import Array
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+FEW = 16
+"""Tensors of so many numbers and fewer are shapes, axes and factors, which every call reads."""
+SAME_ROWS = ("Identity", "Cast")
+"""Operators whose output has the rows of their input."""
+Values = Mapping[str, Array]
+Rows = Callable[[Values], Array]
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """One node that reads some rows of a stored tensor.
+
+    axis: along which it picks them. needs: values that say which ones. rows: the values of a call -> indices of rows.
+    """
+
+    table: str
+    axis: int
+    needs: tuple[str, ...]
+    rows: Rows
+
+
+def stored_tensors(model: ModelProto, folder: Path) -> dict[str, Array]:
+    """Return every tensor of more than a few numbers that a graph stores, by its name; weights beside it are read."""
+    from onnx import numpy_helper
+
+    tensors = [(tensor.name, tensor) for tensor in model.graph.initializer]
+    tensors += [(n.output[0], a.t) for n in model.graph.node for a in n.attribute if a.HasField("t")]
+    large = ((name, tensor) for name, tensor in tensors if np.prod(list(tensor.dims), dtype=object) > FEW)
+    return {name: numpy_helper.to_array(tensor, str(folder)) for name, tensor in large}
+
+
+def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
+    """Return the nodes that read some rows of a stored tensor; None where another node reads it whole."""
+    found: list[LookUp] = []
+    if table in (output.name for output in graph.output):
+        return None
+    for node in (node for node in graph.node if table in node.input):
+        if node.op_type in SAME_ROWS:
+            more = look_ups(graph, node.output[0], shape)
+        else:
+            more = READERS[node.op_type](node, table, shape) if node.op_type in READERS else None
+        if more is None:
+            return None
+        found += more
+    return found
+
+
+def _attribute(node: NodeProto, name: str, default: int) -> int:
+    return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
+
+
+def _gather(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
+    if node.input[0] != table:
+        return None
+    axis, index = _attribute(node, "axis", 0) % len(shape), node.input[1]
+    count = shape[axis]
+    return [LookUp(table, axis, (index,), lambda values: np.ravel(values[index]) % count)]
+
+
+def _gather_nd(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
+    if node.input[0] != table or _attribute(node, "batch_dims", 0):
+        return None
+    index = node.input[1]
+    return [LookUp(table, 0, (index,), lambda values: np.ravel(values[index][..., 0]) % shape[0])]
+
+
+def _slice(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
+    """Return the slices of a Slice along each of its axes, of which the longest table's axis is looked up."""
+    if node.input[0] != table:
+        return None
+    starts, ends, *more = node.input[1:]
+    needs = tuple(name for name in (starts, ends, *more) if name)
+
+    def bounds(values: Values) -> Iterator[tuple[int, slice]]:
+        axes = values[more[0]] if more and more[0] else np.arange(len(values[starts]))
+        steps = values[more[1]] if len(more) > 1 and more[1] else np.ones(len(axes), int)
+        for at, start, end, step in zip(axes, values[starts], values[ends], steps, strict=True):
+            yield int(at) % len(shape), slice(int(start), int(end), int(step))
+
+    axis = int(np.argmax(shape))
+
+    def rows(values: Values) -> Array:
+        picked = dict(bounds(values)).get(axis, slice(None))
+        return np.arange(shape[axis])[picked]
+
+    return [LookUp(table, axis, needs, rows)]
+
+
+def _split(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
+    if node.input[0] != table or len(node.input) < 2 or not node.input[1]:
+        return None
+    axis, sizes = _attribute(node, "axis", 0) % len(shape), node.input[1]
+    return [LookUp(table, axis, (sizes,), lambda values: np.arange(int(values[sizes][0])))]
+
+
+READERS: Mapping[str, Callable[[NodeProto, str, Sequence[int]], list[LookUp] | None]] = {
+    "Gather": _gather,
+    "GatherND": _gather_nd,
+    "Slice": _slice,
+    "Split": _split,
+}

@@ -1,0 +1,39 @@
+"""Sources that begin at another position than 0: what an implicit call gives far out, without all tokens before."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from posenc.sincos.angle_addition import AngleAddition
+
+
+def digits_of(module: nn.Module) -> dict[str, AngleAddition]:
+    """Return the parts of a module that compose rows of digits, each by its place."""
+    return {place: part for place, part in module.named_modules() if isinstance(part, AngleAddition)}
+
+
+@contextmanager
+def begun_at(module: nn.Module, start: int) -> Iterator[None]:
+    """Count every position that such a part of a module is asked for from another one on, while this lasts."""
+    parts = list(digits_of(module).values())
+    for part in parts:
+        part.cos_sin = partial(_cos_sin, part.cos_sin, start)  # type: ignore[method-assign]
+        part.arange = partial(_arange, part)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for part in parts:
+            del part.cos_sin, part.arange
+
+
+def _cos_sin(cos_sin: partial[tuple[Tensor, Tensor]], start: int, positions: Tensor) -> tuple[Tensor, Tensor]:
+    return cos_sin(positions + start)
+
+
+def _arange(part: AngleAddition, length: int, width: int) -> Tensor:
+    """Return rows of a call; a position has the same bits whichever way it is given."""
+    rows: Tensor = part(torch.arange(length), width)
+    return rows.unsqueeze(0)

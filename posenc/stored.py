@@ -1,0 +1,73 @@
+"""What modules store, beside what it must be: tensors whose rows are held against float64, a few at a time.
+
+A module that stores what no call may ever read says what each row must be by a method `stored_rows`. What is learned,
+or read by every call, needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from posenc.encoding import Tolerance
+from posenc.ports import Array, Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+OF_FLOAT64 = 4 * 2.0**-52
+"""What a sine or cosine of float64 is off by, of each radian of its angle."""
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows of a buffer, from one on, and what they must be in float64, and may be off by."""
+
+    buffer: str
+    expected: Array
+    tolerance: Tolerance = Tolerance(ulps=0.5)
+    first: int = 0
+
+
+class StoresRows(Protocol):
+    """A module that says what the rows of its buffers must be."""
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the rows of its buffers, a few at a time."""
+
+
+def stored_rows(module: nn.Module) -> Iterator[tuple[str, Tensor, StoredRows]]:
+    """Yield the name of each tensor in a module that says what its rows must be, some of its rows, and what they are.
+
+    A module that stands at several places is asked at the first.
+    """
+    for place, part in module.named_modules():
+        if hasattr(part, "stored_rows"):
+            for rows in part.stored_rows():
+                tensor = getattr(part, rows.buffer)[rows.first : rows.first + len(rows.expected)]
+                yield f"{place}.{rows.buffer}".removeprefix("."), tensor, rows
+
+
+def circular(positions: Array, inv_freq: Floats, scale: float = 1.0) -> tuple[Floats, Floats]:
+    """Return sines and cosines of positions x frequencies, times a scale, as parts of one complex number each."""
+    turns = scale * np.exp(1j * np.multiply.outer(positions.astype(np.float64), inv_freq))
+    return np.asarray(turns.imag), np.asarray(turns.real)
+
+
+def rounded(largest: float, scale: float = 1.0) -> Tolerance:
+    """Return what rows may be off by that are made in float64, of angles up to one, and rounded once."""
+    return Tolerance(atol=abs(scale) * OF_FLOAT64 * largest, ulps=0.5)
+
+
+def laid_out(even: Floats, odd: Floats, interleaved: bool, width: int) -> Floats:
+    """Return two halves of rows as columns: by turns, or one after the other, up to a width."""
+    rows = np.zeros((len(even), width))
+    if interleaved:
+        rows[:, 0::2], rows[:, 1::2] = even, odd[:, : width // 2]
+    else:
+        rows[:, : even.shape[1]], rows[:, even.shape[1] :] = even, odd[:, : width - even.shape[1]]
+    return rows
