@@ -77,11 +77,15 @@ class Probes:
 
     lengths: of calls around which the formula changes, or beyond which nothing would be tried.
     positions: of one call, which together read every row of what is stored.
+    values: numbers which do.
+    masks: of columns of images, how many places count, which do.
     pairs: how two lengths may meet, the first with the second.
     """
 
     lengths: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    masks: tuple[int, ...] = ()
     pairs: tuple[Pair, ...] = ("1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n")
 
 

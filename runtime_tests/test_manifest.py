@@ -14,7 +14,7 @@ from posenc.encoding import Tolerance
 from posenc.ports import Axis, Port
 from posenc_export.arrays import DTYPES
 from posenc_export.bundle import schema
-from posenc_export.bundle.case import Case
+from posenc_export.bundle.case import PROBED, Case
 from posenc_export.bundle.manifest import CARRIES, Artifact, Manifest
 from posenc_export.errors import BadInput
 from posenc_export.formats import ROTARY_OPS
@@ -41,7 +41,7 @@ DAMAGED: list[tuple[Change, str]] = [
     (lambda m: m["cases"][3]["sizes"].pop("seq"), "cases[3].sizes must be those of batch, seq, got batch"),
     (put([], "cases", 3, "sizes"), "cases[3].sizes must be an object, got []"),
     (put("yes", "cases", 3, "refused"), "cases[3].refused must be true or false, got 'yes'"),
-    (put("up", "cases", 3, "padding"), "cases[3].padding must be 'left', 'right' or 'none', got 'up'"),
+    (put("up", "cases", 3, "padding"), "cases[3].padding must be 'left', 'right', 'none' or 'holes', got 'up'"),
     (put("a/b", "cases", 3, "name"), "cases[3].name must be a name of letters, digits and _.+-, got 'a/b'"),
     (lambda m: m["cases"].append(m["cases"][0]), "name must be unlike the names before it, got 'batch1-seq1"),
     (put({}, "cases"), "cases must be a list, got {}"),
@@ -133,7 +133,7 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
     assert {kind for _, kind in kinds} == set(CARRIES.values())
     for typed, made in pairs + kinds:
         fields = {field.name for field in dataclasses.fields(made)}
-        assert get_type_hints(typed).keys() - {"what", "__pydantic_config__"} == fields - {"probe_positions"}, typed
+        assert get_type_hints(typed).keys() - {"what", "__pydantic_config__"} == fields - set(PROBED), typed
 
 
 def test_the_choices_of_the_schema_are_those_of_the_code() -> None:

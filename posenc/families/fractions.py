@@ -93,7 +93,6 @@ class FractionTable(nn.Module):
     rows: Tensor  # (max_len * (max_len + 1), width): counts 0..max_len of a whole of 1, of 2, ...
     one: Tensor
     width: Final[int]
-    probes = Probes()
     half_safe = ""
 
     def __init__(self, fraction: Fraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> None:
@@ -101,6 +100,7 @@ class FractionTable(nn.Module):
         most, dtype = spec.max_len, getattr(torch, spec.angle_dtype)
         self.width = 2 * len(inv_freq)
         self.end = most
+        self.probes = Probes(masks=tuple(range(1, most + 1)))
         self.dtype = dtype
         self.most = fraction.most
         self.fraction, self.inv_freq, self.interleaved = fraction, inv_freq, interleaved

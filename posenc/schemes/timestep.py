@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from posenc.call import Call
-from posenc.encoding import Encoding
+from posenc.encoding import Encoding, Probes
 from posenc.families import features
 from posenc.ports import Array, Axis, Floats, Port, Positions, Values
 from posenc.scheme import Unsupported, scheme
@@ -93,7 +93,8 @@ def _of_floats(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Enc
     source, most = sincos_of_steps(spec, inv_freq), spec.max_len
     values = Values(-float(most), float(most), strict=source.end is not None)
     port = Port("timesteps", (STEPS,), spec.angle_dtype, values)
-    return encode(source, x=port, largest=lambda _: math.ceil(most * max(1.0, float(inv_freq.max()))))
+    largest, probes = math.ceil(most * max(1.0, float(inv_freq.max()))), Probes(values=source.probes.values)
+    return encode(source, x=port, largest=lambda _: largest, probes=probes)
 
 
 def reference(call: Call, *, dim: int, first: bool, shift: float, scale: float, period: float) -> tuple[Array]:

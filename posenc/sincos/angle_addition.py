@@ -54,7 +54,7 @@ class AngleAddition(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     by_block = BY_BLOCK
-    probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
+    probes = Probes(lengths=(127, 128, 129), positions=EVERY_ROW)  # two blocks but for a row, whole, and a row more
     half_safe = ""
 
     def __init__(

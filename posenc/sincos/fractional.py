@@ -19,6 +19,8 @@ from posenc.stored import StoredRows, circular, rounded
 SMALL = 0.25
 """The largest angle that digits leave: a float32 holds it to 1.5e-8."""
 LARGEST_FLOAT16 = 65504
+TRIED = 2**13
+"""Stored steps that are tried, at most."""
 CHUNK = 4096
 """Rows that are held against float64 at a time."""
 MOST = 2**24
@@ -46,7 +48,6 @@ class FractionalSteps(nn.Module):
     radix: Final[int]
     last: Final[int]
     end: Final[int]
-    probes = Probes()
 
     def __init__(self, inv_freq: Floats, end: int, *, stored: bool, dtype: torch.dtype) -> None:
         super().__init__()
@@ -68,7 +69,14 @@ class FractionalSteps(nn.Module):
             sin, cos = waves(step * np.arange(rows), slope)
             self.register_buffer(f"{name}_sin", sin.to(dtype), persistent=False)
             self.register_buffer(f"{name}_cos", cos.to(dtype), persistent=False)
+        self.probes = Probes(values=tuple(n / self.units for n in self.read()))
         self.register_buffer("slope", torch.from_numpy(slope).to(dtype), persistent=False)
+
+    def read(self) -> list[int]:
+        """Return whole numbers of units that read every row, in even steps where these are more than can be tried."""
+        if not self.stored:
+            return [*range(min(self.radix, self.last + 1)), *range(self.radix, self.last + 1, self.radix)]
+        return [*range(0, self.last, -(-self.last // TRIED)), self.last]
 
     def cos_sin(self, steps: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: float (...) -> twice (..., pairs)."""

@@ -7,19 +7,25 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from posenc.encoding import Tolerance
-from posenc.ports import Array
+from posenc.ports import Array, Port
 
 EXACT = Tolerance()
-Padding = Literal["left", "right", "none"]
+PROBED = ("probe_positions", "probe_values", "probe_masks")
+"""What golden data keep of a case, and the manifest does not."""
+Padding = Literal["left", "right", "none", "holes"]
+"""Where a batch has padding: on a side, nowhere, or amid tokens."""
 
 
 @dataclass(frozen=True)
 class Case:
     """A planned call: sizes of the dynamic axes, the first position, the largest, and whether it must be refused.
 
-    padding: on which side sequences of a batch are padded, where positions or masks say so; the first never is.
+    padding: on which side sequences of a batch are padded, where positions or masks say so; the first never is, but by
+        holes.
     eager_tolerance, tolerance: what outputs may be off by from the eager module's, and from the float64 reference.
-    probe_positions: every one, where they do not follow one another; golden data keep them, the manifest does not.
+    probe_positions, probe_values, probe_masks: every position, where they do not follow one another, every number, and
+        how many places of each column of an image count; golden data keep them, the manifest does not.
+    unlike: sizes of axes that a port alone has otherwise, by port: such a call must be refused.
     """
 
     name: str
@@ -31,6 +37,13 @@ class Case:
     eager_tolerance: Tolerance = EXACT
     tolerance: Tolerance = EXACT
     probe_positions: tuple[int, ...] = ()
+    probe_values: tuple[float, ...] = ()
+    probe_masks: tuple[int, ...] = ()
+    unlike: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def sizes_of(self, port: Port) -> Mapping[str, int]:
+        """Return the sizes that the axes of a port have."""
+        return {**self.sizes, **self.unlike.get(port.name, {})}
 
     def eager_tolerance_where(self, same_bits: bool) -> Tolerance:
         """Return what a graph may differ by from the eager module on the CPU, where its bits are promised or are not.
@@ -45,8 +58,9 @@ class Case:
     def to_json(self) -> dict[str, object]:
         """Return what the manifest keeps."""
         fields = asdict(self)
-        fields.pop("probe_positions")
-        return fields
+        for probed in PROBED:
+            fields.pop(probed)
+        return fields if self.unlike else {key: value for key, value in fields.items() if key != "unlike"}
 
 
 @dataclass(frozen=True)

@@ -63,3 +63,14 @@ def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:
         if case.sizes.keys() != names:
             expected, actual = (", ".join(sorted(some)) or "nothing" for some in (names, case.sizes))
             yield f"cases[{i}].sizes must be those of {expected}, got {actual}"
+        yield from _unlike(inputs, case, f"cases[{i}].unlike")
+
+
+def _unlike(inputs: Sequence[Port], case: Case, place: str) -> Iterator[str]:
+    """Yield sizes that no port has otherwise, and calls of unlike sizes that are not to be refused."""
+    if case.unlike and not case.refused:
+        yield f"{place} must be empty where a case is not refused"
+    axes = {port.name: {axis.name for axis in port.dynamic.values()} for port in inputs}
+    for name, sizes in case.unlike.items():
+        if not sizes.keys() <= axes.get(name, set()):
+            yield f"{place}.{name} must name axes of that input, got {', '.join(sizes)}"

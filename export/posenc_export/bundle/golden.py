@@ -67,7 +67,7 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
 
 def _feed(stored: Stored, case: Case, port: Port) -> Array:
     """Return the input of a case: absent floats are zeros, and so is what was left out of a large array."""
-    key, shape = f"{case.name}/{port.name}", port.shape(case.sizes)
+    key, shape = f"{case.name}/{port.name}", port.shape(case.sizes_of(port))
     check_room(key, shape, port.dtype)
     if key not in stored and port.dtype in FLOATS:
         return np.zeros(shape, numpy_dtype(port.dtype))

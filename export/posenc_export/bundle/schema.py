@@ -162,6 +162,7 @@ class CaseJson(TypedDict):
     padding: Padding
     eager_tolerance: ToleranceJson
     tolerance: ToleranceJson
+    unlike: NotRequired[dict[Name, dict[Name, Count]]]
 
 
 class ManifestJson(TypedDict):

@@ -53,7 +53,9 @@ def write_cpp(bundle: Bundle, name: str = "") -> Bundle:
     shutil.copytree(FOLDER / "bundle", folder)
     shutil.copytree(FOLDER / "session", folder / "session")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
-        arrays = {key: golden[key] for key in golden.files if not key.endswith(REFERENCE)}
+        unlike = {case.name for case in manifest.cases if case.unlike}
+        wanted = (key for key in golden.files if key.partition("/")[0] not in unlike)
+        arrays = {key: golden[key] for key in wanted if not key.endswith(REFERENCE)}
     (folder / "include").mkdir()
     facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
     texts = {

@@ -20,13 +20,16 @@ BACKENDS = ("onnx", "torchscript")
 
 
 def golden_source(manifest: Manifest, arrays: Mapping[str, Array]) -> str:
-    """Return the text of golden.cpp; what the tensors hold lies in files of their own."""
+    """Return the text of golden.cpp; what the tensors hold lies in files of their own.
+
+    Calls of unlike sizes are none of the class: it takes one size of each axis.
+    """
     arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(manifest.inputs)]
     arguments += [f"elements_of<{qualified_type(p)}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
     return filled(
         "golden.cpp",
         BUNDLE_TEMPLATES,
-        cases="".join(_case(manifest, case, arrays) for case in manifest.cases).rstrip(),
+        cases="".join(_case(manifest, case, arrays) for case in manifest.cases if not case.unlike).rstrip(),
         unused="" if manifest.inputs else "[[maybe_unused]] ",
         arguments=", ".join(arguments),
     )

@@ -69,6 +69,10 @@ class Runner:
         problem = check_feeds(feeds, self.inputs)
         if problem:
             raise RunFailed(problem)
+        return self.answer(feeds)
+
+    def answer(self, feeds: Feeds) -> dict[str, Array]:
+        """Run feeds that nobody has checked; raise RunFailed, in one line, where the graph itself refuses them."""
         try:
             return within(self.limit, partial(self.call, feeds), self.stop)
         except NoAnswer as late:
@@ -99,6 +103,7 @@ class Runtime:
     lenient: why it may answer where others refuse.
     rounds: why it may give other last digits than eager PyTorch on a CPU.
     slow: whether it runs only where it is named, or all is to be proved.
+    one_size: why no call of it can have inputs of unlike sizes, or none may: what it runs takes sizes, not shapes.
     """
 
     name: str
@@ -111,6 +116,7 @@ class Runtime:
     lenient: str = ""
     rounds: str = ""
     slow: bool = False
+    one_size: str = ""
 
     @property
     def same_bits(self) -> bool:
@@ -160,12 +166,14 @@ def runtime(
     lenient: str = "",
     rounds: str = "",
     slow: bool = False,
+    one_size: str = "",
 ) -> Callable[[Loader], Loader]:
     """Register the decorated loader as a runtime; see Runtime for what the arguments mean."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
-        RUNTIMES.add(name, Runtime(name, format_, device, load, summary, check, prepare, lenient, rounds, slow))
+        made = Runtime(name, format_, device, load, summary, check, prepare, lenient, rounds, slow, one_size)
+        RUNTIMES.add(name, made)
         return load
 
     return register

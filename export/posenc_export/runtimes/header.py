@@ -24,6 +24,7 @@ from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 
 Call = Callable[[Feeds], dict[str, Array]]
 Function = Callable[..., None]
+TAKES_SIZES = "functions take one number of tokens, and pointers"
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 """Hidden, what a library holds is its own: one that is loaded later would be given the tables of the first."""
 
@@ -76,13 +77,13 @@ C = Language(
 )
 
 
-@runtime("header-cpp", format_="header", device="cpu", check=CPP.check)
+@runtime("header-cpp", format_="header", device="cpu", check=CPP.check, one_size=TAKES_SIZES)
 def load_header(path: Path, manifest: Manifest) -> Runner:
     """The C++ header, compiled by the C++ compiler of this machine."""
     return Runner(BINDINGS[manifest.family](Header(path, CPP), manifest), manifest.inputs, manifest.outputs)
 
 
-@runtime("header-c", format_="header-c99", device="cpu", check=C.check)
+@runtime("header-c", format_="header-c99", device="cpu", check=C.check, one_size=TAKES_SIZES)
 def load_c_header(path: Path, manifest: Manifest) -> Runner:
     """The C99 header, compiled by the C compiler of this machine."""
     return Runner(BINDINGS[manifest.family](Header(path, C), manifest), manifest.inputs, manifest.outputs)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import torch
 
 
+READS_BEYOND = "AOTInductor's code compares no shapes: it reads what lies behind the shorter input"
+
+
 def torch_cuda_missing() -> None:
     """Raise Missing where PyTorch cannot use CUDA."""
     import torch
@@ -63,7 +66,7 @@ def _program(path: Path) -> torch.export.ExportedProgram:
         return torch.export.load(path)
 
 
-@runtime("aoti-cpu", format_="aoti", device="cpu")
+@runtime("aoti-cpu", format_="aoti", device="cpu", one_size=READS_BEYOND)
 def load_aoti_cpu(path: Path, manifest: Manifest) -> Runner:
     """An AOTInductor package in PyTorch, on the CPU."""
     import torch

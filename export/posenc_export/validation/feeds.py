@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,8 @@ LOWEST = {"float16": -65504.0}
 """The lowest number of a dtype that does not hold that."""
 WHOLE = 5
 """One in so many numbers of a range is a whole one."""
+HOLES = 3
+"""One in so many places is no token, where there are holes."""
 PEAKED = 3.0
 """Deviation of the scores that probabilities are made of: of many keys a few have most, as attention has it."""
 
@@ -30,9 +33,14 @@ def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array
     """
     with bad_input():
         for port in ports:
-            check_room(f"input {port.name}", port.shape(case.sizes), port.dtype)
+            check_room(f"input {port.name}", port.shape(case.sizes_of(port)), port.dtype)
     rng = np.random.default_rng([seed, *case.name.encode()])
-    return {port.name: FEEDS[type(port.carries)](port, case, rng) for port in ports}
+    return {port.name: FEEDS[type(port.carries)](port, _own(case, port), rng) for port in ports}
+
+
+def _own(case: Case, port: Port) -> Case:
+    """Return a case as one port sees it: where sizes are unlike, nothing else is to be refused."""
+    return replace(case, sizes=case.sizes_of(port), refused=False) if case.unlike else case
 
 
 def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
@@ -49,6 +57,8 @@ def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
 def _numbers(port: Port, shape: tuple[int, ...], case: Case, rng: np.random.Generator) -> Array:
     assert isinstance(port.carries, Values)
     low, high = port.carries.low, port.carries.high
+    if case.probe_values:
+        return np.broadcast_to(case.probe_values, shape)
     if port.carries.probabilities:
         parts: Array = np.exp(PEAKED * rng.standard_normal(shape))
         return np.asarray(parts / parts.sum(-1, keepdims=True))
@@ -98,11 +108,23 @@ def _mask(port: Port, case: Case, rng: np.random.Generator) -> Array:
         return np.where(_seen(shape, case), 0.0, -np.inf).astype(numpy_dtype(port.dtype))
     grid = [i for i in port.lengths if port.axes[i].kind == "grid"]
     along = grid if len(grid) > 1 else [len(shape) - 1]
-    tokens: Array = np.all([_unpadded(shape, axis, along, case) for axis in along], axis=0)
+    tokens = _counting(shape, along, case)
     if port.carries.additive:
         dtype = numpy_dtype(port.dtype)
         return np.where(tokens, 0.0, max(MASKED, LOWEST.get(port.dtype, MASKED))).astype(dtype)
     return tokens.astype(numpy_dtype(port.dtype))
+
+
+def _counting(shape: tuple[int, ...], along: list[int], case: Case) -> Array:
+    """Return which places are no padding, along some axes: probed ones lie at the end of each column."""
+    if case.probe_masks:
+        rows = np.arange(shape[along[0]])[:, None]
+        return np.broadcast_to(rows >= len(rows) - np.asarray(case.probe_masks), shape)
+    if case.padding == "holes":
+        tokens = np.indices(shape).sum(0) % HOLES != 1
+        tokens[(..., *[-1] * len(along))] = True
+        return tokens
+    return np.asarray(np.all([_unpadded(shape, axis, along, case) for axis in along], axis=0))
 
 
 def _unpadded(shape: tuple[int, ...], axis: int, along: list[int], case: Case) -> Array:

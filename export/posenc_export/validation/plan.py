@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, floor
 
 from posenc.encoding import Encoding, Pair
-from posenc.ports import Axis, Extents, Port, Positions, carrying
-from posenc_export.bundle.case import Case, Padding
+from posenc.ports import Extents, Port, Positions, carrying
+from posenc_export.bundle.case import Case
 from posenc_export.formats.guards import RESIDUES
+from posenc_export.validation.planned import SIZES, TOKENS, case_of
+from posenc_export.validation.probing import every_row, holes, unlike
 from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import elements
 
-SIZES: Mapping[str, tuple[int, ...]] = {"batch": (1, 3), "features": (6, 7, 16, 33), "heads": (2, 4)}
-"""Sizes of the axes that are no lengths, by turns."""
-GROUPED = (1, 2)
-"""Heads of keys, where those of queries are others."""
-PADDINGS: tuple[Padding, ...] = ("left", "right", "none")
-TOKENS = 5
-"""Tokens of a call that begins at a position far out."""
 MOST_TOKENS = 2**14
 """Tokens of a call beyond max_len: what a position far out takes where positions are counted from 0."""
 NO_SIDES, TOO_FEW = (3, 0, -1, 2**32), 8
 """Height and width of an image that must be refused of so many tokens; of the last, 64 bits hold a product of 0."""
-FAR = 4096
-"""Calls longer than this have one sequence."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +64,10 @@ def _wanted(scope: Scope) -> Iterable[Case]:
     yield from _also(scope)
     yield from _meetings(scope)
     yield from _offsets(scope)
-    yield from _every_row(scope)
+    yield from holes(scope)
+    yield from every_row(scope)
     yield from _refused(scope)
+    yield from unlike(scope)
 
 
 def _by_length(scope: Scope) -> Iterable[Case]:
@@ -82,13 +77,13 @@ def _by_length(scope: Scope) -> Iterable[Case]:
         lengths = [1, 2]
     ways = max(1, sum(axis.kind == "grid" for axis in scope.lengths))
     for turn, (n, _) in enumerate(product(lengths, range(ways))):
-        yield _case(scope, dict.fromkeys((axis.name for axis in scope.lengths), n), turn)
+        yield case_of(scope, dict.fromkeys((axis.name for axis in scope.lengths), n), turn)
 
 
 def _also(scope: Scope) -> Iterable[Case]:
     """Yield calls at sizes that break what torch.export assumed."""
     for turn, sizes in enumerate(scope.also):
-        case = _case(scope, {axis.name: sizes[axis.name] for axis in scope.lengths}, turn)
+        case = case_of(scope, {axis.name: sizes[axis.name] for axis in scope.lengths}, turn)
         tag = "-".join(f"{name}{n}" for name, n in sizes.items())
         yield replace(case, name=f"{tag}-padded-{case.padding}" if scope.masks else tag, sizes=dict(sizes))
 
@@ -119,7 +114,7 @@ def _meetings(scope: Scope) -> Iterable[Case]:
         for turn, (n, m) in enumerate(product((traced, 2 * traced + 3, scope.max_length), (2, traced + 2))):
             for a, b in (_meet(pair, n, m) for pair in scope.encoding.probes.pairs):
                 if max(a, b) <= scope.max_length:
-                    yield _case(scope, {axis.name: a for axis in scope.lengths} | {second.name: b}, turn)
+                    yield case_of(scope, {axis.name: a for axis in scope.lengths} | {second.name: b}, turn)
 
 
 def _meet(pair: Pair, n: int, m: int) -> tuple[int, int]:
@@ -138,15 +133,7 @@ def _offsets(scope: Scope) -> Iterable[Case]:
     starts = {1, 255, 256, 257, 65535, 65536, scope.max_len - tokens, end - tokens}
     calls = probes | {(tokens, first) for first in starts if 0 < first <= end - tokens}
     for turn, (n, first) in enumerate(sorted(calls)):
-        yield _case(scope, {axis.name: n for axis in scope.lengths}, turn, first=first)
-
-
-def _every_row(scope: Scope) -> Iterable[Case]:
-    """Yield one call whose positions read every row of what is stored."""
-    positions = scope.encoding.probes.positions
-    if positions and any(isinstance(port.carries, Positions) for port in scope.position_ports):
-        case = _case(scope, {axis.name: len(positions) for axis in scope.lengths}, 0)
-        yield replace(case, name=f"{case.name}-probes", probe_positions=positions, max_position=max(positions))
+        yield case_of(scope, {axis.name: n for axis in scope.lengths}, turn, first=first)
 
 
 def _refused(scope: Scope) -> Iterable[Case]:
@@ -156,59 +143,23 @@ def _refused(scope: Scope) -> Iterable[Case]:
     if end is not None and scope.position_ports:
         ends = {end, *(one for port in carrying(scope.position_ports, Positions) for one in _ends(port))}
         for first in (*(one - 1 for one in sorted(ends, reverse=True)), -1, -63, -64, -65):
-            yield _case(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
+            yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
-        yield _case(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
+        yield case_of(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
     for low, high in scope.strict:
         for first in (floor(low) - 1, ceil(high) + 1):
-            yield _case(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
+            yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     for axis in scope.lengths:
         if axis.most is not None:
-            yield _case(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
+            yield case_of(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
     if carrying(scope.encoding.inputs, Extents):
         for side in NO_SIDES:
-            yield _case(scope, dict.fromkeys(names, TOO_FEW), 0, first=side, refused=True)
+            yield case_of(scope, dict.fromkeys(names, TOO_FEW), 0, first=side, refused=True)
 
 
 def _ends(port: Port) -> tuple[int, ...]:
     """Return where each of several positions of a token ends, where that is said."""
     return port.carries.ends if isinstance(port.carries, Positions) else ()
-
-
-def _case(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int = 0, refused: bool = False) -> Case:
-    """Return a case with these lengths, as the axes allow them; the other sizes are taken by turns."""
-    sizes = {
-        axis.name: axis.allowed(lengths[axis.name], None if refused else max(lengths[axis.name], scope.max_length))
-        for axis in scope.lengths
-    }
-    sizes = {
-        axis.name: sizes.get(axis.name) or _size(scope, axis, max(sizes.values(), default=1), turn)
-        for axis in scope.axes
-    }
-    grid = [axis for axis in scope.lengths if axis.kind == "grid"]
-    if len(grid) > 1 and not refused:
-        for more in range(1, len(grid)):
-            short = grid[(turn + more) % len(grid)]
-            few = 7 if more == 1 else 2  # places grow with every axis
-            sizes[short.name] = min(short.allowed(1 + turn % few), sizes[short.name])
-    first = first if scope.offset is None else scope.offset
-    tag = "-".join(f"{name}{n}" for name, n in sizes.items())
-    padding: Padding = "left"
-    if scope.masks:
-        padding = "none" if refused else PADDINGS[turn % len(PADDINGS)]
-        tag += f"-padded-{padding}"
-    name = tag + (f"-at{first}" if first else "") + ("-refused" if refused else "")
-    axes = [axis for port in scope.encoding.inputs for axis in port.dynamic.values() if axis.is_length]
-    length = max((axis.size_in(sizes) for axis in axes), default=1)
-    return Case(name, sizes, first, max(0, first) + length - 1, refused, padding)
-
-
-def _size(scope: Scope, axis: Axis, length: int, turn: int) -> int:
-    """Return a size of an axis that is no length; a second axis of heads has less of them, as grouped keys do."""
-    alike = [other.name for other in scope.axes if other.kind == axis.kind]
-    grouped = axis.kind == "heads" and alike.index(axis.name) > 0
-    choices = GROUPED if grouped else SIZES[axis.kind]
-    return axis.allowed(choices[0 if length > FAR else turn % len(choices)])
 
 
 def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
