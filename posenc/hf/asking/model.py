@@ -1,4 +1,4 @@
-"""What a model is asked, and what it answers: arrays and words, so that neither torch nor transformers is needed here."""
+"""What a model is asked, and what it answers: arrays and words; neither torch nor transformers is needed here."""
 
 from __future__ import annotations
 
