@@ -30,6 +30,7 @@ class Question:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     tables: Mapping[str, Array] = field(default_factory=dict)
+    layer_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Model:
     words: the classes and functions that answer. library: its name and version.
     call: our feeds by port name -> what the model's code gives, by the names of our outputs.
     permutation: feature i of our outputs is feature permutation[i] of the model's; () where they stand alike.
-    note: what is known to differ without being wrong.
+    note: what is known to differ without being wrong, such as layers that rotate otherwise.
+    amplitude: what cosines and sines of angles that grow with the position are multiplied by; 0 where there are none.
     """
 
     words: str
@@ -47,3 +49,4 @@ class Model:
     call: Callable[[Feeds], Mapping[str, Array]]
     permutation: tuple[int, ...] = ()
     note: str = ""
+    amplitude: float = 0.0

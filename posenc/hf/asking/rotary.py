@@ -16,7 +16,7 @@ import numpy as np
 from posenc.call import positions_of
 from posenc.hf.asking.load import Loaded, load, modeling_of, said
 from posenc.hf.asking.model import CannotAsk, Model, Question
-from posenc.ports import Array, Feeds, Integers, Port, Values, carrying
+from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carrying
 from posenc.spec import Spec
 
 if TYPE_CHECKING:
@@ -48,15 +48,40 @@ def model_of(question: Question) -> Model:
     Raises CannotAsk, in one line, where the model cannot be built, or none of its layers rotates in a way that is seen.
     """
     trace, loaded = _trace(question)
-    layer = _layer_of(trace, question.layer)
+    layer = _layer_of(trace, question)
     turns = _turns(trace.layers[layer] if layer >= 0 else trace.loose)
-    rotation = Rotation(trace, layer, _head_dim(question), tuple(_axes(turns, trace)))
-    return Model(_words(trace, turns), loaded.library, _call(question, rotation), rotation.permutation(), "")
+    note = "" if question.layer is not None or question.layer_type else _differing(_seen(trace))
+    rotation = Rotation(trace, layer, _head_dim(question), tuple(_axes(turns, trace)), _several(question))
+    call, unit = _call(question, rotation), rotation.at_zero()
+    return Model(_words(trace, turns), loaded.library, call, rotation.permutation(), note, float(unit.max()))
 
 
 def layers_of(question: Question) -> list[LayerSeen]:
-    """Return what each layer of a model does with its queries and keys, at positions 0 to 12."""
+    """Return what each layer of a model does with its queries and keys, at the first positions."""
     trace, _ = _trace(question)
+    return _seen(trace)
+
+
+def _differing(layers: Sequence[LayerSeen]) -> str:
+    """Return in words which layers do not do what the first that rotates does; nothing where all do, or none does."""
+    first = next((layer.like for layer in layers if layer.like is not None), None)
+    still = [i for i, layer in enumerate(layers) if layer.like is None and not layer.error]
+    others = [i for i, layer in enumerate(layers) if layer.like not in (None, first)]
+    parts = [
+        f"layers {_listed(some)} {does}"
+        for some, does in ((still, "do not rotate"), (others, "rotate otherwise"))
+        if some
+    ]
+    return f"this is layer {first}; {' and '.join(parts)}" if parts and first is not None else ""
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Return the first of some numbers in words, and how many more there are."""
+    more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
+    return ", ".join(map(str, numbers[:8])) + more
+
+
+def _seen(trace: Traced) -> list[LayerSeen]:
     seen: list[list[Turn]] = []
     types = getattr(trace.model.config, "layer_types", None) or []
     layers = []
@@ -84,21 +109,26 @@ class Rotation:
     """The rotations of one layer, of queries and of keys.
 
     head_dim: features of a head of ours. axes: of the place of queries, and of that of keys.
+    several: how many positions a token has, where it is not one.
     """
 
     trace: Traced
     layer: int
     head_dim: int
     axes: tuple[Axes, ...]
+    several: tuple[int, ...] = ()
+
+    def at_zero(self) -> Array:
+        """Return the magnitudes of what becomes of each feature of a head at position 0: (feature, head_dim)."""
+        ones = np.eye(self.head_dim, dtype=np.float32)[:, None, None, :]  # (feature, 1, 1, head_dim)
+        return np.abs(self.rotate(ones, np.zeros((*self.several, self.head_dim, 1), np.int64), 0)[:, 0, 0])
 
     def permutation(self) -> tuple[int, ...]:
         """Return which feature of the model's heads is which of ours; () where they stand alike, or none is.
 
         Nothing is rotated at position 0: what goes in as feature i comes out where the model has it.
         """
-        ones = np.eye(self.head_dim, dtype=np.float32)[:, None, None, :]  # (feature, 1, 1, head_dim)
-        position = np.zeros((self.head_dim, 1), np.int64)
-        rows = np.abs(self.rotate(ones, position, 0)[:, 0, 0])  # (feature, head_dim of the model)
+        rows = self.at_zero()
         at = rows.argmax(-1)
         is_one = rows.shape[0] == rows.shape[1] and (np.count_nonzero(rows > 1e-6, axis=-1) == 1).all()
         if not is_one or len(set(at)) < len(at) or (at == np.arange(len(at))).all():
@@ -135,7 +165,7 @@ class Rotation:
         """Rotate where the model counts positions itself, from 0: each token stands in a row at its position."""
         if positions.ndim > 2:
             raise CannotAsk("the model counts positions itself, and tokens have several here")
-        batch, heads, length, width = x.shape
+        batch, heads, _, width = x.shape
         order = _occurrences(positions)
         rows = int(order.max()) + 1
         whole = np.zeros((batch, rows, heads, int(positions.max()) + 1, width), np.float32)
@@ -165,7 +195,7 @@ def _trace(question: Question) -> tuple[Traced, Loaded]:
             except CannotAsk as error:
                 reasons.append(str(error))
                 continue
-            error = _probe(trace, _position_axes(question))
+            error = _probe(trace, _several(question))
             if any(_turns(layer) for layer in (*trace.layers, trace.loose)):
                 return trace, candidate
             reasons.append(f"{kind.__name__} rotates nothing that is seen{error and f' ({error})'}")
@@ -181,18 +211,18 @@ def _candidates(loaded: Loaded) -> list[Loaded]:
     return [loaded, Loaded(loaded.whole, text, modeling_of(text), loaded.library)]
 
 
-def _position_axes(question: Question) -> int:
-    """Return how many positions a token has."""
-    return 3 if question.reading.scheme == "mrope" else 1
+def _several(question: Question) -> tuple[int, ...]:
+    """Return how many positions a token has, where it is not one."""
+    ports = carrying(question.inputs, Positions)
+    return () if not ports or len(ports[0].axes) < 3 else (int(ports[0].axes[0].size or 1),)
 
 
-def _probe(trace: Traced, axes: int) -> str:
+def _probe(trace: Traced, several: tuple[int, ...]) -> str:
     """Call a model whole, with sizes that are unlike all of its own."""
     import torch
 
     batch, length = _sizes(trace)
-    positions = torch.arange(length).expand(axes, batch, length)
-    return trace.call(batch, length, positions[0] if axes == 1 else positions)
+    return trace.call(batch, length, torch.arange(length).expand(*several, batch, length))
 
 
 def _sizes(trace: Traced) -> tuple[int, int]:
@@ -202,16 +232,22 @@ def _sizes(trace: Traced) -> tuple[int, int]:
     return batch, length
 
 
-def _layer_of(trace: Traced, layer: int | None) -> int:
+def _layer_of(trace: Traced, question: Question) -> int:
     """Return the layer that is asked, by default the first that rotates; -1 for what rotates outside of layers."""
-    if layer is not None:
-        if not 0 <= layer < len(trace.layers):
-            raise CannotAsk(f"the model has layers 0 to {len(trace.layers) - 1}, not {layer}")
-        if not _turns(trace.layers[layer]):
-            why = trace.layers[layer].error
-            raise CannotAsk(f"layer {layer} does not rotate{why and f': {why}'}")
-        return layer
-    return next((i for i, seen in enumerate(trace.layers) if _turns(seen)), -1)
+    layer, kind = question.layer, question.layer_type
+    if layer is None and kind:
+        types = list(getattr(trace.model.config, "layer_types", None) or [])
+        layer = next((i for i, name in enumerate(types) if name == kind and _turns(trace.layers[i])), None)
+        if layer is None:
+            raise CannotAsk(f"no layer of the model is of type {kind}, and rotates")
+    if layer is None:
+        return next((i for i, seen in enumerate(trace.layers) if _turns(seen)), -1)
+    if not 0 <= layer < len(trace.layers):
+        raise CannotAsk(f"the model has layers 0 to {len(trace.layers) - 1}, not {layer}")
+    if not _turns(trace.layers[layer]):
+        why = trace.layers[layer].error
+        raise CannotAsk(f"layer {layer} does not rotate{why and f': {why}'}")
+    return layer
 
 
 def _turns(layer: Layer) -> list[Turn]:
