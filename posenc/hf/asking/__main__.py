@@ -1,7 +1,7 @@
 """The child in which a model is asked: `python -P -m posenc.hf.asking FOLDER`; see `process`.
 
-It reads question.pickle, says "ready", and for each line on its input reads feeds.pickle and writes answers.npz. What it
-gives back is arrays and JSON alone. Its memory is bounded by what is free once torch is there.
+It reads question.pickle, and, once its input says that they are there, feeds.pickle; it writes model.json, and
+answers.npz. What it gives back is arrays and JSON alone. Its memory is bounded by what is free once torch is there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 import json
 import pickle
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,24 +20,19 @@ from posenc.hf.asking import model_of
 from posenc.hf.asking.load import said
 from posenc.hf.asking.model import CannotAsk, Model
 from posenc.memory import free_memory
+from posenc.ports import Feeds
+
+TOO_LARGE = "what the config asks for does not fit into the memory that is free"
 
 
 def main(folder: Path) -> None:
-    """Answer what is asked in a folder, until there is no more input."""
-    sys.stdout.flush()
+    """Make the model that a folder asks about, wait for the calls, and write what it gives."""
     bound_memory()
     question = pickle.loads((folder / "question.pickle").read_bytes())  # written by the process that started this one
-    model = _guarded(lambda: model_of(question))
-    _write(folder / "model.json", _described(model))
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        feeds = pickle.loads((folder / "feeds.pickle").read_bytes())
-        answer = model
-        if isinstance(model, Model):
-            asked: Model = model
-            answer = _guarded(lambda: _answers(asked, feeds, folder))
-        _write(folder / "model.json", _described(answer))
-        print("done", flush=True)
+    model = _guarded(partial(model_of, question))
+    if sys.stdin.readline() and isinstance(model, Model):
+        model = _guarded(partial(_answered, model, folder))
+    (folder / "model.json").write_text(json.dumps(_described(model)), encoding="utf-8")
 
 
 def bound_memory() -> None:
@@ -51,26 +48,24 @@ def bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _answers(model: Model, cases: dict[str, dict[str, np.ndarray]], folder: Path) -> Model:
-    arrays = {f"{case}/{name}": value for case, feeds in cases.items() for name, value in model.call(feeds).items()}
-    np.savez(folder / "answers.npz", **arrays)
+def _answered(model: Model, folder: Path) -> Model:
+    """Write what a model gives in each call."""
+    cases: dict[str, Feeds] = pickle.loads((folder / "feeds.pickle").read_bytes())
+    outputs = {f"{case}/{name}": value for case, feeds in cases.items() for name, value in model.call(feeds).items()}
+    np.savez(folder / "answers.npz", **outputs)  # type: ignore[arg-type]
     return model
 
 
-def _guarded(work: object) -> Model | str:
+def _guarded(work: Callable[[], Model]) -> Model | str:
     """Return what comes of some work, or in one line why nothing does."""
-    assert callable(work)
     try:
-        model: Model = work()
-        return model
+        return work()
     except CannotAsk as error:
         return str(error)
     except MemoryError:
-        return "what the config asks for does not fit into the memory that is free"
+        return TOO_LARGE
     except Exception as error:
-        if "alloc" in str(error) and "memory" in str(error):
-            return "what the config asks for does not fit into the memory that is free"
-        return f"asked, it raised {said(error)}"
+        return TOO_LARGE if "allocate memory" in str(error) else f"asked, it raised {said(error)}"
 
 
 def _described(model: Model | str) -> dict[str, object]:
@@ -78,10 +73,6 @@ def _described(model: Model | str) -> dict[str, object]:
         return {"cannot": model}
     words = {"words": model.words, "library": model.library, "note": model.note, "amplitude": model.amplitude}
     return {**words, "permutation": list(model.permutation)}
-
-
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The config class and the modeling module of a model type: by name, without AutoModel, and never code of the config's."""
+"""The config class and the modeling module of a model type: by name, without AutoModel, and never remote code."""
 
 from __future__ import annotations
 

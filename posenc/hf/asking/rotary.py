@@ -138,7 +138,7 @@ class Rotation:
     def rotate(self, x: Array, positions: Integers, which: int) -> Array:
         """Return heads as the model rotates them, in its order of features.
 
-        x: (batch, heads, seq, head_dim). positions: (batch, seq), or (axes, batch, seq). which: 0 of queries, 1 of keys.
+        x: (batch, heads, seq, head_dim). positions: (batch, seq), or (axes, batch, seq). which: 0 queries, 1 keys.
         A head of another width than the model's is cut, or filled with zeros, and has the model's width then.
         """
         from posenc.hf.asking.tracing import takes_positions
