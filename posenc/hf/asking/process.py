@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from posenc.hf.asking import check_scheme
 from posenc.hf.asking.load import library_of
 from posenc.hf.asking.model import CannotAsk, Question
 from posenc.ports import Array, Feeds
@@ -55,7 +56,8 @@ class Asking:
     """A model that is being asked in a child."""
 
     def __init__(self, question: Question, library: str = "transformers", timeout: float = TIMEOUT) -> None:
-        """Start the child; raise CannotAsk where the library is not installed."""
+        """Start the child; raise CannotAsk where nothing asks about the scheme, or the library is not installed."""
+        check_scheme(question.reading.scheme)
         library_of(library)
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-asking-")
         self.folder = Path(self.scratch.name)

@@ -141,9 +141,9 @@ class Rotation:
         x: (batch, heads, seq, head_dim). positions: (batch, seq), or (axes, batch, seq). which: 0 queries, 1 keys.
         A head of another width than the model's is cut, or filled with zeros, and has the model's width then.
         """
-        from posenc.hf.asking.tracing import takes_positions
+        from posenc.hf.asking.calling import takes_positions
 
-        if not takes_positions(self.trace.model):
+        if not takes_positions(self.trace):
             return self._counted(x, positions, which)
         return self._at(x, positions, which)
 
@@ -184,6 +184,7 @@ def _occurrences(positions: Integers) -> Integers:
 
 def _trace(question: Question) -> tuple[Traced, Loaded]:
     """Return the first model of a config, or of its language model, in which something is rotated."""
+    from posenc.hf.asking.calling import call_attentions, call_model
     from posenc.hf.asking.tracing import model_classes, traced
 
     loaded = load(question.content, question.part)
@@ -191,16 +192,23 @@ def _trace(question: Question) -> tuple[Traced, Loaded]:
     for candidate in _candidates(loaded):
         for kind in model_classes(candidate):
             try:
-                trace = traced(candidate, kind)
+                trace = traced(candidate, kind, call_model)
             except CannotAsk as error:
                 reasons.append(str(error))
                 continue
             error = _probe(trace, _several(question))
-            if any(_turns(layer) for layer in (*trace.layers, trace.loose)):
+            if not _rotates(trace) and (error or any(layer.error for layer in trace.layers)):
+                trace.run = call_attentions
+                error = _probe(trace, _several(question)) or next((layer.error for layer in trace.layers), "")
+            if _rotates(trace):
                 return trace, candidate
             reasons.append(f"{kind.__name__} rotates nothing that is seen{error and f' ({error})'}")
     name = type(loaded.config).__name__
     raise CannotAsk(reasons[0] if reasons else f"{loaded.library} has no model for {name} alone")
+
+
+def _rotates(trace: Traced) -> bool:
+    return any(_turns(layer) for layer in (*trace.layers, trace.loose))
 
 
 def _candidates(loaded: Loaded) -> list[Loaded]:

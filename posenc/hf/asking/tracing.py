@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -88,11 +89,15 @@ class _Enough(Exception):
 
 @dataclass
 class Traced:
-    """A model on the meta device, and how it is called."""
+    """A model on the meta device, and how it is called.
+
+    run: calls it, or, where the model itself takes more than tokens, each of its attentions alone.
+    """
 
     model: nn.Module
     modeling: ModuleType
     angle_classes: tuple[type[nn.Module], ...]
+    run: Callable[[Traced, int, int, Tensor | None], None]
     layers: list[Layer] = field(default_factory=list)
     loose: Layer = field(default_factory=Layer)
     wanted: int | None = None
@@ -108,7 +113,7 @@ class Traced:
         with ExitStack() as stack, torch.no_grad(), quiet():
             stack.enter_context(_patched(self))
             try:
-                self.model.forward(**_inputs(self.model, batch, length, positions))
+                self.run(self, batch, length, positions)
             except _Enough:
                 pass
             except Exception as error:
@@ -121,15 +126,17 @@ class Traced:
         return self.current[-1] if self.current else self.loose
 
 
-def traced(loaded: Loaded, model_class: type[nn.Module]) -> Traced:
-    """Return a model on the meta device, with what makes its angles made for real."""
+def traced(
+    loaded: Loaded, model_class: type[nn.Module], run: Callable[[Traced, int, int, Tensor | None], None]
+) -> Traced:
+    """Return a model on the meta device, with what makes its angles made for real; `run` calls it."""
     classes = _angle_classes(loaded.modeling)
     with ExitStack() as stack, quiet():
         for kind in classes:
-            stack.enter_context(_set(kind, "__init__", _on_cpu(kind.__init__)))
+            stack.enter_context(setting(kind, "__init__", _on_cpu(kind.__init__)))
         for name, function in _functions(loaded.modeling):
             if TABLES.search(name) and MAKES_TABLES.match(name):
-                stack.enter_context(_set(loaded.modeling, name, _on_cpu(function)))
+                stack.enter_context(setting(loaded.modeling, name, _on_cpu(function)))
         config = copy.deepcopy(loaded.config)
         config._attn_implementation_internal = "eager"
         try:
@@ -138,7 +145,7 @@ def traced(loaded: Loaded, model_class: type[nn.Module]) -> Traced:
         except Exception as error:
             raise CannotAsk(f"{model_class.__name__} of {loaded.library} refuses the config: {said(error)}") from None
     model.eval()
-    return Traced(model, loaded.modeling, classes)
+    return Traced(model, loaded.modeling, classes, run)
 
 
 def model_classes(loaded: Loaded) -> list[type[nn.Module]]:
@@ -167,36 +174,19 @@ def _functions(modeling: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
 def _patched(trace: Traced) -> Iterator[None]:
     """Note rotations, call what makes angles for real, and leave out masks and what follows a layer's failure."""
     with ExitStack() as stack:
-        stack.enter_context(_set(Tensor, "to", _stays(Tensor.to)))
+        stack.enter_context(setting(Tensor, "to", _stays(Tensor.to)))
         for kind in trace.angle_classes:
-            stack.enter_context(_set(kind, "forward", _real(kind.forward)))
+            stack.enter_context(setting(kind, "forward", _real(kind.forward)))
         for name, function in _functions(trace.modeling):
             if "mask" in name and function.__module__ == "transformers.masking_utils":
-                stack.enter_context(_set(trace.modeling, name, _nothing))
+                stack.enter_context(setting(trace.modeling, name, _nothing))
             elif APPLIES.search(name) and not NOT_APPLIES.search(name):
-                stack.enter_context(_set(trace.modeling, name, _noted(trace, function)))
-        for layer in _layers(trace.model):
-            stack.enter_context(_set(layer, "forward", _layer(trace, layer.forward)))
+                stack.enter_context(setting(trace.modeling, name, _noted(trace, function)))
         yield
 
 
-def _layers(model: nn.Module) -> list[nn.Module]:
-    """Return the members of the outermost lists of modules, in order."""
-    found: list[nn.Module] = []
-
-    def walk(module: nn.Module) -> None:
-        for child in module.children():
-            if isinstance(child, nn.ModuleList):
-                found.extend(child)
-            else:
-                walk(child)
-
-    walk(model)
-    return found
-
-
 @contextmanager
-def _set(target: Any, name: str, value: object) -> Iterator[None]:
+def setting(target: Any, name: str, value: object) -> Iterator[None]:
     """Set an attribute for a while."""
     own = vars(target)
     had, before = name in own, own.get(name)
@@ -225,6 +215,7 @@ def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 def _real(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return a forward that gives numbers: on a copy, as some keep what depends on earlier calls."""
 
+    @wraps(forward)
     def called(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         fresh = copy.copy(self)
         fresh._buffers = {k: None if v is None else v.clone() for k, v in self._buffers.items()}
@@ -304,7 +295,7 @@ def _names_meta(value: object) -> bool:
     return (isinstance(value, torch.device) and value.type == "meta") or value == "meta"
 
 
-def _layer(trace: Traced, forward: Callable[..., Any]) -> Callable[..., Any]:
+def as_layer(trace: Traced, forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return a layer's forward that notes whose rotations they are, and gives its input where it fails."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -325,25 +316,3 @@ def _layer(trace: Traced, forward: Callable[..., Any]) -> Callable[..., Any]:
                 raise _Enough
 
     return called
-
-
-def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None) -> dict[str, object]:
-    """Return what a model is called with: as it names it."""
-    names = inspect.signature(model.forward).parameters
-    width = getattr(model.config, "hidden_size", None) or getattr(model.config, "n_embd", None)
-    inputs: dict[str, object] = {}
-    for name in ("inputs_embeds", "hidden_states", "input_embeds"):
-        if name in names and "inputs_embeds" not in inputs:
-            inputs[name] = torch.empty(batch, length, width, device="meta")
-    if not inputs and "input_ids" in names:
-        inputs["input_ids"] = torch.empty(batch, length, dtype=torch.int64, device="meta")
-    if positions is not None and "position_ids" in names:
-        inputs["position_ids"] = positions
-    if "use_cache" in names:
-        inputs["use_cache"] = False
-    return inputs
-
-
-def takes_positions(model: nn.Module) -> bool:
-    """Return whether a model is told the positions of its tokens."""
-    return "position_ids" in inspect.signature(model.forward).parameters
