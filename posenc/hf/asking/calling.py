@@ -43,7 +43,7 @@ def _layers(model: nn.Module) -> list[nn.Module]:
 def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None) -> dict[str, object]:
     """Return what a model is called with: as it names it."""
     names = inspect.signature(model.forward).parameters
-    width = getattr(model.config, "hidden_size", None) or getattr(model.config, "n_embd", None)
+    width = int(getattr(model.config, "hidden_size", None) or getattr(model.config, "n_embd", None) or 0)
     inputs: dict[str, object] = {}
     for name in ("inputs_embeds", "hidden_states", "input_embeds"):
         if name in names and "inputs_embeds" not in inputs:

@@ -92,7 +92,7 @@ class Asking:
         """Tell the child that there are calls, and wait for its end."""
         try:
             with contextlib.suppress(BrokenPipeError):
-                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 1.0))
+                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 0.01))
         except subprocess.TimeoutExpired:
             raise AskingFailed(f"the model gave no answer within {self.timeout:g} s") from None
         if self.process.returncode:

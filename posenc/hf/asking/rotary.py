@@ -151,7 +151,7 @@ class Rotation:
         import torch
 
         batch, _, length, _ = x.shape
-        told = None if positions is None else torch.from_numpy(np.ascontiguousarray(positions))
+        told = None if positions is None else torch.from_numpy(np.array(positions))
         error = self.trace.call(batch, length, told, max(self.layer, 0))
         layer = self.trace.loose if self.layer < 0 else self.trace.layers[self.layer : self.layer + 1]
         turns = _turns(layer if not isinstance(layer, list) else layer[0]) if layer else []
@@ -179,7 +179,8 @@ class Rotation:
 def _occurrences(positions: Integers) -> Integers:
     """Return of each token how many before it in its row have its position: (batch, seq)."""
     equal = positions[:, :, None] == positions[:, None, :]
-    return np.tril(equal, -1).sum(-1)
+    order: Integers = np.tril(equal, -1).sum(-1)
+    return order
 
 
 def _trace(question: Question) -> tuple[Traced, Loaded]:
@@ -196,13 +197,13 @@ def _trace(question: Question) -> tuple[Traced, Loaded]:
             except CannotAsk as error:
                 reasons.append(str(error))
                 continue
-            error = _probe(trace, _several(question))
-            if not _rotates(trace) and (error or any(layer.error for layer in trace.layers)):
+            why = _probe(trace, _several(question))
+            if not _rotates(trace) and (why or any(layer.error for layer in trace.layers)):
                 trace.run = call_attentions
-                error = _probe(trace, _several(question)) or next((layer.error for layer in trace.layers), "")
+                why = _probe(trace, _several(question)) or next((layer.error for layer in trace.layers), "")
             if _rotates(trace):
                 return trace, candidate
-            reasons.append(f"{kind.__name__} rotates nothing that is seen{error and f' ({error})'}")
+            reasons.append(f"{kind.__name__} rotates nothing that is seen{why and f' ({why})'}")
     name = type(loaded.config).__name__
     raise CannotAsk(reasons[0] if reasons else f"{loaded.library} has no model for {name} alone")
 
@@ -235,7 +236,7 @@ def _probe(trace: Traced, several: tuple[int, ...]) -> str:
 
 def _sizes(trace: Traced) -> tuple[int, int]:
     """Return a batch and a length that no size of the config is."""
-    own = {value for value in trace.model.config.to_dict().values() if isinstance(value, int)}
+    own = {value for value in trace.sizes.values() if isinstance(value, int)}
     batch, length = [size for size in PRIMES if size not in own][:2]
     return batch, length
 
@@ -352,7 +353,7 @@ def _again(turn: Turn, which: int, axes: Axes, x: Array) -> Array:
 
     order = sorted((i, at) for at, i in enumerate((axes.batch, axes.heads, axes.length)) if i is not None)
     absent = [at for at, i in enumerate((axes.batch, axes.heads, axes.length)) if i is None]
-    given = torch.from_numpy(np.ascontiguousarray(x, np.float32)).permute(*(at for _, at in order), *absent, 3)
+    given = torch.from_numpy(np.array(x, np.float32)).permute(*(at for _, at in order), *absent, 3)
     shape = given.shape
     given = given.flatten(len(order), -2).squeeze(len(order)) if absent else given
     try:
