@@ -31,6 +31,7 @@ CODES = {
     "PE110": "placement",
     "PE111": "io-binding",
     "PE112": "half-safe",
+    "PE114": "model",
 }
 """What scripts look for: a code of a release is here, and never changed nor given again."""
 

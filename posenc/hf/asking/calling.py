@@ -11,7 +11,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from posenc.hf.asking.tracing import Traced, as_layer, setting
+from posenc.hf.asking.standing import as_layer, setting
+from posenc.hf.asking.tracing import Traced
 
 ANGLES = ("position_embeddings", "rotary_pos_emb", "freqs_cis", "relative_position_embeddings")
 """What attentions call cosines and sines in one."""
@@ -58,7 +59,7 @@ def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None)
 
 
 def takes_positions(trace: Traced) -> bool:
-    """Return whether a model is told the positions of its tokens."""
+    """Return whether a model takes the positions of its tokens."""
     if trace.run is call_model:
         return "position_ids" in _parameters(trace.model)
     return all("position_ids" in _parameters(module) for module in _makers(trace).values())
@@ -102,9 +103,9 @@ class Attending:
 
 
 def _attentions(model: nn.Module) -> dict[str, nn.Module]:
-    """Return the innermost modules that are told angles, or positions, by their names."""
-    told = {*ANGLES, "cos", "position_ids"}
-    named = {name: module for name, module in model.named_modules() if name and told & _parameters(module).keys()}
+    """Return the innermost modules that take angles, or positions, by their names."""
+    names = {*ANGLES, "cos", "position_ids"}
+    named = {name: module for name, module in model.named_modules() if name and names & _parameters(module).keys()}
     own = {n: m for n, m in named.items() if any(isinstance(child, nn.Linear) for child in m.children())}
     return {n: m for n, m in own.items() if not any(other.startswith(f"{n}.") for other in own)}
 
