@@ -23,6 +23,7 @@ class Case:
     padding: on which side sequences of a batch are padded, where positions or masks say so; the first never is, but by
         holes.
     eager_tolerance, tolerance: what outputs may be off by from the eager module's, and from the float64 reference.
+    model_tolerance: from a model's own code, where it was asked; None where it was not.
     probe_positions, probe_values, probe_masks: every position, where they do not follow one another, every number, and
         how many places of each column of an image count; golden data keep them, the manifest does not.
     unlike: sizes of axes that a port alone has otherwise, by port: such a call must be refused.
@@ -36,6 +37,7 @@ class Case:
     padding: Padding = "left"
     eager_tolerance: Tolerance = EXACT
     tolerance: Tolerance = EXACT
+    model_tolerance: Tolerance | None = None
     probe_positions: tuple[int, ...] = ()
     probe_values: tuple[float, ...] = ()
     probe_masks: tuple[int, ...] = ()
@@ -58,17 +60,21 @@ class Case:
     def to_json(self) -> dict[str, object]:
         """Return what the manifest keeps."""
         fields = asdict(self)
-        for probed in PROBED:
-            fields.pop(probed)
-        return fields if self.unlike else {key: value for key, value in fields.items() if key != "unlike"}
+        absent = [*PROBED, *([] if self.unlike else ["unlike"])]
+        absent += [] if self.model_tolerance else ["model_tolerance"]
+        return {name: value for name, value in fields.items() if name not in absent}
 
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """A case with what was recorded of it: inputs, eager outputs, float64 reference, and at which rows."""
+    """A case with what was recorded of it: inputs, eager outputs, float64 reference, and at which rows.
+
+    model: the outputs of a model's own code, where it was asked.
+    """
 
     case: Case
     feeds: Mapping[str, Array]
     eager: Mapping[str, Array] = field(default_factory=dict)
     reference: Mapping[str, Array] = field(default_factory=dict)
     rows: Mapping[str, Array] = field(default_factory=dict)
+    model: Mapping[str, Array] = field(default_factory=dict)
