@@ -7,10 +7,11 @@ indices, are small, and are computed. So what a model adds for positions is what
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +32,12 @@ ON_META = ("empty", "rand", "randn", "normal")
 LARGE = 2**16
 """Elements of zeros and ones from which on they are taken for parameters."""
 FILLED = ("zeros", "ones", "full")
-INIT_STEPS = 2**20
 
 
 @dataclass(frozen=True)
 class Built:
     """A model's own modules of a part, all zeros, with what was read of it.
 
-    classes: those of its modeling file that were tried.
     """
 
     model: nn.Module
@@ -113,41 +112,43 @@ def _line(error: BaseException) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
-def modeling(config: Any) -> ModuleType:
-    """Return the one modeling file of a config's type."""
-    name = type(config).__module__.replace("configuration_", "modeling_")
+def modeling(config: Any) -> Iterator[ModuleType]:
+    """Yield the modeling files of a config's type, of which there is one, or another for what is in it."""
+    package, _, name = type(config).__module__.rpartition(".")
+    first = name.replace("configuration_", "modeling_")
     with importing(f"the code of {config.model_type}"):
-        return importlib.import_module(name)
+        folder = Path(str(importlib.import_module(package).__file__)).parent
+        others = sorted(path.stem for path in folder.glob(f"{first}_*.py"))
+        for file in (first, *others):
+            yield importlib.import_module(f"{package}.{file}")
 
 
-def classes_of(config: Any) -> list[type[nn.Module]]:
-    """Return the models of a config in its modeling file, in their order there."""
-    module = modeling(config)
-    own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
-    models = [one for one in own if getattr(one, "config_class", None) is type(config)]
-    return [one for one in models if not one.__name__.endswith("PreTrainedModel")]
+def classes_of(config: Any) -> Iterator[type[nn.Module]]:
+    """Yield the models of a config in its modeling file, in their order there."""
+    for module in modeling(config):
+        for one in vars(module).values():
+            own = isinstance(one, type) and one.__module__ == module.__name__
+            if own and getattr(one, "config_class", None) is type(config) and not one.__name__.endswith("PreTrainedModel"):
+                yield one
 
 
-def built(question: Question, *classes: str) -> Built:
-    """Return the first model of a part that has the tables that are asked about.
+def built(question: Question, has: Callable[[Built], bool] = lambda made: True) -> Built:
+    """Return the first model of a part that has the tables that are asked about, and what else it must.
 
-    classes: the names of classes to try, if not all of the modeling file.
     Raises CannotAsk, in one line, where there is none, or none can be made.
     """
     part, row = part_of(question)
     config = config_of(question.content, part)
     refused = ""
     for one in classes_of(config):
-        if classes and one.__name__ not in classes:
-            continue
         try:
             made = Built(zeros(one, config), part, row, config, library("transformers"))
         except CannotAsk as error:
             refused = refused or f": {error}"
             continue
-        if all(made.holding(table) for table in row.tables):
+        if all(made.holding(table) for table in row.tables) and has(made):
             return made
-    raise CannotAsk(f"no class of {modeling(config).__name__} has what is asked about{refused}")
+    raise CannotAsk(f"no class of {type(config).__module__.rpartition('.')[0]} has what is asked about{refused}")
 
 
 def library(name: str) -> str:

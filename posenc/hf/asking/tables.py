@@ -28,6 +28,8 @@ from posenc.ports import Array, Feeds
 if TYPE_CHECKING:
     from torch import nn
 
+COUNTED = ("xglm",)
+"""Model types whose positions of masked tokens are those that `generate` gives; padding's are nobody's."""
 Rows = Callable[[Array], Array]
 """A mask (batch, seq) of tokens -> the rows that a model has for them, (1 or batch, seq or more, width)."""
 
@@ -72,7 +74,7 @@ class Runner:
     def rows(self, mask: Array) -> Array:
         """Return what the table's module gives for tokens, some of which are padding."""
         inputs = only(self.entry, **tokens(self.entry, self.made.config, mask))
-        return array(output_of(self.module, lambda: self.entry(**inputs)))
+        return in_rows(output_of(self.module, lambda: self.entry(**inputs)))
 
 
 def tokens(entry: nn.Module, config: Any, mask: Array) -> dict[str, Any]:
@@ -80,13 +82,36 @@ def tokens(entry: nn.Module, config: Any, mask: Array) -> dict[str, Any]:
     import torch
 
     padding = getattr(config, "pad_token_id", None)
-    token = next(number for number in (5, 6) if number != padding)
+    token = next(number for number in (5, 6) if number != padding) if getattr(config, "vocab_size", 9) > 6 else 0
     present = torch.from_numpy(mask)
     ids = torch.where(present != 0, token, token if padding is None else padding)
-    batch, seq = mask.shape
-    boxes = torch.zeros(batch, seq, 4, dtype=torch.int64)
-    shape = {"input_shape": ids.shape} if not takes(entry, "input_ids") else {}
-    return {"input_ids": ids, "attention_mask": present, "bbox": boxes, "input_ids_shape": ids.shape, **shape}
+    shape = {"input_shape": ids.shape, "input_ids_shape": ids.shape} if not takes(entry, "input_ids") else {}
+    places = (present.cumsum(1) - 1).masked_fill(present == 0, 0)
+    counted = {"position_ids": places} if config.model_type in COUNTED else {}
+    return {"input_ids": ids, "attention_mask": present, **shape, **counted, **beside(config, *mask.shape)}
+
+
+def beside(config: Any, batch: int, seq: int) -> dict[str, Any]:
+    """Return what some models take beside tokens, or for them: boxes, images, states and actions of one time each."""
+    import torch
+
+    more = {"bbox": torch.zeros(batch, seq, 4, dtype=torch.int64)}
+    if hasattr(config, "visual_feat_dim"):
+        more |= {"visual_feats": torch.zeros(batch, 1, config.visual_feat_dim), "visual_pos": torch.zeros(batch, 1, 4)}
+    if hasattr(config, "num_mel_bins"):
+        frames = 2 * getattr(config, "max_source_positions", seq)
+        more |= {"input_features": torch.zeros(batch, config.num_mel_bins, frames)}
+    if hasattr(config, "act_dim"):
+        more |= {"states": torch.zeros(batch, seq, config.state_dim), "actions": torch.zeros(batch, seq, config.act_dim)}
+        more |= {"returns_to_go": torch.zeros(batch, seq, 1), "rewards": torch.zeros(batch, seq, 1)}
+        more |= {"timesteps": torch.arange(seq).expand(batch, seq)}
+    return more
+
+
+def in_rows(output: Any) -> Array:
+    """Return rows as (1 or batch, seq, width), where a module gives them without a batch, or with a scale beside."""
+    rows = array(output[0] if isinstance(output, tuple) else output)
+    return rows if rows.ndim == 3 else rows[None]
 
 
 def added(question: Question, rows: Rows, *, before: int) -> Callable[[Feeds], dict[str, Array]]:
@@ -126,3 +151,9 @@ def looked_up(rows: Rows, positions: Array, shape: tuple[int, int]) -> Array:
     if positions.ndim != 2 or positions.min() < 0:
         raise CannotAsk("its tokens have one position each, from that of the first token on")
     return np.asarray(rows(np.ones((1, int(positions.max()) + 1), np.int64))[0][positions])
+
+
+def positions_before(made: Built) -> int:
+    """Return how many positions of ours are before that of the first token, where they are given."""
+    before = made.row.before.read(made.part.config, made.part.absent).value
+    return 0 if made.row.shifted else int(str(before))
