@@ -37,7 +37,7 @@ def model_of(question: Question) -> Model:
 def _found(question: Question) -> tuple[Built, str]:
     """Return a model, and where in it the module of positions is."""
     part, row = part_of(question)
-    wanted = _class(part.model_type, row.part)
+    wanted = "" if row.tables else _class(part.model_type, row.part)
     made = built(question, lambda made: wanted in ("", type(made.model).__name__) and bool(_places(made)))
     return made, _places(made)[0]
 
