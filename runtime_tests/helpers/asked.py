@@ -35,15 +35,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Asked:
-    """One encoding of a config: as it is built, and what the model's code is for that."""
+    """One encoding of a config: as it is built, and what the model's code is for that; own: the sides it was made for."""
 
     encoding: Encoding
     model: Model
+    own: tuple[int, ...] = ()
 
     def calls(self) -> Iterator[Feeds]:
         """Yield the inputs of small calls."""
         for number in range(2):
             yield feeds_of(self.encoding, number)
+        if self.own and any(axis.kind == "grid" for axis in axes_of(self.encoding.inputs)):
+            yield feeds_of(self.encoding, 0, self.own)
 
 
 def spec_of(reading: Reading, part_of_spec: Mapping[str, Any], mode: Literal["baked", "dynamic"]) -> Spec:
@@ -66,7 +69,9 @@ def ask(content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dyna
     chosen = mode or modes_of(reading.scheme)[0]
     torch.manual_seed(0)
     encoding = build(reading.scheme, spec_of(reading, {}, chosen), **reading.parameters)
-    return Asked(encoding, model_of(question_of(content, part, reading, encoding)))
+    sides = reading.parameters.get("grid") or reading.parameters.get("window") or ()
+    own = (sides, sides) if isinstance(sides, int) else tuple(sides)
+    return Asked(encoding, model_of(question_of(content, part, reading, encoding)), own)
 
 
 def question_of(content: Mapping[str, Any], part: str, reading: Reading, encoding: Encoding) -> Question:
@@ -113,12 +118,12 @@ def worst(asked: Asked, feeds: Feeds, theirs: Mapping[str, Array]) -> str:
         model = theirs[port.name]
         if model.shape != tuple(ours.shape):
             return f"{port.name} is {tuple(ours.shape)}, the model's {model.shape}"
-        off = np.abs(model.astype(np.float64) - ours.numpy())
+        off = np.nan_to_num(np.abs(model.astype(np.float64) - ours.numpy()))  # NaN: of which the model says nothing
         allowed = allowance(asked, feeds, model)
         if not np.all(off <= allowed):
             at = np.unravel_index(np.argmax(np.nan_to_num(off - allowed, nan=np.inf)), off.shape)
             place = ", ".join(map(str, at))
-            return f"{port.name}[{place}] differs by {off[at]:.3g} of {np.abs(model).max():.3g}: {asked.model.words}"
+            return f"{port.name}[{place}] differs by {off[at]:.3g} of {np.nanmax(np.abs(model)):.3g}: {asked.model.words}"
     return ""
 
 
@@ -129,17 +134,20 @@ def allowance(asked: Asked, feeds: Feeds, model: Array) -> Array:
     sizes = sizes_of(asked.encoding.inputs, feeds)
     lengths = sum(size for axis, size in sizes.items() if axis not in ("batch", "heads", "head", "head_dim", "kv_heads"))
     tolerance = (asked.model.tolerance or of_angles)(Case(sizes, max(positions or [lengths + sum(starts)])))
-    ulps = tolerance.ulps * np.spacing(np.abs(model)) if model.dtype.kind == "f" else 0.0
+    ulps = tolerance.ulps * np.spacing(np.nan_to_num(np.abs(model))) if model.dtype.kind == "f" else 0.0
+    model = np.nan_to_num(model)
     return np.zeros(model.shape) + tolerance.atol + tolerance.rtol * np.abs(model) + ulps
 
 
-def feeds_of(encoding: Encoding, number: int) -> Feeds:
-    """Return small inputs of an encoding."""
+def feeds_of(encoding: Encoding, number: int, sides: tuple[int, ...] = ()) -> Feeds:
+    """Return small inputs of an encoding, of a grid's sides if those are given."""
     sizes: dict[str, int] = {}
     for axis in axes_of(encoding.inputs):
         of_kind = [one for one in axes_of(encoding.inputs) if one.kind == axis.kind]
         choice = SECOND if axis in of_kind[1:] and axis.kind in SECOND else SIZES
         sizes[axis.name] = size_of(axis, choice.get(axis.kind, (4, 4))[number])
+    grid = [axis.name for axis in axes_of(encoding.inputs) if axis.kind == "grid"]
+    sizes |= dict(zip(grid, sides, strict=False))
     random = np.random.default_rng(number)
     return {port.name: numbers(port, sizes, random, number) for port in encoding.inputs}
 

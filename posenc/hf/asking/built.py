@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ON_META = ("empty", "rand", "randn", "normal")
 """What makes tensors that are parameters, whatever is in them."""
-LARGE = 2**16
+LARGE = 2**26
 """Elements of zeros and ones from which on they are taken for parameters."""
 FILLED = ("zeros", "ones", "full")
 
@@ -75,7 +75,16 @@ def config_of(content: Json, part: Part) -> Any:
         inner = getattr(inner, key, None)
     if inner is None or isinstance(inner, dict):
         return _config(part.config.content, part.model_type)
-    return inner
+    return _without_timm(inner)
+
+
+def _without_timm(config: Any) -> Any:
+    """Return a config whose backbone is one of transformers: which it is changes no position."""
+    if type(getattr(config, "backbone_config", None)).__name__ == "TimmBackboneConfig":
+        of_backbone = config.backbone_config
+        stages = [f"stage{stage}" for stage in getattr(of_backbone, "out_indices", None) or (4,)]
+        config.backbone_config = _config({"out_features": stages}, "resnet")
+    return config
 
 
 def _config(content: Json, model_type: str) -> Any:
@@ -158,11 +167,22 @@ def library(name: str) -> str:
 
 def zeros(make: Any, *parameters: Any, **more: Any) -> nn.Module:
     """Return a module of a model, made without memory, with zeros in its parameters."""
-    with refusals(getattr(make, "__name__", "a class")), without_memory():
+    with refusals(getattr(make, "__name__", "a class")), without_memory(), not_drawn(make):
         made: nn.Module = make(*parameters, **more)
     for module in made.modules():
         _fill(module)
+        module.__dict__.pop("_is_hf_initialized", None)
     return made.eval()
+
+
+def not_drawn(make: Any) -> AbstractContextManager[None]:
+    """Leave out what a model of transformers draws at random before training."""
+    if not make.__module__.startswith("transformers."):
+        return nullcontext()
+    from transformers.initialization import no_init_weights
+
+    context: AbstractContextManager[None] = no_init_weights()
+    return context
 
 
 def _fill(module: nn.Module) -> None:

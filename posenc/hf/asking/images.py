@@ -119,10 +119,10 @@ class Grid:
 
             shapes = torch.tensor([sides])
             given = {"pixel_values": torch.zeros(1, sides[0] * sides[1], pixel_count(self.made.config))}
-            return flat(output_of(owner, lambda: owner(**given, spatial_shapes=shapes)))
+            return flat(output_of(owner, lambda: owner(**given, spatial_shapes=shapes)), self.table.shape[-1])
         layers = [module for name, module in owner.named_children() if name == "layers"]
         first = next(iter(layers[0].children())) if layers else owner
-        return flat(output_of(first, lambda: owner(**only(owner, **given)), before=bool(layers)))
+        return flat(output_of(first, lambda: owner(**only(owner, **given)), before=bool(layers)), self.table.shape[-1])
 
     def of_each(self, feeds: Feeds) -> Array:
         """Return x with the rows of images of sizes of their own."""
@@ -132,7 +132,7 @@ class Grid:
         x, sizes = (feeds[port.name] for port in self.question.inputs)
         patches = torch.zeros(*x.shape[:2], pixel_count(self.made.config))
         given = {"pixel_values": patches, "spatial_shapes": torch.from_numpy(sizes)}
-        values: Array = x + flat(output_of(owner, lambda: owner(**given)))
+        values: Array = x + flat(output_of(owner, lambda: owner(**given)), x.shape[-1])
         return values
 
 
@@ -159,7 +159,9 @@ def pixels(config: Any, sides: Sides, places: Sides) -> dict[str, Any]:
     )
 
 
-def flat(output: Any) -> Array:
-    """Return rows as (batch, places, features), which some modules give in lines, or with their sizes beside."""
+def flat(output: Any, width: int) -> Array:
+    """Return rows as (batch, places, width), which some modules give in lines, after features, or with sizes beside."""
     rows = array(output[0] if isinstance(output, tuple) else output)
-    return rows if rows.ndim == 3 else rows.reshape(rows.shape[0], -1, rows.shape[-1])
+    if rows.ndim == 4 and rows.shape[-1] != width:
+        rows = rows.transpose(0, 2, 3, 1)
+    return rows.reshape(rows.shape[0], -1, rows.shape[-1])

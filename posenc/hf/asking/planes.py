@@ -58,11 +58,19 @@ def _as_asked(question: Question, feeds: Feeds, module: nn.Module) -> Array:
     layout = str(question.reading.parameters.get("tensor_layout", "bdhw"))
     of_rows = question.reading.scheme == "sincos_2d"
     height, width = x.shape[1:3] if x.ndim == 3 or of_rows or layout == "bhwd" else x.shape[2:]
-    values = _of_grid(module, (int(height), int(width)), mask_in(question, feeds))
+    mask = mask_in(question, feeds)
+    values = _of_grid(module, (int(height), int(width)), mask)
+    if mask is not None:
+        values = np.where(_counted(mask), values, np.nan)
     if of_rows:
         values = values.reshape(1, height, width, -1)
         return x + values if question.reading.parameters.get("output", "add") == "add" else values
     return values if layout == "bdhw" else values.transpose(0, 2, 3, 1)
+
+
+def _counted(mask: Array) -> Array:
+    """Return which places are in a row and in a column that have a valid place; of others no attention reads anything."""
+    return np.asarray((mask.any(1, keepdims=True) & mask.any(2, keepdims=True))[:, None])
 
 
 def _of_grid(module: nn.Module, sides: Sides, mask: Array | None) -> Array:
@@ -106,6 +114,9 @@ def _mae_table(part: str, config: Any, side: int) -> Array:
     (kind,) = (one for one in classes_of(config) if one.__name__ == "ViTMAEForPreTraining")
     model: Any = zeros(kind, sized)
     owner, name = (model.vit.embeddings, "position_embeddings") if part == "encoder" else (model.decoder, "decoder_pos_embed")
-    owner._parameters[name] = torch.nn.Parameter(torch.zeros(getattr(owner, name).shape), False)
+    for module in owner.modules() if part == "encoder" else (owner,):
+        for leaf, parameter in module._parameters.items():
+            if parameter is not None:
+                module._parameters[leaf] = torch.nn.Parameter(torch.zeros(parameter.shape), False)
     run_(owner.initialize_weights if part == "encoder" else lambda: owner.initialize_weights(side * side))
     return array(getattr(owner, name))[:, 1:].reshape(1, side, side, -1)
