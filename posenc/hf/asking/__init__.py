@@ -28,9 +28,9 @@ SCHEMES: Mapping[str, str] = {
     "alibi": "biases",
     "transformer_xl": "relative",
     "conformer_relative": "relative",
-    "clipped_relative": "relative",
-    "decomposed_relative": "relative",
-    "fourier_features": "relative",
+    "clipped_relative": "rows",
+    "decomposed_relative": "rows",
+    "fourier_features": "rows",
     "timestep": "diffusion",
     "sincos_3d": "diffusion",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from posenc.encoding import ToleranceOf
 from posenc.hf.read import Reading
 from posenc.hf.settings import Json
 from posenc.ports import Array, Feeds, Port
@@ -16,7 +15,7 @@ class CannotAsk(ValueError):
 
 
 class Disagrees(CannotAsk):
-    """A model has no place for what was read: its own tables have another shape; one line says which. It is a failure."""
+    """A model has no place for what was read, as its own tables have another shape: a failure; one line says which."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,8 @@ class Question:
 
     content: the whole config.json. part: "" for the config itself. layer: None where all layers are alike.
     inputs, outputs: the ports of our encoding.
-    tables: our module's parameters and buffers by the names of its state_dict, to be put into the model's module.
+    tables: learned tables in the order that the scheme takes them in (`Encoding.learned`), "0", "1", ..., to be put into
+        the model's module.
     """
 
     content: Json
@@ -35,6 +35,7 @@ class Question:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     tables: Mapping[str, Array] = field(default_factory=dict)
+    layer_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,12 @@ class Model:
     """A model's own code, ready to be called.
 
     words: the classes and functions that answer. library: its name and version.
-    call: our feeds by port name -> what the model's code gives, by the names of our outputs.
+    call: our feeds by port name -> what the model's code gives, by the names of our outputs; NaN where it says nothing.
+        Raises CannotAsk where it has no answer to a call.
     permutation: feature i of our outputs is feature permutation[i] of the model's; () where they stand alike.
-    note: what is known to differ without being wrong.
-    tolerance: how far a call's outputs may be from the model's, whose own float32 is off, too; None for the usual one of
-        angles. What takes the same rows has the same bits.
+    note: what is known to differ without being wrong, such as layers that rotate otherwise.
+    amplitude: what cosines and sines of angles that grow with the position are multiplied by; 0 where there are none.
+    atol: what else the model's own float32 may be off by.
     """
 
     words: str
@@ -54,4 +56,5 @@ class Model:
     call: Callable[[Feeds], Mapping[str, Array]]
     permutation: tuple[int, ...] = ()
     note: str = ""
-    tolerance: ToleranceOf | None = None
+    amplitude: float = 0.0
+    atol: float = 0.0
