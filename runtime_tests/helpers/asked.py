@@ -9,11 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from posenc.encoding import Encoding
+from posenc.encoding import Encoding, Tolerance, eps
 from posenc.hf import Reading, read_config
 from posenc.hf.asking import CannotAsk, Model, Question, model_of
 from posenc.hf.asking.model import Disagrees
-from posenc.hf.asking.nearness import of_angles
 from posenc.ports import Array, Axis, Feeds, Mask, Port, Positions, Start, Values, axes_of, sizes_of
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec
@@ -133,7 +132,10 @@ def allowance(asked: Asked, feeds: Feeds, model: Array) -> Array:
     starts = [int(feeds[port.name][0]) for port in asked.encoding.inputs if isinstance(port.carries, Start)]
     sizes = sizes_of(asked.encoding.inputs, feeds)
     lengths = sum(size for axis, size in sizes.items() if axis not in ("batch", "heads", "head", "head_dim", "kv_heads"))
-    tolerance = (asked.model.tolerance or of_angles)(Case(sizes, max(positions or [lengths + sum(starts)])))
+    case = Case(sizes, max(positions or [lengths + sum(starts)]))
+    each = asked.encoding.tolerance(case)
+    angles = 4 * eps("float32") * max(case.max_position, 1) * asked.model.amplitude
+    tolerance = each.plus(each).plus(Tolerance(atol=angles + asked.model.atol))
     ulps = tolerance.ulps * np.spacing(np.nan_to_num(np.abs(model))) if model.dtype.kind == "f" else 0.0
     model = np.nan_to_num(model)
     return np.zeros(model.shape) + tolerance.atol + tolerance.rtol * np.abs(model) + ulps

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc.hf.asking import load
+from posenc.hf.asking.load import library_of, quiet, said
 from posenc.hf.asking.model import CannotAsk, Disagrees, Question
 from posenc.hf.described import names_that_end
 from posenc.hf.parts import Part, choose_part
@@ -69,12 +71,12 @@ def part_of(question: Question) -> tuple[Part, Row]:
 
 def config_of(content: Json, part: Part) -> Any:
     """Return the config of a part as transformers has it: that in the whole one, so that what fills it in has done so."""
-    whole = _config(content, str(content.get("model_type") or ""))
-    inner = whole
+    name = library_of()
+    inner = load.config_of(content, name)
     for key in filter(None, part.config.path.split(".")):
         inner = getattr(inner, key, None)
     if inner is None or isinstance(inner, dict):
-        return _config(part.config.content, part.model_type)
+        inner = load.config_of({**part.config.content, "model_type": part.model_type}, name)
     return _without_timm(inner)
 
 
@@ -83,7 +85,8 @@ def _without_timm(config: Any) -> Any:
     if type(getattr(config, "backbone_config", None)).__name__ == "TimmBackboneConfig":
         of_backbone = config.backbone_config
         stages = [f"stage{stage}" for stage in getattr(of_backbone, "out_indices", None) or (4,)]
-        config.backbone_config = _config({"out_features": stages}, "resnet")
+        resnet = {"model_type": "resnet", "out_features": stages}
+        config.backbone_config = load.config_of(resnet, library_of())
     return config
 
 
@@ -97,15 +100,6 @@ def _config(content: Json, model_type: str) -> Any:
 
 
 @contextmanager
-def importing(name: str) -> Iterator[None]:
-    """Say in one line that a library is not installed."""
-    try:
-        yield
-    except ImportError as error:
-        raise CannotAsk(f"{name} is not installed: {_line(error)}") from None
-
-
-@contextmanager
 def refusals(what: str) -> Iterator[None]:
     """Say in one line what a model's own code refuses."""
     try:
@@ -113,23 +107,17 @@ def refusals(what: str) -> Iterator[None]:
     except CannotAsk:
         raise
     except Exception as error:  # whatever its code raises
-        raise CannotAsk(f"{what} refuses: {type(error).__name__}: {_line(error)}") from error
-
-
-def _line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+        raise CannotAsk(f"{what} refuses: {said(error)}") from error
 
 
 def modeling(config: Any) -> Iterator[ModuleType]:
     """Yield the modeling files of a config's type, of which there is one, or another for what is in it."""
     package, _, name = type(config).__module__.rpartition(".")
     first = name.replace("configuration_", "modeling_")
-    with importing(f"the code of {config.model_type}"):
-        folder = Path(str(importlib.import_module(package).__file__)).parent
-        others = sorted(path.stem for path in folder.glob(f"{first}_*.py"))
-        for file in (first, *others):
-            yield importlib.import_module(f"{package}.{file}")
+    yield load.modeling_of(config)
+    folder = Path(str(importlib.import_module(package).__file__)).parent
+    for path in sorted(folder.glob(f"{first}_*.py")):
+        yield importlib.import_module(f"{package}.{path.stem}")
 
 
 def classes_of(config: Any) -> Iterator[type[nn.Module]]:
@@ -151,7 +139,7 @@ def built(question: Question, has: Callable[[Built], bool] = lambda made: True) 
     refused = ""
     for one in classes_of(config):
         try:
-            made = Built(zeros(one, config), part, row, config, library("transformers"))
+            made = Built(zeros(one, config), part, row, config, library_of())
         except CannotAsk as error:
             refused = refused or f": {error}"
             continue
@@ -160,14 +148,9 @@ def built(question: Question, has: Callable[[Built], bool] = lambda made: True) 
     raise CannotAsk(f"no class of {type(config).__module__.rpartition('.')[0]} has what is asked about{refused}")
 
 
-def library(name: str) -> str:
-    """Return a library with its version."""
-    return f"{name} {importlib.import_module(name).__version__}"
-
-
 def zeros(make: Any, *parameters: Any, **more: Any) -> nn.Module:
     """Return a module of a model, made without memory, with zeros in its parameters."""
-    with refusals(getattr(make, "__name__", "a class")), without_memory(), not_drawn(make):
+    with refusals(getattr(make, "__name__", "a class")), quiet(), without_memory(), not_drawn(make):
         made: nn.Module = make(*parameters, **more)
     for module in made.modules():
         _fill(module)

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc.encoding import CaseLike, Tolerance, ToleranceOf
 from posenc.hf.asking.built import Built, built, put
 from posenc.hf.asking.model import Disagrees, Model, Question
-from posenc.hf.asking.nearness import EPS
 from posenc.hf.asking.planes import planes
 from posenc.hf.asking.running import array, in_order, only, output_name, output_of, takes
 from posenc.ports import Array, Extents, Feeds, Values, carrying
@@ -23,22 +21,7 @@ def model_of(question: Question) -> Model:
     if question.reading.scheme != "interpolated":
         return planes(question)
     grid = Grid.of(question)
-    return Model(grid.words, grid.made.library, grid.call, tolerance=of_resizing(float(np.abs(grid.table).max())))
-
-
-def of_resizing(largest: float) -> ToleranceOf:
-    """Return what float32 costs a resized grid, of numbers up to `largest`; at its own size nothing but the sum with x.
-
-    torch weighs 4 x 4 rows, of weights that sum to at most 1.75 ** 2 (the cubic of -0.75 has less than 1.75 in absolute
-    values) and have less than 16 roundings each, of a place that has 4 eps of the side; a cubic rises by less than 2 from
-    place to place. Antialiased it weighs as many more as the side becomes smaller, of as much in sum.
-    """
-
-    def tolerance(case: CaseLike) -> Tolerance:
-        side = max([1, *(size for name, size in case.sizes.items() if name != "batch")])
-        return Tolerance(atol=largest * EPS * 1.75**2 * (2 * 16 + 4 * 2 * side), ulps=1.0)
-
-    return tolerance
+    return Model(grid.words, grid.made.library, grid.call)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc.encoding import CaseLike, Tolerance
-from posenc.hf.asking.built import Built, built, classes_of, config_of, library, part_of, put_rows, zeros
+from posenc.encoding import eps
+from posenc.hf.asking.built import Built, built, classes_of, config_of, part_of, put_rows, zeros
+from posenc.hf.asking.load import library_of
 from posenc.hf.asking.model import Model, Question
-from posenc.hf.asking.nearness import EPS, of_angles, same_bits
 from posenc.hf.asking.running import array, in_order, mask_in, output_name, run_, takes
 from posenc.ports import Array, Feeds
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 Sides = tuple[int, int]
 KINDS = {"sine_2d": "SinePositionEmbedding", "learned_2d": "LearnedPositionEmbedding", "sincos_2d": "SinePositionEmbedding"}
 """How the names of their classes end."""
+
+FRACTIONS = 8 * 2 * np.pi * eps("float32")
+"""What float32 costs the sines of fractions of a circle, which are up to 2 pi.
+
+A count is divided by another, multiplied by 2 pi and divided by a power, whose exponent's rounding is one of 4.6 eps where
+the temperature is 10000; the others are half an eps each.
+"""
 
 
 def planes(question: Question) -> Model:
@@ -35,17 +42,9 @@ def planes(question: Question) -> Model:
     def call(feeds: Feeds) -> dict[str, Array]:
         return {output_name(question): _as_asked(question, feeds, module)}
 
-    near = {"sine_2d": of_fractions, "learned_2d": same_bits, "sincos_2d": of_angles}[question.reading.scheme]
-    return Model(type(module).__name__, made.library, call, tolerance=near)
-
-
-def of_fractions(case: CaseLike) -> Tolerance:
-    """Return what float32 costs the sines of fractions of a circle: 8 eps of 2 pi.
-
-    A count is divided by another, multiplied by 2 pi and divided by a power, whose exponent's rounding is one of 4.6 eps
-    where the temperature is 10000; the rest are half an eps each.
-    """
-    return Tolerance(atol=8 * 2 * np.pi * EPS)
+    scheme = question.reading.scheme
+    amplitude, atol = float(scheme == "sincos_2d"), FRACTIONS if scheme == "sine_2d" else 0.0
+    return Model(type(module).__name__, made.library, call, amplitude=amplitude, atol=atol)
 
 
 def _paths(made: Built, end: str) -> list[str]:
@@ -102,7 +101,7 @@ def _mae(question: Question) -> Model:
 
     _mae_table(row.part, config, config.image_size // config.patch_size)
     words = {"encoder": "ViTMAEEmbeddings", "decoder": "ViTMAEDecoder"}[row.part]
-    return Model(words, library("transformers"), call, tolerance=of_angles)
+    return Model(words, library_of(), call, amplitude=1.0)
 
 
 def _mae_table(part: str, config: Any, side: int) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc.hf.asking.built import Built, built, put_rows
 from posenc.hf.asking.model import CannotAsk, Model, Question
-from posenc.hf.asking.nearness import same_bits
 from posenc.hf.asking.running import (
     array,
     around,
@@ -42,7 +41,7 @@ def model_of(question: Question) -> Model:
     put_rows(made.model, names[0], tables[0])
     path = names[0].rpartition(".")[0]
     runner = Runner(made, path)
-    return Model(runner.words, made.library, added(question, runner.rows, before=0), tolerance=same_bits)
+    return Model(runner.words, made.library, added(question, runner.rows, before=0))
 
 
 @dataclass

@@ -9,7 +9,6 @@ import numpy as np
 
 from posenc.hf.asking.built import Built, built, initialised, part_of, put
 from posenc.hf.asking.model import CannotAsk, Model, Question
-from posenc.hf.asking.nearness import of_angles
 from posenc.hf.asking.running import array, in_order, run_, takes
 from posenc.hf.asking.tables import COUNTED, Runner, added, in_rows, positions_before, tokens
 from posenc.ports import Array
@@ -31,7 +30,7 @@ def model_of(question: Question) -> Model:
     hides = part_of(question)[0].model_type in COUNTED
     rows = (lambda mask: counted.rows(mask) * mask[..., None]) if hides else counted.rows
     call = added(question, rows, before=positions_before(made))
-    return Model(counted.words, made.library, call, tolerance=of_angles)
+    return Model(counted.words, made.library, call, amplitude=1.0)
 
 
 def _found(question: Question) -> tuple[Built, str]:
@@ -72,7 +71,7 @@ def _scaled(question: Question, made: Built, path: str) -> Model:
         width = int(question.outputs[0].axes[-1].size or 0)
         return in_rows(run_(lambda: module(torch.zeros(*mask.shape, width))))
 
-    return Model(type(module).__name__, made.library, added(question, rows, before=0), tolerance=of_angles)
+    return Model(type(module).__name__, made.library, added(question, rows, before=0), amplitude=1.0)
 
 
 def _compute(made: Built, path: str) -> None:
