@@ -13,6 +13,7 @@ from posenc.encoding import Encoding, Tolerance, eps
 from posenc.hf import Reading, read_config
 from posenc.hf.asking import CannotAsk, Model, Question, model_of
 from posenc.hf.asking.model import Disagrees
+from posenc.hf.parts import choose_part
 from posenc.ports import Array, Axis, Feeds, Mask, Port, Positions, Start, Values, axes_of, sizes_of
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec
@@ -68,9 +69,19 @@ def ask(content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dyna
     chosen = mode or modes_of(reading.scheme)[0]
     torch.manual_seed(0)
     encoding = build(reading.scheme, spec_of(reading, {}, chosen), **reading.parameters)
-    sides = reading.parameters.get("grid") or reading.parameters.get("window") or ()
-    own = (sides, sides) if isinstance(sides, int) else tuple(sides)
+    own = own_sides(content, part) or reading.parameters.get("window") or ()
+    own = (own, own) if isinstance(own, int) else tuple(own)
     return Asked(encoding, model_of(question_of(content, part, reading, encoding)), own)
+
+
+def own_sides(content: Mapping[str, Any], part: str) -> tuple[int, ...]:
+    """Return the sides of the image that a model is made for, in patches; none where it says no such thing."""
+    chosen = choose_part(content, part or None)
+    config = content if chosen is None else chosen.config.content
+    image, patch = config.get("image_size"), config.get("patch_size")
+    if not image or not isinstance(patch, int) or (chosen and chosen.scheme != "interpolated"):
+        return ()
+    return tuple(side // patch for side in (image if isinstance(image, list) else (image, image)))
 
 
 def question_of(content: Mapping[str, Any], part: str, reading: Reading, encoding: Encoding) -> Question:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-class _Reached(BaseException):
+class Reached(BaseException):
     """Ends a forward where what is asked about was given; no code that catches exceptions catches it."""
 
     def __init__(self, value: Any) -> None:
@@ -28,15 +28,15 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     """Return what a module gives while something runs, or what goes into it; raise CannotAsk where it is not called."""
 
     def reached(_: object, inputs: Any, *outputs: Any) -> None:
-        raise _Reached(inputs if before else outputs[-1])
+        raise Reached(inputs if before else outputs[-1])
 
     def entered(_: object, inputs: Any, keywords: Any) -> None:
-        raise _Reached(inputs[0] if inputs else next(iter(keywords.values())))
+        raise Reached(inputs[0] if inputs else next(iter(keywords.values())))
 
     hook = module.register_forward_pre_hook(entered, with_kwargs=True) if before else module.register_forward_hook(reached)
     try:
         run_(run)
-    except _Reached as found:
+    except Reached as found:
         return found.value
     finally:
         hook.remove()
