@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from posenc.hf.asking.model import Disagrees
 from posenc.hf.parts import choose_part
 from posenc.ports import Array, Axis, Feeds, Mask, Port, Positions, Start, Values, axes_of, sizes_of
 from posenc.scheme import SCHEMES, build
-from posenc.spec import Spec
+from posenc.spec import Spec, UnsupportedSpec
 
 Word = Literal["right", "wrong", "not decided"]
 SIZES: Mapping[str, tuple[int, ...]] = {"batch": (2, 1), "heads": (2, 2), "length": (7, 70), "grid": (3, 5)}
@@ -66,9 +66,7 @@ def modes_of(scheme: str) -> list[Literal["baked", "dynamic"]]:
 def ask(content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dynamic"] | None = None, **more: Any) -> Asked:
     """Return a config's encoding and its model; `more` is stronger than what is read."""
     reading = read_config(dict(content), part=part or None, overrides=more)
-    chosen = mode or modes_of(reading.scheme)[0]
-    torch.manual_seed(0)
-    encoding = build(reading.scheme, spec_of(reading, {}, chosen), **reading.parameters)
+    encoding = built_in(reading, [mode] if mode else modes_of(reading.scheme))
     own = own_sides(content, part) or reading.parameters.get("window") or ()
     own = (own, own) if isinstance(own, int) else tuple(own)
     return Asked(encoding, model_of(question_of(content, part, reading, encoding)), own)
@@ -82,6 +80,18 @@ def own_sides(content: Mapping[str, Any], part: str) -> tuple[int, ...]:
     if not image or not isinstance(patch, int) or (chosen and chosen.scheme != "interpolated"):
         return ()
     return tuple(side // patch for side in (image if isinstance(image, list) else (image, image)))
+
+
+def built_in(reading: Reading, modes: Sequence[Literal["baked", "dynamic"]]) -> Encoding:
+    """Return the encoding of a reading in the first mode that it has."""
+    first, *others = modes
+    torch.manual_seed(0)
+    try:
+        return build(reading.scheme, spec_of(reading, {}, first), **reading.parameters)
+    except UnsupportedSpec:
+        if not others:
+            raise
+        return built_in(reading, others)
 
 
 def question_of(content: Mapping[str, Any], part: str, reading: Reading, encoding: Encoding) -> Question:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -84,9 +85,11 @@ def _alibi(question: Question) -> Model:
         values = np.broadcast_to(values, (*values.shape[:2], seq, seq_k))
         return {output_name(question): values + feeds["scores"] if "scores" in feeds else np.array(values)}
 
-    return Model(words, made.library, call)
+    note = ROUNDED if made.part.model_type == "falcon" else ""
+    return Model(words, made.library, call, note=note)
 
 
+ROUNDED = "the model rounds the product of a slope and a position to bfloat16, too: it was asked without that rounding"
 Slopes = tuple[str, Callable[[Array], Array]]
 """What answers; a mask (batch, seq_k) -> (batch, heads, 1, seq_k)."""
 
@@ -97,12 +100,33 @@ def _bloom(made: Built) -> Slopes:
 
 
 def _falcon(made: Built) -> Slopes:
-    """Return Falcon's, which its model divides by the root of a head's features, as it does where it adds it."""
+    """Return Falcon's, which its model divides by the root of a head's features, as it does where it adds it.
+
+    Its slopes are rounded to bfloat16, and so would its product with a position be, which here it is not.
+    """
     from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 
     model: Any = made.model
     root = np.float32((made.config.hidden_size // model.num_heads) ** 0.5)
-    return "build_alibi_tensor", lambda mask: _of_mask(build_alibi_tensor, mask, model.num_heads) / root
+
+    def bias(mask: Array) -> Array:
+        with wide_products():
+            return np.asarray(_of_mask(build_alibi_tensor, mask, model.num_heads) / root)
+
+    return "build_alibi_tensor", bias
+
+
+def wide_products() -> AbstractContextManager[object]:
+    """Have what is rounded to bfloat16 be float32 again, so that only it is rounded, and no product with it."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            value = function(*args, **(kwargs or {}))
+            return value.float() if function is torch.Tensor.bfloat16 else value
+
+    return Mode()
 
 
 def _of_mask(function: Any, mask: Array, heads: int) -> Array:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from posenc.hf.asking import diffusion
 from posenc.hf.asking.built import Built, built, put
 from posenc.hf.asking.model import Disagrees, Model, Question
 from posenc.hf.asking.planes import planes
 from posenc.hf.asking.running import array, in_order, only, output_name, output_of, takes
+from posenc.hf.parts import CLASS
 from posenc.ports import Array, Extents, Feeds, Values, carrying
 
 Sides = tuple[int, int]
@@ -18,6 +20,8 @@ Sides = tuple[int, int]
 
 def model_of(question: Question) -> Model:
     """Return a model with our grid, or with its own rows and columns."""
+    if CLASS in question.content:
+        return diffusion.model_of(question)
     if question.reading.scheme != "interpolated":
         return planes(question)
     grid = Grid.of(question)
