@@ -136,6 +136,7 @@ def worst(asked: Asked, feeds: Feeds, theirs: Mapping[str, Array]) -> str:
     outputs = values if isinstance(values, tuple) else (values,)
     for port, ours in zip(asked.encoding.outputs, outputs, strict=True):
         model = theirs[port.name]
+        model = model.astype(ours.numpy().dtype)
         if model.shape != tuple(ours.shape):
             return f"{port.name} is {tuple(ours.shape)}, the model's {model.shape}"
         off = np.nan_to_num(np.abs(model.astype(np.float64) - ours.numpy()))  # NaN: of which the model says nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,11 +64,26 @@ def _steps(question: Question, model: nn.Module) -> Model:
         import torch
 
         steps = torch.from_numpy(feeds[question.inputs[0].name])
-        return {output_name(question): array(run_(lambda: module(steps)))}
+        with in_float64():
+            return {output_name(question): array(run_(lambda: module(steps.double())))}
 
-    scale = float(question.reading.parameters.get("scale", 1.0))
-    words = f"{type(model).__name__}.{meant[0]}: {type(module).__name__}"
-    return Model(words, library_of("diffusers"), call, amplitude=max(1.0, scale))
+    words = f"{type(model).__name__}.{meant[0]}, in float64"
+    return Model(words, library_of("diffusers"), call)
+
+
+def in_float64() -> AbstractContextManager[object]:
+    """Have a model's code compute in float64 where it says float32, in which angles of thousands of steps are noise."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = {key: torch.float64 if value is torch.float32 else value for key, value in (kwargs or {}).items()}
+            if function is torch.Tensor.float:
+                function = torch.Tensor.double
+            return function(*args, **given)
+
+    return Mode()
 
 
 def _patches(model: Any, sides: tuple[int, ...]) -> Array:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc.encoding import eps
 from posenc.hf.asking.built import Built, built
 from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.running import array, output_name, run_, takes
@@ -15,6 +16,8 @@ from posenc.ports import Array, Feeds
 if TYPE_CHECKING:
     from torch import nn
 
+ANGLE = 4
+"""Roundings of float32, of its distance, that an angle may be off by."""
 CONFORMER = re.compile("RelPosition|RelativePositionEmbedding")
 
 
@@ -46,7 +49,9 @@ def _conformer(question: Question) -> Model:
         frames = feeds[question.inputs[0].name].shape[1] if question.inputs else 1
         return {output_name(question): of_frames(module, frames)}
 
-    return Model(type(module).__name__, made.library, call, amplitude=1.0)
+    farthest = max(int(str(question.reading.parameters.get(name, 0))) for name in ("past", "future"))
+    atol = 0.0 if question.inputs else ANGLE * eps("float32") * farthest
+    return Model(type(module).__name__, made.library, call, amplitude=1.0, atol=atol)
 
 
 def _paths(made: Built) -> list[str]:
