@@ -15,6 +15,24 @@ __all__ = ["CannotAsk", "Model", "Question", "model_of"]
 SCHEMES: Mapping[str, str] = {
     "rope": "rotary",
     "mrope": "rotary",
+    "learned": "tables",
+    "sinusoidal": "waves",
+    "interpolated": "images",
+    "learned_2d": "images",
+    "sine_2d": "images",
+    "sincos_2d": "images",
+    "swin_bias": "windows",
+    "swin_cpb": "windows",
+    "t5_bias": "biases",
+    "deberta_buckets": "biases",
+    "alibi": "biases",
+    "transformer_xl": "relative",
+    "conformer_relative": "relative",
+    "clipped_relative": "rows",
+    "decomposed_relative": "rows",
+    "fourier_features": "rows",
+    "timestep": "diffusion",
+    "sincos_3d": "diffusion",
 }
 """The module of this package that asks about a scheme: each has a function `model_of`."""
 
