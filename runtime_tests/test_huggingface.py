@@ -51,8 +51,9 @@ def test_published_configurations() -> None:
         ({}, {"rope_theta": 10000.0, "head_dim": 16}),
         ({"head_dim": 32}, {"head_dim": 32}),
         ({"head_dim": None}, {"head_dim": 16}),
-        ({"partial_rotary_factor": 0.5}, {"rotary_dim": 8}),
-        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, {"rotary_dim": 4}),
+        ({"model_type": "phi", "partial_rotary_factor": 0.25}, {"rotary_dim": 4}),
+        ({"model_type": "phi", "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}},
+         {"rotary_dim": 4}),
         ({"qk_rope_head_dim": 8, "head_dim": 24, "model_type": "deepseek_v3", "rope_theta": 1e4}, {"head_dim": 8}),
         ({"model_type": "gpt_neox", "rotary_emb_base": 500}, {"rope_theta": 500, "rotary_dim": 4}),
         ({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1], "long_factor": [2]}
@@ -62,7 +63,7 @@ def test_published_configurations() -> None:
         ({"model_type": "qwen2_vl", "rope_theta": 1e6}, {"sections": (16, 24, 24)}),
         ({"model_type": "qwen3_vl_moe_text", "rope_theta": 1e6}, {"sections": (24, 20, 20)}
          | {"section_layout": "interleaved"}),
-        ({"kv_channels": 128}, {"head_dim": 128}),
+        ({"model_type": "jetmoe", "kv_channels": 128}, {"head_dim": 128}),
         ({"rope_parameters": {"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}},
          {"section_layout": "interleaved"}),
         ({"rope_scaling": {"type": "yarn", "factor": None, "attention_factor": None}, "max_position_embeddings": 99},
@@ -89,7 +90,13 @@ def test_layers_that_differ() -> None:
         read(config, "other")
     with pytest.raises(ValueError, match=r"rope_parameters\.no_rope is null: layers of this type have no rotary"):
         read(config, "no_rope")
-    old = {**LLAMA, "rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": {"type": "linear", "factor": 8}}
+    old = {
+        **LLAMA,
+        "model_type": "gemma3_text",
+        "rope_theta": 1e6,
+        "rope_local_base_freq": 1e4,
+        "rope_scaling": {"type": "linear", "factor": 8},
+    }
     assert read(old, "full_attention")["rope_theta"] == 1e6
     assert read(old, "full_attention")["factor"] == 8
     assert read(old, "sliding_attention")["rope_theta"] == 1e4
@@ -107,11 +114,12 @@ def test_layers_that_differ() -> None:
         ({**LLAMA, "rope_scaling": {"type": "magic"}}, r"rope_scaling\.type is 'magic': expected one of .*default"),
         ({**LLAMA, "rope_scaling": {"type": "linear"}}, r"rope_scaling\.factor is missing: rope type linear needs it"),
         ({**LLAMA, "rope_scaling": {"type": "linear", "factor": "2"}}, r"rope_scaling\.factor must be float, got '2'"),
-        ({**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2}}, "max_position_embeddings is missing"),
+        ({**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2}, "max_position_embeddings": None},
+         "max_position_embeddings is missing"),
         ({**LLAMA, "rope_scaling": "linear"}, "rope_scaling must be an object, got 'linear'"),
         ({**LLAMA, "rope_scaling": {"type": "mrope"}}, r"rope_scaling\.mrope_section is missing"),
-        ({"model_type": "llama", "hidden_size": 64}, "neither head_dim nor num_attention_heads: give"),
-        ({**LLAMA, "model_type": "x", "rope_scaling": None}, "has no rope_theta, in which models differ"),
+        ({"model_type": "llama", "hidden_size": 64, "num_attention_heads": None}, "nor num_attention_heads: give"),
+        ({**LLAMA, "model_type": "x", "rope_scaling": None}, "'x' is not known, .* give -p layout=halves"),
         ({**LLAMA, "rope_scaling": {"type": "longrope", "short_factor": [1, "a"], "long_factor": [1]}
           | {"original_max_position_embeddings": 9}}, "short_factor must be a list of float, got .1, 'a'."),
     ],
@@ -144,8 +152,11 @@ YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
         ({"head_dim": 10**12}, "head_dim must be a whole number, got 1000000000000"),
         ({"num_attention_heads": 0}, "num_attention_heads must be a number above 0, got 0"),
         ({"num_attention_heads": 5}, r"hidden_size \(64\) must be a multiple of num_attention_heads \(5\)"),
-        ({"rotary_dim": "x"}, "rotary_dim must be a number above 0, got 'x'"),
-        ({"partial_rotary_factor": float("inf")}, "partial_rotary_factor must be a number above 0, got inf"),
+        ({"model_type": "minimax_m2", "rotary_dim": "x"}, "rotary_dim must be a number above 0, got 'x'"),
+        (
+            {"model_type": "phi", "partial_rotary_factor": float("inf")},
+            "partial_rotary_factor must be a number above 0, got inf",
+        ),
         ({"max_position_embeddings": -1}, "max_position_embeddings must be a number above 0, got -1"),
         ({"rope_scaling": {"type": "mrope", "mrope_section": "16,24,24"}}, "mrope_section must be a list of whole"),
         ({"rope_scaling": {"type": "mrope", "mrope_section": [16.5, 23.5]}}, r"mrope_section\[0\] must be a whole"),
@@ -171,7 +182,9 @@ def test_keys_of_another_rope_type_are_named_and_unknown_ones_are_refused() -> N
 def test_overrides_are_stronger() -> None:
     config = {**LLAMA, "rope_scaling": {"type": "linear", "factor": 2.0}}
     assert read(config, factor=3.0)["factor"] == 3.0
-    assert read({"model_type": "x", "rope_scaling": None}, head_dim=8, rope_theta=9.0)["head_dim"] == 8
+    assert read({"model_type": "x", "rope_scaling": None}, head_dim=8, rope_theta=9.0, layout="halves")["head_dim"] == 8
+    with pytest.raises(ValueError, match="has no rope_theta, in which models differ"):
+        read({"model_type": "x", "rope_scaling": None}, head_dim=8, layout="halves")
     assert read_config(config, None, {"factor": 3.0}).origin["factor"] == "given"
 
 

@@ -11,8 +11,9 @@ from typing import Self
 
 from posenc.hf.defaults import DEFAULTS, NO_DEFAULTS, Defaults
 from posenc.hf.described import spec_settings
+from posenc.hf.layers import Choice, choose, layers_of, of_layer, scaled
 from posenc.hf.parts import Part, choose_part
-from posenc.hf.rotary import CONTEXT_KEYS, rope_settings, text_part
+from posenc.hf.rotary import CONTEXT_KEYS, rope_settings, text_part, with_class
 from posenc.hf.rows import Row
 from posenc.hf.settings import Json, Setting, Settings
 from posenc.strict_json import parse
@@ -25,6 +26,7 @@ class ModelConfig:
     text: the part that is read, of a rotary model that which describes the language model; what it leaves out is that
         of the whole config. rope: its rope settings, of the layer type.
     part: the encoding that is read; None where the whole config is that of a rotary model.
+    choice: which of its layers, where they differ.
     """
 
     content: Json
@@ -33,33 +35,47 @@ class ModelConfig:
     layer_type: str | None = None
     path: Path | None = None
     part: Part | None = None
+    choice: Choice = Choice()
 
     @classmethod
     def of(
-        cls, content: Json, layer_type: str | None = None, path: Path | None = None, part: str | None = None
+        cls,
+        content: Json,
+        layer_type: str | None = None,
+        path: Path | None = None,
+        part: str | None = None,
+        layer: int | None = None,
     ) -> Self:
         """Return the view of a config that has been read already.
 
         part: which of its encodings, by the name that the message lists where there are several.
+        layer: which of its layers, by its number from 0; layer_type: those of a type.
         Raises ValueError, in one line that names the key, for a config whose encoding is not known, for one that has
         several where no part is given, for rope settings that are no object, and for a layer type or a part that is
         missing, or that the config has not.
         """
         chosen = choose_part(content, part)
-        text = text_part(content) if chosen is None else chosen.config
         if chosen is not None and chosen.row is not None:
-            if layer_type is not None:
-                raise ValueError(f"layer type {layer_type!r} was given, and all layers of this config are alike")
-            return cls(content, text, Settings({}), None, path, chosen)
-        return cls(content, text, rope_settings(text, layer_type), layer_type, path, chosen)
+            if layer_type is not None or layer is not None:
+                what = f"layer type {layer_type!r}" if layer is None else f"layer {layer}"
+                raise ValueError(f"{what} was given, and all layers of this config are alike")
+            return cls(content, chosen.config, Settings({}), None, path, chosen)
+        text = text_part(content) if chosen is None else with_class(chosen.config.content, chosen.config.path)
+        layers = layers_of(text, str(text.content.get("model_type") or "") if text.absent else "")
+        choice = choose(layers, layer, layer_type)
+        text = of_layer(text, choice, layers)
+        rope = rope_settings(text, choice.type, choice.layer is not None)
+        return cls(content, text, scaled(rope, layers, choice), choice.type, path, chosen, choice)
 
     @classmethod
-    def load(cls, path: str | Path, layer_type: str | None = None, part: str | None = None) -> Self:
+    def load(
+        cls, path: str | Path, layer_type: str | None = None, part: str | None = None, layer: int | None = None
+    ) -> Self:
         """Return the view of a config.json, or of that of a model's folder.
 
         Raises ValueError as `load_config` and `of` do.
         """
-        return cls.of(load_config(path), layer_type, _file_of(path), part)
+        return cls.of(load_config(path), layer_type, _file_of(path), part, layer)
 
     @property
     def model_type(self) -> str:
@@ -108,7 +124,7 @@ class ModelConfig:
     @property
     def max_position_embeddings(self) -> int | None:
         """How many positions the model is made for, if it says so; raises ValueError where that is no whole number."""
-        context = Settings(self.text.content).first(*CONTEXT_KEYS)
+        context = Settings(self.text.content, "", self.text.absent, self.text.absent_path).first(*CONTEXT_KEYS)
         return None if context is None else context.whole()
 
     def spec_settings(self, positions: str | None = None) -> dict[str, Setting]:

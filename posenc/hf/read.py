@@ -12,6 +12,7 @@ from typing import Any
 
 from posenc.hf.config import ModelConfig
 from posenc.hf.described import parameters_of as described_parameters
+from posenc.hf.layouts import HALVES, PAIRS, REFUSED, SWITCHED
 from posenc.hf.parts import Part
 from posenc.hf.rotary import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, THETA_KEYS, WIDTH_KEYS
 from posenc.hf.rows import Row
@@ -58,21 +59,39 @@ def read_config(
     *,
     part: str | None = None,
     positions: str | None = None,
+    layer: int | None = None,
+    angles_alone: bool = False,
 ) -> Reading:
-    """Return the scheme that a config describes, of one of its parts and layer types where those differ.
+    """Return the scheme that a config describes, of one of its parts and layers where those differ.
 
     overrides: parameters to take as they are, whatever the config says of them; their origin is "given".
     part: which of its encodings; a `ModelConfig` has chosen already. positions: how they are given, where it matters.
+    layer: which of its layers, by its number. angles_alone: leave open which features of a head are a pair.
     Raises ValueError, in one line that names the key, for a config whose encoding is not known, an unknown rope type, a
     missing or malformed field, and a layer type or a part that is missing, or that the config has not.
     """
     if not isinstance(config, ModelConfig):
-        config = ModelConfig.of(config, layer_type, part=part)
-    elif layer_type not in (None, config.layer_type):
-        config = ModelConfig.of(config.content, layer_type, config.path, part)
+        config = ModelConfig.of(config, layer_type, part=part, layer=layer)
+    elif layer_type not in (None, config.layer_type) or layer not in (None, config.choice.index):
+        config = ModelConfig.of(config.content, layer_type, config.path, part, layer)
     if config.part is not None and config.part.row is not None:
         return _described(config, config.part, config.part.row, overrides or {}, positions)
-    return _Reader(config, overrides or {}).read()
+    if not angles_alone:
+        _check_known(config, overrides or {})
+    return _Reader(config, overrides or {}, angles_alone).read()
+
+
+def _check_known(config: ModelConfig, overrides: Mapping[str, object]) -> None:
+    """Raise ValueError for a model type that no scheme is like, and for one of which nobody knows what a pair is."""
+    name = config.model_type
+    reason = REFUSED.get(name) or REFUSED.get(str(config.content.get("model_type")))
+    if reason is not None:
+        raise ValueError(f"the config (model_type {name!r}) cannot be read: {reason}")
+    if name not in HALVES | PAIRS | SWITCHED and "layout" not in overrides:
+        choices = "-p layout=halves (i and i + half) or -p layout=interleaved (2 i and 2 i + 1)"
+        raise ValueError(
+            f"model_type {name!r} is not known, and so which features of a head are a pair: give {choices}"
+        )
 
 
 def _described(
@@ -92,8 +111,9 @@ def _described(
 class _Reader:
     """One pass over a config: parameters and their origins, in the order in which they are read."""
 
-    def __init__(self, config: ModelConfig, overrides: Mapping[str, object]) -> None:
+    def __init__(self, config: ModelConfig, overrides: Mapping[str, object], angles_alone: bool) -> None:
         self.config = config
+        self.angles_alone = angles_alone
         self.parameters: Parameters = dict(overrides)
         self.origin = dict.fromkeys(overrides, "given")
 
@@ -105,6 +125,8 @@ class _Reader:
         self.read_layouts()
         self.read_scaling(length)
         self.note_unused()
+        if self.config.choice.note:
+            self.origin["layers"] = self.config.choice.note
         return Reading(scheme, self.parameters, self.origin, length)
 
     def set(self, name: str, value: object, origin: str) -> None:
@@ -127,12 +149,23 @@ class _Reader:
     def read_head_dim(self) -> int:
         if "head_dim" in self.parameters:
             return int(self.parameters["head_dim"])
-        text = self.config.text
-        wide = text.nonempty("global_head_dim") if self.config.layer_type == "full_attention" else None
-        setting = wide or text.first(*HEAD_DIM_KEYS) or self.shared_width()
+        text, defaults = self.config.text, self.config.defaults
+        wide = None
+        if self.config.layer_type == "full_attention":
+            wide = text.nonempty("global_head_dim")
+            if wide is None and defaults.full_head_dim is not None and "per_layer_config" not in text.content:
+                wide = self.config.default(defaults.full_head_dim)
+        setting = wide or text.first(*self.width_keys()) or self.shared_width()
         head_dim = setting.whole()
         self.set("head_dim", head_dim, setting.path)
         return head_dim
+
+    def width_keys(self) -> tuple[str, ...]:
+        """Return the keys of a head's features that the model's class takes, of an unknown one all."""
+        taken = self.config.text.absent.get("widths")
+        if not isinstance(taken, list):
+            return HEAD_DIM_KEYS
+        return tuple(key for key in HEAD_DIM_KEYS if key in taken)
 
     def shared_width(self) -> Setting:
         """Return what each head has of the model's width."""
@@ -141,18 +174,21 @@ class _Reader:
         if width is None or heads is None:
             missing = [text.path_of(key) for key in ("head_dim", "hidden_size" if width is None else HEADS_KEYS[0])]
             raise ValueError(f"the config has neither {missing[0]} nor {missing[1]}: give -p head_dim=VALUE")
-        head_dim, rest = divmod(width.whole(), heads.whole())
+        share = self.config.defaults.heads_share
+        head_dim, rest = divmod(share * width.whole(), heads.whole())
         if rest:
             multiple = f"{width.path} ({width.value}) must be a multiple of {heads.path} ({heads.value})"
             raise ValueError(f"{multiple}: give -p head_dim")
-        return Setting(head_dim, f"{width.path} / {heads.path}")
+        return Setting(head_dim, f"{'' if share == 1 else f'{share} x '}{width.path} / {heads.path}")
 
     def read_rotary_dim(self, head_dim: int) -> None:
         """Read how many features of a head are rotated."""
         text, defaults = self.config.text, self.config.defaults
-        if text.content.get("qk_rope_head_dim"):
+        if text.at("qk_rope_head_dim").value and "qk_rope_head_dim" in self.width_keys():
             return
-        rotary_dim = text.nonempty("rotary_dim")
+        widths = text.absent.get("widths")
+        takes = not isinstance(widths, list) or "rotary_dim" in widths
+        rotary_dim = text.nonempty("rotary_dim") if takes else None
         if rotary_dim is None and defaults.rotary_dim is not None:
             rotary_dim = Setting(defaults.rotary_dim, text.path_of(self.config.default(None).path))
         if rotary_dim is None:
@@ -162,21 +198,41 @@ class _Reader:
 
     def read_share(self, head_dim: int) -> None:
         """Read which share of a head is rotated, a parameter of a rope type that has it, else a width."""
-        partial = self.config.rope.first(*PARTIAL_KEYS) or self.config.text.first(*PARTIAL_KEYS)
-        if partial is None and self.config.defaults.partial_rotary_factor is not None:
-            partial = self.config.default(self.config.defaults.partial_rotary_factor)
+        partial = self.share()
         if partial is None:
             return
         share = partial.number()
         if SHARE in parameters_of(self.parameters["rope_type"]):
             self.set(SHARE, share, partial.path)
+        elif self.config.defaults.tail and self.origin.get("head_dim") != "given":
+            self.parameters["head_dim"] = int(head_dim * share)
+            self.origin["head_dim"] += f", of which {partial.path} {share:g}, the last ones, are rotated"
         elif int(head_dim * share) != head_dim:
             self.set("rotary_dim", int(head_dim * share), f"{partial.path} {share:g} of head_dim {head_dim}")
+
+    def share(self) -> Setting | None:
+        """Return the share of a head that is rotated, under the keys that the model's class takes."""
+        config, text = self.config, self.config.text
+        own = config.rope.first(*PARTIAL_KEYS)
+        by_layer = isinstance(text.absent.get("rope_parameters"), Mapping) and config.layer_type is not None
+        if not text.absent or by_layer or SHARE in parameters_of(self.parameters["rope_type"]):
+            return own or text.first(*PARTIAL_KEYS)
+        keys = text.absent.get("shares")
+        if isinstance(keys, list):
+            return own or text.first(*keys) or text.first(SHARE)
+        if own is not None and self.parameters["rope_type"] != "default" and own.number() != 1:
+            raise ValueError(
+                f"{own.path} is {own.value}, and heads of model_type {config.model_type} are rotated whole"
+            )
+        return None
 
     def read_theta(self) -> None:
         if "rope_theta" in self.parameters:
             return
-        theta = self.config.rope.first(*THETA_KEYS) or self.config.text.first(*THETA_KEYS)
+        text = self.config.text
+        keys = text.absent.get("thetas", THETA_KEYS if not text.absent else ("rope_theta",))
+        assert isinstance(keys, (list, tuple))
+        theta = self.config.rope.first(*THETA_KEYS) or text.first(*keys) or text.first("rope_theta")
         if theta is None and self.config.defaults.rope_theta is not None:
             theta = self.config.default(self.config.defaults.rope_theta)
         if theta is None:
@@ -187,8 +243,10 @@ class _Reader:
     def read_layouts(self) -> None:
         """Read which features are a pair, and which pairs are of which position."""
         config, by_type = self.config, f"model_type {self.config.model_type}"
-        if config.defaults.interleaved:
+        if config.model_type in PAIRS and not self.angles_alone:
             self.set("layout", "interleaved", by_type)
+        if config.model_type in SWITCHED and not self.angles_alone:
+            self.read_switch()
         sections = config.sections
         if sections is None:
             return
@@ -197,6 +255,13 @@ class _Reader:
             self.set("section_layout", "interleaved", by_type)
         elif config.rope.content.get("mrope_interleaved") is True:
             self.set("section_layout", "interleaved", config.rope.path_of("mrope_interleaved"))
+
+    def read_switch(self) -> None:
+        """Read which features are a pair where a key says so."""
+        setting = self.config.text.at("rope_interleave")
+        if not isinstance(setting.value, (bool, type(None))):
+            raise ValueError(f"{setting.path} must be true or false, got {short(setting.value)}")
+        self.set("layout", "interleaved" if setting.value else "halves", setting.path)
 
     def read_scaling(self, length: int | None) -> None:
         """Read what the rope type takes, from the rope settings, or from where transformers falls back to."""
@@ -215,9 +280,9 @@ class _Reader:
         """Return what is said of a parameter: a model's own original context is stronger than its rope settings."""
         setting = self.config.rope.at(name)
         if name == "original_max_position_embeddings":
-            own = self.config.text.content.get(name)
-            if own:
-                return Setting(own, name)
+            own = self.config.text.at(name)
+            if own.value:
+                return own
             return setting if setting.value is not None else Setting(length, "max_position_embeddings")
         return Setting(length, name) if name == "max_position_embeddings" else setting
 

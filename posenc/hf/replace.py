@@ -188,7 +188,7 @@ def _read(module: nn.Module, spec: Spec, overrides: dict[str, int], layer_type: 
     rope = config.get("rope_parameters")
     if sections and isinstance(rope, dict):
         config["rope_parameters"] = {"mrope_section": list(sections), **rope}
-    reading = read_config(config, layer_type, overrides)
+    reading = read_config(config, layer_type, overrides, angles_alone=not _is_attention(module))
     if spec.mode == "baked" and is_by_length(reading.parameters["rope_type"]):
         raise ValueError(f"rope_type {reading.parameters['rope_type']} depends on a call's length: give mode='dynamic'")
     return reading

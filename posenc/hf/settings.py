@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Json = Mapping[str, object]
 """An object of JSON."""
@@ -38,26 +38,38 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """An object of a config and its path, which is empty for the whole config."""
+    """An object of a config and its path, which is empty for the whole config.
+
+    absent: what the model's class takes for a key that the object has not; absent_path: where that is from, in words.
+    """
 
     content: Json
     path: str = ""
+    absent: Json = field(default_factory=dict)
+    absent_path: str = ""
 
     def path_of(self, key: str) -> str:
-        """Return the path of a key, whether the object has it or not."""
+        """Return the path of a key, whether the object has it or not; of what no file has, where it is from."""
+        if self.path.startswith("default"):
+            return self.path
         return f"{self.path}.{key}" if self.path else key
 
     def at(self, key: str) -> Setting:
-        """Return what stands under a key."""
+        """Return what stands under a key, or what its absence means."""
+        if key not in self.content and key in self.absent:
+            return Setting(self.absent[key], self.absent_path)
         return Setting(self.content.get(key), self.path_of(key))
 
     def first(self, *keys: str) -> Setting | None:
-        """Return the first value under one of the keys that is not null."""
-        return next((self.at(key) for key in keys if self.content.get(key) is not None), None)
+        """Return the first value under one of the keys that is not null; what is written comes before what is not."""
+        written = (self.at(key) for key in keys if self.content.get(key) is not None)
+        missing = (self.at(key) for key in keys if key not in self.content and key in self.absent)
+        return next(written, None) or next(missing, None)
 
     def nonempty(self, key: str) -> Setting | None:
         """Return what stands under a key, unless it is null, false, 0 or empty."""
-        return self.at(key) if self.content.get(key) else None
+        setting = self.at(key)
+        return setting if setting.value else None
 
 
 def short(value: object) -> str:

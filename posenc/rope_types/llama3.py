@@ -29,11 +29,10 @@ def llama3(
     high_freq_factor: original context / wavelength above which a pair is left as it is.
     original_max_position_embeddings: the context the model was first trained for.
     """
-    if high_freq_factor <= low_freq_factor:
-        raise ValueError(
-            f"high_freq_factor ({high_freq_factor}) must be greater than low_freq_factor ({low_freq_factor})"
-        )
+    if high_freq_factor < low_freq_factor:
+        raise ValueError(f"high_freq_factor ({high_freq_factor}) must be at least low_freq_factor ({low_freq_factor})")
     unscaled = geometric(dim, rope_theta)
     rotations = original_max_position_embeddings * unscaled / (2 * math.pi)
-    blend = np.clip((rotations - low_freq_factor) / (high_freq_factor - low_freq_factor), 0, 1)
+    between = max(high_freq_factor - low_freq_factor, 1e-30)  # none: Llama 4 has a step
+    blend = np.clip((rotations - low_freq_factor) / between, 0, 1)
     return Frequencies((1 - blend) * unscaled / factor + blend * unscaled)
