@@ -95,9 +95,8 @@ def slice_end(facts: Facts, use: Use, before: Array, after: Array) -> bool:
 @of_use("an index out of range for another one")
 def out_of_range(facts: Facts, use: Use, before: Array, after: Array) -> bool:
     """Where negative positions are sent to an index that no table holds, and to a larger one."""
-    return (
-        use.sort == ("Where", 1) and bool((after >= before).all()) and facts.maker(use.node.input[0]) in ("Less", "Or")
-    )
+    condition = facts.maker(use.node.input[0])
+    return use.sort == ("Where", 1) and condition in ("Less", "Or") and bool((after >= before).all())
 
 
 @of_use("an index for negative positions, where they are counted from a mask")

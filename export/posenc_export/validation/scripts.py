@@ -32,5 +32,6 @@ def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], st
         expected = archive_digests(buffer)
     actual = archive_digests(context.path)
     other = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
-    return [f"{name} is not that of a script of the encoding" for name in other], f"{len(expected)} records, bit for bit"
-
+    return [
+        f"{name} is not that of a script of the encoding" for name in other
+    ], f"{len(expected)} records, bit for bit"
