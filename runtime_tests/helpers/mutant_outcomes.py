@@ -9,6 +9,7 @@ import pickle
 import resource
 import select
 import signal
+import traceback
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -143,6 +144,13 @@ def failures(verdicts: Iterable[Verdict]) -> str:
     return "; ".join(f"{one.check}: {one.detail}" for one in verdicts if one.status == "fail")
 
 
+@dataclass(frozen=True)
+class Broken:
+    """An error in a child, in words."""
+
+    words: str
+
+
 def in_a_child(work: Callable[[], Any]) -> Any:
     """Return what work returns in a process of its own; None where that ends without a word, or takes too long."""
     reading, writing = os.pipe()
@@ -151,7 +159,10 @@ def in_a_child(work: Callable[[], Any]) -> Any:
         _work_and_leave(work, writing)
     os.close(writing)
     try:
-        return _answer(reading)
+        answer = _answer(reading)
+        if isinstance(answer, Broken):
+            raise RuntimeError(answer.words)
+        return answer
     finally:
         os.close(reading)
         os.kill(child, signal.SIGKILL)
@@ -166,9 +177,17 @@ def _work_and_leave(work: Callable[[], Any], writing: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with os.fdopen(writing, "wb") as pipe:
-            pipe.write(pickle.dumps(work()))
+            pipe.write(pickle.dumps(_answered(work)))
     finally:
         os._exit(0)
+
+
+def _answered(work: Callable[[], Any]) -> Any:
+    """Return what work returns, or an error of ours: that one is no refusal."""
+    try:
+        return work()
+    except Exception:
+        return Broken(traceback.format_exc())
 
 
 def _answer(reading: int) -> Any:

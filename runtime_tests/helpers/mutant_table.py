@@ -20,14 +20,15 @@ REASONS: dict[str, str] = {}
 """Why a survivor is none of our plan: by how its line begins."""
 
 
-def summary(results: Sequence[Result], seconds: float, processes: int) -> str:
+def summary(results: Sequence[Result]) -> str:
     """Return the table as the page has it, with survivors and versions."""
     everything = [one for result in results for one in result.outcomes]
     schemes = list(dict.fromkeys(result.combination.scheme for result in results))
+    minutes = sum(result.seconds for result in results) / 60
+    took = f"{len(results)} combinations of scheme, form and way to give positions, {minutes:.0f} minutes in all"
     lines = [
-        f"{datetime.date.today().isoformat()}, {len(results)} combinations in {seconds / 60:.0f} minutes, {processes} at a "
-        f"time ({os.cpu_count()} cores; torch {torch.__version__}, onnx {onnx.__version__}, "
-        f"onnxruntime {onnxruntime.__version__}):",
+        f"{datetime.date.today().isoformat()}, {took} ({os.cpu_count()} cores; torch {torch.__version__}, "
+        f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}):",
         "",
         f"| scheme | mutants | refused | {' | '.join(KINDS)} | equivalent | survivors |",
         "|---" * (len(KINDS) + 5) + "|",
@@ -41,6 +42,10 @@ def summary(results: Sequence[Result], seconds: float, processes: int) -> str:
         *_rules(everything),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _of(scheme: str, results: Sequence[Result]) -> list[Outcome]:
+    return [one for result in results if result.combination.scheme == scheme for one in result.outcomes]
 
 
 def _row(name: str, outcomes: Sequence[Outcome]) -> str:

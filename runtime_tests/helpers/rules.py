@@ -212,9 +212,9 @@ def abs_of_counts(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
 @of_node("a quotient by 1 or -1 for a product")
 def by_signs(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     """Mul and Div by a row of a table of signs."""
-    maker = facts.makers.get(node.input[1])
+    maker = facts.makers.get(node.input[1]) if node.op_type == "Mul" else None
     table = facts.stored.get(maker.input[0]) if maker is not None and maker.op_type == "Gather" else None
-    return mutation.after == "Div" and node.op_type == "Mul" and table is not None and bool((np.abs(table) == 1).all())
+    return mutation.after == "Div" and table is not None and bool((np.abs(table) == 1).all())
 
 
 @of_node("sizes that changed place in a shape whose elements keep their order")

@@ -10,7 +10,7 @@ python mutants.py --write              puts the table into docs/validation.md
 from __future__ import annotations
 
 import argparse
-import time
+import pickle
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -56,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kind", choices=KINDS, action="append", help="mutants of this kind alone")
     parser.add_argument("--at", choices=("validate", "export"), default="validate", help="when things go wrong")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a file of results: what it has is not run again")
     parser.add_argument("--write", action="store_true", help="put the table into docs/validation.md")
     parser.add_argument("--all", action="store_true", help="print what was refused, too")
     return parser.parse_args()
@@ -63,18 +64,27 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Try mutants, print what became of them, and write the table."""
-    wanted, begin = arguments(), time.monotonic()
+    wanted = arguments()
     work = mutated if wanted.at == "validate" else mutated_at_export
     each = partial(work, each=wanted.each, seed=wanted.seed, kinds=tuple(wanted.kind or KINDS))
-    results = []
+    results = kept(wanted.keep)
+    left = [one for one in chosen(wanted.names) if one not in {result.combination for result in results}]
     with ProcessPoolExecutor(wanted.processes, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(each, chosen(wanted.names)):
+        for result in pool.map(each, left):
             results.append(result)
             show(result, wanted.all)
-    text = summary(results, time.monotonic() - begin, wanted.processes)
+            if wanted.keep:
+                wanted.keep.write_bytes(pickle.dumps(results))
+    text = summary(results)
     print(text)
     if wanted.write:
         write(PAGE, text)
+
+
+def kept(file: Path | None) -> list[Result]:
+    """Return the results that a file has, if there is one."""
+    results: list[Result] = pickle.loads(file.read_bytes()) if file is not None and file.is_file() else []
+    return results
 
 
 def show(result: Result, everything: bool) -> None:
