@@ -62,7 +62,7 @@ def test_every_padding_agrees_everywhere(
     result = run(scheme, spec, params, tmp_path)
     assert result.passed, [(v.subject, v.check, v.detail) for v in result.verdicts if v.status == "fail"]
     cases = [case for case in result.manifest.cases if not case.refused]
-    assert {case.padding for case in cases} == {"left", "right", "none"}
+    assert {case.padding for case in cases} == {"left", "right", "none", "holes"}
     masks = [feeds_for(result.manifest.inputs, case, 0)["attention_mask"] for case in cases]
     assert any(0 in mask[:, 0] for mask in masks)
     assert any(0 in mask[:, -1] for mask in masks)

@@ -20,7 +20,7 @@ from rules import rule_of
 
 TIMES, SEED = 10, 1
 """Calls for each planned one, and their seed."""
-LONGEST, BUDGET = 300, 2**21
+LONGEST, BUDGET = 200, 2**19
 """Tokens of a call of our own, and elements of its largest array."""
 
 

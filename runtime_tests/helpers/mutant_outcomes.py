@@ -9,9 +9,10 @@ import pickle
 import resource
 import select
 import signal
+import traceback
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +27,28 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
 from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.validation.call import compare_case
-from posenc_export.validation.checks import Context
+from posenc_export.validation.checks import CHECKS, Context
 from posenc_export.validation.run import refusal
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.verdict import ValidateOptions, Verdict
 
 MODEL, LIMIT, ROOM = "model.onnx", 240, 12 * 2**30
-"""Seconds and bytes that a trial may take: a mutant may ask for more of both than there is."""
+"""Seconds and bytes that an answer may take: a mutant may ask for more of both than there is."""
 OPTIONS = ValidateOptions(runtimes=("ort-cpu",), timeout=60.0)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What became of a mutant: "refused", "equivalent", "survived", or "not loaded", which does not count.
+class Outcome:
+    """What a mutant became: "refused", "equivalent", "survived", or "not loaded", which does not count.
 
     words: what refused it, or the rule by which it is equivalent.
     """
 
     mutation: Mutation
-    outcome: str
+    became: str
     words: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.became}: {self.mutation}" + (f" ({self.words})" if self.words else "")
 
 
 def sign(folder: Path, model: ModelProto) -> None:
@@ -76,27 +80,29 @@ def subject(folder: Path) -> Subject:
     return Subject(folder, model, tuple(golden))
 
 
-def tried(whole: Subject, mutant: Mutant) -> Trial:
+def tried(whole: Subject, mutant: Mutant) -> Outcome:
     """Try a mutant in a process of its own: one may end it, as a division by zero does."""
-    outcome = in_a_child(lambda: _tried(whole, mutant))
-    if outcome is None:
-        loads = in_a_child(lambda: _loads(mutant.model))
-        outcome = ("refused", "ends the process") if loads else ("not loaded", "")
-    return Trial(mutant.mutation, *outcome)
+    found = in_a_child(lambda: _tried(whole, mutant))
+    if found is None:
+        can_be_loaded = in_a_child(lambda: loads(mutant.model))
+        found = ("refused", "ends the process") if can_be_loaded else ("not loaded", "")
+    return Outcome(mutant.mutation, *found)
 
 
 def _tried(whole: Subject, mutant: Mutant) -> tuple[str, str]:
-    if not _loads(mutant.model):
+    if not loads(mutant.model):
         return "not loaded", ""
     sign(whole.folder, mutant.model)
-    refused = _refused_at_once(whole) or _refused(whole.folder)
-    if refused:
+    if refused := _refused_at_once(whole):
         return "refused", refused
     rule = equivalent(whole.model, mutant.model, mutant.mutation, Bundle.open(whole.folder).manifest)
-    return ("equivalent", rule) if rule else ("survived", "")
+    if rule:
+        return "equivalent", rule
+    refused = _refused(whole.folder)
+    return ("refused", refused) if refused else ("survived", "")
 
 
-def _loads(model: ModelProto) -> bool:
+def loads(model: ModelProto) -> bool:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:
@@ -112,7 +118,7 @@ def _refused_at_once(whole: Subject) -> str:
     artifact = next(one for one in bundle.manifest.artifacts if one.format == "onnx")
     runtime = RUNTIMES["ort-cpu"]
     try:
-        runner = runtime.open(bundle.path(artifact), bundle.manifest)
+        runner = replace(runtime.open(bundle.path(artifact), bundle.manifest), limit=OPTIONS.timeout)
     except RunFailed as error:
         return str(error)
     context = Context(bundle.manifest, artifact, bundle.path(artifact), runtime=runtime, runner=runner)
@@ -123,14 +129,26 @@ def _refused_at_once(whole: Subject) -> str:
                 return verdict.detail
         elif wrong := [c for c in compare_case(context, golden, OPTIONS) if not c.passed]:
             return f"{wrong[0].case}: {wrong[0].reason}"
-    return ""
+    return failures([CHECKS["tables"].verdict("onnx", context)])
 
 
 def _refused(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mutant may divide by zero, and say so
         result = posenc_export.validate(folder, options=OPTIONS)
-    return "; ".join(f"{v.check}: {v.detail}" for v in result.verdicts if v.status == "fail")
+    return failures(result.verdicts)
+
+
+def failures(verdicts: Iterable[Verdict]) -> str:
+    """Return what failed, in words."""
+    return "; ".join(f"{one.check}: {one.detail}" for one in verdicts if one.status == "fail")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An error in a child, in words."""
+
+    words: str
 
 
 def in_a_child(work: Callable[[], Any]) -> Any:
@@ -141,7 +159,10 @@ def in_a_child(work: Callable[[], Any]) -> Any:
         _work_and_leave(work, writing)
     os.close(writing)
     try:
-        return _answer(reading)
+        answer = _answer(reading)
+        if isinstance(answer, Broken):
+            raise RuntimeError(answer.words)
+        return answer
     finally:
         os.close(reading)
         os.kill(child, signal.SIGKILL)
@@ -156,9 +177,17 @@ def _work_and_leave(work: Callable[[], Any], writing: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with os.fdopen(writing, "wb") as pipe:
-            pipe.write(pickle.dumps(work()))
+            pipe.write(pickle.dumps(_answered(work)))
     finally:
         os._exit(0)
+
+
+def _answered(work: Callable[[], Any]) -> Any:
+    """Return what work returns, or an error of ours: that one is no refusal."""
+    try:
+        return work()
+    except Exception:
+        return Broken(traceback.format_exc())
 
 
 def _answer(reading: int) -> Any:

@@ -1,0 +1,75 @@
+"""One thing is made wrong in a file, and every digest is put right: the proof says so."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+
+import posenc_export
+from mutant_outcomes import Broken, Outcome, in_a_child, sign, subject, tried
+from mutant_runs import Combination, exported, mutated, mutated_at_export
+from mutant_table import refused_of
+from mutation import KINDS, Mutation
+from mutations import Mutant
+from node_sites import _taken_out
+
+SAMPLE = (
+    (Combination("sinusoidal", "dynamic", "implicit"), 12),
+    (Combination("rope", "dynamic", "explicit"), 6),
+    (Combination("swin_bias", "baked", "implicit"), 6),
+)
+
+
+@pytest.mark.parametrize(("combination", "each"), SAMPLE, ids=str)
+def test_a_sample_of_mutants_is_refused(combination: Combination, each: int) -> None:
+    outcomes = mutated(combination, each).outcomes
+    assert len(outcomes) == each
+    assert {one.mutation.kind for one in outcomes} == set(KINDS)
+    assert [str(one) for one in outcomes if one.became == "survived"] == []
+    assert sum(one.became == "refused" for one in outcomes) > each / 2
+
+
+@pytest.mark.exhaustive
+def test_what_goes_wrong_between_writing_and_proof_is_refused() -> None:
+    outcomes = mutated_at_export(Combination("sinusoidal", "baked", "explicit"), 4).outcomes
+    assert [one.became for one in outcomes] == ["refused"] * 4
+    assert outcomes[3].mutation.what == "row zeroed in the module"
+
+
+def test_a_file_that_nothing_is_wrong_in_passes_and_one_without_its_guard_does_not(tmp_path: Path) -> None:
+    exported(Combination("rope", "baked", "implicit"), tmp_path / "bundle", validate=False)
+    whole = subject(tmp_path / "bundle")
+    guard = next(i for i, node in enumerate(whole.model.graph.node) if node.output[0] == "k_checked")
+    without = ModelProto.FromString(whole.model.SerializeToString())
+    mutation = _taken_out(guard, without, np.random.default_rng(0))
+    assert mutation is not None
+    same = tried(whole, Mutant(Mutation("operators", "nothing", "q_rotated"), whole.model))
+    assert (same.became, same.words) == ("survived", "")
+    one = tried(whole, Mutant(mutation, without))
+    assert one.became == "refused"
+    assert re.search(r"-[qk]-seq[15]-refused: gave an answer, expected an error", one.words)
+
+
+def test_an_error_of_ours_is_no_refusal() -> None:
+    def fails() -> None:
+        raise KeyError("ours")
+
+    with pytest.raises(RuntimeError, match="KeyError: 'ours'"):
+        in_a_child(fails)
+    assert in_a_child(lambda: "an answer") == "an answer"
+    assert Broken("words").words == "words"
+
+
+def test_signing_puts_every_digest_right(bundle: Path) -> None:
+    model = ModelProto.FromString((bundle / "model.onnx").read_bytes())
+    model.producer_name = "another"
+    sign(bundle, model)
+    result = posenc_export.validate(bundle, runtimes=["ort-cpu"])
+    assert [one.status for one in result.verdicts if one.check == "integrity"] == ["pass"]
+
+
+def test_equivalent_mutants_do_not_count() -> None:
+    outcomes = [Outcome(Mutation(KINDS[0], "", ""), became) for became in ("refused", "survived", "equivalent")]
+    assert refused_of(outcomes) == "1 of 2"
