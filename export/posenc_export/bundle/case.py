@@ -19,6 +19,7 @@ class Case:
 
     padding: on which side sequences of a batch are padded, where positions or masks say so; the first never is.
     eager_tolerance, tolerance: what outputs may be off by from the eager module's, and from the float64 reference.
+    model_tolerance: from a model's own code, where it was asked; None where it was not.
     probe_positions: every one, where they do not follow one another; golden data keep them, the manifest does not.
     """
 
@@ -30,6 +31,7 @@ class Case:
     padding: Padding = "left"
     eager_tolerance: Tolerance = EXACT
     tolerance: Tolerance = EXACT
+    model_tolerance: Tolerance | None = None
     probe_positions: tuple[int, ...] = ()
 
     def eager_tolerance_where(self, same_bits: bool) -> Tolerance:
@@ -46,15 +48,21 @@ class Case:
         """Return what the manifest keeps."""
         fields = asdict(self)
         fields.pop("probe_positions")
+        if self.model_tolerance is None:
+            fields.pop("model_tolerance")
         return fields
 
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """A case with what was recorded of it: inputs, eager outputs, float64 reference, and at which rows."""
+    """A case with what was recorded of it: inputs, eager outputs, float64 reference, and at which rows.
+
+    model: the outputs of a model's own code, where it was asked.
+    """
 
     case: Case
     feeds: Mapping[str, Array]
     eager: Mapping[str, Array] = field(default_factory=dict)
     reference: Mapping[str, Array] = field(default_factory=dict)
     rows: Mapping[str, Array] = field(default_factory=dict)
+    model: Mapping[str, Array] = field(default_factory=dict)

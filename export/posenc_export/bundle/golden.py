@@ -1,4 +1,4 @@
-"""golden.npz: for every case its inputs, eager outputs and float64 reference."""
+"""golden.npz: for every case its inputs, eager outputs, float64 reference and, where asked, a model's own outputs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from posenc_export.bundle.sampling import long_axis, spread
 from posenc_export.errors import BadInput, check_machine
 
 GOLDEN = "golden.npz"
-REFERENCE, ROWS = ".reference", ".rows"
+REFERENCE, MODEL, ROWS = ".reference", ".model", ".rows"
 DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """What reading a damaged file, or one that is encrypted or packed in an unknown way, raises."""
 
 
 def write_golden(folder: Path, cases: list[GoldenCase]) -> None:
-    """Write cases: keys CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, and .rows where an array was sampled."""
+    """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model where a model was asked, .rows of a sample."""
     arrays: dict[str, Array] = {}
     for golden in cases:
         name = golden.case.name
         arrays |= {f"{name}/{k}": to_stored(v) for k, v in {**golden.feeds, **golden.eager}.items()}
         arrays |= {f"{name}/{k}{REFERENCE}": v for k, v in golden.reference.items()}
+        arrays |= {f"{name}/{k}{MODEL}": v for k, v in golden.model.items()}
         arrays |= {f"{name}/{k}{ROWS}": v for k, v in golden.rows.items()}
     np.savez(folder / GOLDEN, **arrays)  # type: ignore[arg-type]
 
@@ -53,7 +54,7 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
     feeds = {port.name: _feed(stored, case, port) for port in manifest.inputs}
     if case.refused:
         return GoldenCase(case, feeds)
-    eager, reference, rows = {}, {}, {}
+    eager, reference, rows, model = {}, {}, {}, {}
     for port in manifest.outputs:
         key, name = f"{case.name}/{port.name}", port.name
         shape = _sizes(port, case)
@@ -62,7 +63,9 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
         eager[name] = from_stored(stored.read(key, shape, _stored_dtype(port)), port.dtype)
         if key + REFERENCE in stored:
             reference[name] = stored.read(key + REFERENCE, eager[name].shape, "float64")
-    return GoldenCase(case, feeds, eager, reference, rows)
+        if case.model_tolerance is not None:
+            model[name] = stored.read(key + MODEL, eager[name].shape, "float64")
+    return GoldenCase(case, feeds, eager, reference, rows, model)
 
 
 def _feed(stored: Stored, case: Case, port: Port) -> Array:

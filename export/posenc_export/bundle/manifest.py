@@ -54,6 +54,38 @@ class File:
 
 
 @dataclass(frozen=True)
+class AskedModel:
+    """The model that a config is of, whose own code was asked; the golden data keep what it gave.
+
+    words, library: which code answered, and where it is from. permutation: feature i of our outputs is feature
+    permutation[i] of the model's; () where they stand alike. note: what else is known of it.
+    difference: what would agree, where this does not. unasked: why it was not asked, or nothing.
+    crashed: whether it was not since the process that asked it crashed or hung.
+    """
+
+    words: str = ""
+    library: str = ""
+    permutation: tuple[int, ...] = ()
+    note: str = ""
+    difference: str = ""
+    unasked: str = ""
+    crashed: bool = False
+
+    @property
+    def line(self) -> str:
+        """What a report says of it, in one line."""
+        if self.unasked:
+            return f"read by posenc's table, not held against the model's code: {self.unasked}"
+        order = f"; feature i of a rotated head is its feature {_runs(self.permutation)}" if self.permutation else ""
+        return f"against {self.library}: {self.words}{order}" + (f"; {self.note}" if self.note else "")
+
+
+def _runs(numbers: tuple[int, ...]) -> str:
+    """Return the first of some numbers."""
+    return ", ".join(map(str, numbers[:6])) + (", ..." if len(numbers) > 6 else "")
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a bundle says of itself.
 
@@ -64,6 +96,7 @@ class Manifest:
     reference: what outputs are held against, in words.
     half_safe: why the file, converted to half precision, is off by more than a few roundings, or nothing.
     origin: for parameters that were read from a file, where from.
+    model: the model that was asked of a config that was read; None of what was not read from one.
     files: every other file that was written, but this one and the reports, which come after it.
     """
 
@@ -93,6 +126,7 @@ class Manifest:
     half_safe: str = ""
     origin: Mapping[str, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()
+    model: AskedModel | None = None
     schema_version: int = SCHEMA_VERSION
 
     def artifact(self, format_: str) -> Artifact | None:
@@ -104,6 +138,8 @@ class Manifest:
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
+        if self.model is None:
+            fields.pop("model")
         return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
 
     @classmethod
@@ -159,11 +195,17 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "notes": tuple(data["notes"]),
         "unread": tuple(data.get("unread", ())),
         "files": tuple(File(**file) for file in data["files"]),
+        "model": _model(data.get("model")),
     }
 
 
+def _model(data: Mapping[str, Any] | None) -> AskedModel | None:
+    return None if data is None else AskedModel(**{**data, "permutation": tuple(data["permutation"])})
+
+
 def _case(data: Mapping[str, Any]) -> Case:
-    tolerances = {key: Tolerance(**data[key]) for key in ("eager_tolerance", "tolerance")}
+    names = ("eager_tolerance", "tolerance", "model_tolerance")
+    tolerances = {name: Tolerance(**data[name]) for name in names if name in data}
     return Case(**{**data, **tolerances})
 
 

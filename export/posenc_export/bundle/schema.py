@@ -8,60 +8,35 @@ from __future__ import annotations
 
 import json
 import reprlib
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler, JsonValue, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, ErrorDetails, core_schema
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
 from posenc.ports import Kind
 from posenc.spec import Method, Mode, Positions
 from posenc_export.bundle.case import Padding
-
-INT64 = 2**63
-
-
-@dataclass(frozen=True)
-class Must:
-    """What a value must be, in words: they take the place of pydantic's own."""
-
-    words: str
-
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema of the type, with these words for whatever is wrong."""
-        return core_schema.custom_error_schema(
-            handler(source), custom_error_type="must", custom_error_message=self.words
-        )
-
-
-def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    json.dumps(value, allow_nan=False)
-    return value
-
-
-Count = Annotated[int, Field(ge=0, lt=INT64), Must("a whole number of at least 0")]
-Natural = Annotated[int, Field(ge=1, lt=INT64), Must("a whole number of at least 1")]
-Whole = Annotated[int, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits")]
-NoCount = Annotated[int | None, Field(ge=0, lt=INT64), Must("a whole number of at least 0, or null")]
-NoWhole = Annotated[int | None, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits, or null")]
-NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite number, or null")]
-Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
-Flag = Annotated[bool, Must("true or false")]
-Text = Annotated[str, Must("a text")]
-ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
-Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
-TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
-SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
-AxisName = Annotated[str, Field(pattern=rf"^((-?{NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]
-CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a name of letters, digits and _.+-")]
-FileName = Annotated[
-    str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")
-]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 hexadecimal digits")]
-DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
-Params = Annotated[dict[str, JsonValue], AfterValidator(_finite), Must("an object without NaN and infinity")]
+from posenc_export.bundle.kinds import (
+    AxisName,
+    CaseName,
+    Count,
+    Digest,
+    DType,
+    FileName,
+    Flag,
+    Must,
+    Name,
+    Natural,
+    NoCount,
+    NoNumber,
+    NoWhole,
+    Off,
+    Params,
+    Text,
+    Whole,
+)
 
 
 class ToleranceJson(TypedDict):
@@ -162,6 +137,19 @@ class CaseJson(TypedDict):
     padding: Padding
     eager_tolerance: ToleranceJson
     tolerance: ToleranceJson
+    model_tolerance: NotRequired[ToleranceJson]
+
+
+class ModelJson(TypedDict):
+    """The model that a config is of, whose own code was asked for what the golden data keep; or why it was not."""
+
+    words: Annotated[str, Must("a text"), Field(description="the classes and functions that answered")]
+    library: Annotated[str, Must("a text"), Field(description="where they are from, with its version")]
+    permutation: Annotated[list[Count], Field(description="which feature of the model's keys is which of ours")]
+    note: Text
+    difference: Annotated[str, Must("a text"), Field(description="what would agree, where this does not")]
+    unasked: Annotated[str, Must("a text"), Field(description="why it was not asked, if it was not")]
+    crashed: Flag
 
 
 class ManifestJson(TypedDict):
@@ -196,6 +184,7 @@ class ManifestJson(TypedDict):
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
     origin: dict[str, Text]
+    model: NotRequired[ModelJson]
 
 
 WORDS = {

@@ -135,6 +135,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.options import ExportOptions, check_options
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
+    from posenc_export.validation.model import check_has_model
 
     names = ("opset", "rotary_op", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
     settings = {
@@ -146,7 +147,9 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     }
     wanted = split({**source.settings, **settings}, None, ExportOptions(), source.source)
     check_options(wanted.options)
-    prepare(wanted.options.validation.runtimes, wanted.options.validation.require, say)
+    validation = wanted.options.validation
+    check_has_model(validation.require, not isinstance(source.source, str))
+    prepare(validation.runtimes, validation.required_runtimes, say)
     return wanted
 
 

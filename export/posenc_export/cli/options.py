@@ -21,6 +21,7 @@ from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
+from posenc_export.validation.verdict import MODEL
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -193,9 +194,9 @@ CHECKED = options(
     click.option(
         "--require",
         multiple=True,
-        type=Choice(list(RUNTIMES)),
+        type=Choice([*RUNTIMES, MODEL]),
         metavar="RUNTIME",
-        help="Fail (status 3) if this cannot run here.",
+        help="Fail (status 3) if this cannot run here; model: if the model of --from-hf was not asked.",
     ),
     click.option("--prove", is_flag=True, help="Run what takes longer too, of runtimes and of checks."),
     click.option("--atol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),

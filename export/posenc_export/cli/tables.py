@@ -11,7 +11,18 @@ import click
 from posenc_export.errors import printable
 from posenc_export.validation.basis import loosest
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.report import MARKS, MEANINGS, Rows, failures, headline, not_run, noted, read_from, tables
+from posenc_export.validation.report import (
+    MARKS,
+    MEANINGS,
+    Rows,
+    failures,
+    first_line,
+    headline,
+    not_run,
+    noted,
+    read_from,
+    tables,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +49,9 @@ def shown(text: str) -> Text:
 def print_report(
     console: Console, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool = False
 ) -> None:
-    """Print the tables, what failed, the headline, and what did not run, in lines of their own below."""
+    """Print which model was asked, the tables, what failed, the headline, and what did not run, a line each."""
+    for line in first_line(manifest):
+        say(console, line)
     for i, one in enumerate(tables(verdicts)):
         console.print(end="\n" if i else "")
         _print_rows(console, one)

@@ -19,6 +19,7 @@ from posenc_export.exporter.write import write_bundle
 from posenc_export.runtimes import prepare
 from posenc_export.targets import Target
 from posenc_export.validation.basis import basis_of
+from posenc_export.validation.model import check_has_model
 from posenc_export.validation.report import write_report
 from posenc_export.validation.run import steps as validation_steps
 from posenc_export.validation.run import validate_bundle
@@ -45,9 +46,10 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
     if to is not None:
         check_target(to, options.force)
     validation = options.validation
-    prepare(validation.runtimes, validation.require, validation.progress)
+    prepare(validation.runtimes, validation.required_runtimes, validation.progress)
     validation.progress("loading torch")
     target = make()
+    check_has_model(validation.require, target.question is not None)
     if to is None:
         to = Path(target.folder)
         check_target(to, options.force)

@@ -11,7 +11,7 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import file_of, sha256
 from posenc_export.bundle.golden import GOLDEN
-from posenc_export.bundle.manifest import Artifact, Manifest
+from posenc_export.bundle.manifest import Artifact, AskedModel, Manifest
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
 from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS
@@ -26,7 +26,7 @@ BESIDE = (GOLDEN, REQUIRED_OPERATORS)
 class Tried:
     """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons; notes on it.
 
-    unread: inputs whose values the module itself does not read.
+    unread: inputs whose values the module itself does not read. model: the model that was asked, of a config.
     """
 
     cases: tuple[Case, ...]
@@ -34,6 +34,7 @@ class Tried:
     not_tried: tuple[str, ...]
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    model: AskedModel | None = None
 
 
 def describe(target: Target, options: ExportOptions, request: Request, tried: Tried, folder: Path) -> Manifest:
@@ -65,6 +66,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         rotary_op=options.rotary_op,
         half_safe=encoding.half_safe,
         origin=dict(target.origin),
+        model=tried.model,
         files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
     )
 

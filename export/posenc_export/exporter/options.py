@@ -82,7 +82,7 @@ def check_options(options: ExportOptions) -> None:
         for name in formats:
             FORMATS[name]
     check_readable("--runtime", options.validation.runtimes, formats)
-    check_readable("--require", options.validation.require, formats)
+    check_readable("--require", options.validation.required_runtimes, formats)
     for name in () if options.validate else options.validation.require:
         raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
     if options.rotary_op != "decomposed" and "onnx" not in formats:

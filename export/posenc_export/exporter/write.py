@@ -20,6 +20,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
 from posenc_export.cpp.names import namespace_for
 from posenc_export.errors import BadInput, OpsetFailed
+from posenc_export.exporter.asking import collect, start
 from posenc_export.exporter.capturing import Seen, captured_again, notes_on_calls, unread_inputs
 from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
@@ -51,21 +52,24 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     """
     encoding = target.encoding
     request, trace = _request(target, options)
+    asking = start(target.question)
     request, written = _written(target, request, options, folder)
     options.validation.progress("recording the eager outputs and the reference")
     scope = Scope(encoding, trace, request.max_len, options.budget, _broken(written))
     planned = plan(scope)
     seen = _seen(target, planned.cases, options)
+    asked = collect(asking, target, seen.cases, options.seed)
     captures = {
         name: captured_again(seen, encoding, request, name, one.digests) for name, one in written.items() if one.digests
     }
-    _stamp(target, options, folder, seen.cases)
+    _stamp(target, options, folder, asked.cases)
     _write_required_operators(folder, options)
-    write_golden(folder, seen.cases)
+    write_golden(folder, asked.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
     of_guards = (note for one in written.values() for note in one.findings.notes)
     notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *unread_inputs(seen.behaviour))))
-    tried = Tried(tuple(golden.case for golden in seen.cases), trace, not_tried, notes, seen.behaviour.unread)
+    cases = tuple(golden.case for golden in asked.cases)
+    tried = Tried(cases, trace, not_tried, notes, seen.behaviour.unread, asked.model)
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures

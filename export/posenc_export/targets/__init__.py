@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from posenc.encoding import Encoding
+from posenc.hf.asking.model import Question
 from posenc.spec import Spec
 
 OWN_FLOAT64 = "the module itself in float64 (it has no reference of its own)"
@@ -18,6 +19,7 @@ class Target:
 
     reference: what its outputs are held against, in words. declared: whether its tolerances come from mathematics.
     origin: for parameters that were read from a file, where from.
+    question: what a model is to be asked of a config that was read; None of what was not read from one.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Target:
     reference: str = SCHEME_REFERENCE
     declared: bool = True
     origin: Mapping[str, str] = field(default_factory=dict)
+    question: Question | None = None
 
     @property
     def folder(self) -> str:

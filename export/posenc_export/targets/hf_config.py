@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posenc.hf import ModelConfig, read_config
+from posenc.encoding import Encoding
+from posenc.hf import ModelConfig, Reading, read_config
+from posenc.hf.asking.model import Question
+from posenc.ports import Array
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
+from posenc_export.arrays import to_numpy
 from posenc_export.errors import bad_input
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
+
+ANGLES = ("rotary", "cos_sin")
+"""Families whose tables hold cosines and sines alone: a model makes its own."""
 
 
 def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, object], seed: int) -> Target:
@@ -26,7 +33,22 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
     path = "the config" if config.path is None else config.path.as_posix()
     of_another = {name for name, value in reading.spec.items() if getattr(spec, name) != value}
     origin = {name: where for name, where in reading.origin.items() if name not in of_another}
-    return replace(target, origin={"config": path, **origin, **_only_mode(reading.scheme, spec)})
+    origin = {"config": path, **origin, **_only_mode(reading.scheme, spec)}
+    return replace(target, origin=origin, question=_question(config, reading, target.encoding))
+
+
+def _question(config: ModelConfig, reading: Reading, encoding: Encoding) -> Question:
+    """Return what the config's model is to be asked: with the tables of ours, but for those of angles."""
+    part = "" if config.part is None else config.part.name
+    tables = {} if encoding.family in ANGLES else _tables(encoding)
+    ports = (encoding.inputs, encoding.outputs)
+    return Question(config.content, part, None, reading, *ports, tables, config.layer_type or "")
+
+
+def _tables(encoding: Encoding) -> dict[str, Array]:
+    """Return parameters and buffers by their names."""
+    named = (*encoding.module.named_parameters(), *encoding.module.named_buffers())
+    return {name: to_numpy(tensor) for name, tensor in named}
 
 
 def _only_mode(scheme: str, spec: Spec) -> dict[str, str]:

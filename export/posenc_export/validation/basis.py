@@ -12,6 +12,7 @@ from posenc.encoding import FRACTION_BITS, Tolerance, eps
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import MANIFEST, sha256
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.validation.call import tolerance_against
 from posenc_export.validation.verdict import Basis, Comparison, ValidateOptions, Verdict
 
 LOOSE = 1e-2
@@ -54,8 +55,7 @@ def _loose(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[tuple[fl
 
 
 def _of(cases: Mapping[str, Case], comparison: Comparison) -> Tolerance:
-    case = cases[comparison.case]
-    return case.eager_tolerance if comparison.against == "eager" else case.tolerance
+    return tolerance_against(cases[comparison.case], comparison.against)
 
 
 def _size(tolerance: Tolerance) -> float:

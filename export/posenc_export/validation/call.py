@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from posenc.encoding import Tolerance
 from posenc.ports import Array, Port
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import Artifact
@@ -34,7 +35,10 @@ def _allowed(case: Case, artifact: Artifact, runtime: Runtime, options: Validate
     """Return a case with the tolerances of a file on a device, or those that were given in their place."""
     case = replace(case, eager_tolerance=case.eager_tolerance.plus(artifact.eager_tolerance))
     eager, reference = case.eager_tolerance_where(runtime.same_bits), case.tolerance
-    return replace(case, eager_tolerance=options.tolerance(eager), tolerance=options.tolerance(reference))
+    case = replace(case, eager_tolerance=options.tolerance(eager), tolerance=options.tolerance(reference))
+    if case.model_tolerance is None:
+        return case
+    return replace(case, model_tolerance=options.tolerance(case.model_tolerance))
 
 
 def _compare_output(golden: GoldenCase, port: Port, produced: Array) -> Iterator[Comparison]:
@@ -42,6 +46,8 @@ def _compare_output(golden: GoldenCase, port: Port, produced: Array) -> Iterator
     yield _comparison(golden, port, "eager", measure(actual, golden.eager[port.name]))
     if port.name in golden.reference:
         yield _comparison(golden, port, "reference", measure(actual, golden.reference[port.name]))
+    if port.name in golden.model:
+        yield _comparison(golden, port, "model", measure(actual, golden.model[port.name]))
 
 
 def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
@@ -54,7 +60,7 @@ def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
 
 def _comparison(golden: GoldenCase, port: Port, against: Against, difference: Difference) -> Comparison:
     case = golden.case
-    judgement = judge(difference, case.eager_tolerance if against == "eager" else case.tolerance)
+    judgement = judge(difference, tolerance_against(case, against))
     index = _worst_index(port, difference, golden.rows.get(port.name))
     return Comparison(
         case.name,
@@ -67,6 +73,14 @@ def _comparison(golden: GoldenCase, port: Port, against: Against, difference: Di
         judgement.reason,
         difference.peak,
     )
+
+
+def tolerance_against(case: Case, against: Against) -> Tolerance:
+    """Return what an output may be off by in a case from what it is held against."""
+    if against == "model":
+        assert case.model_tolerance is not None
+        return case.model_tolerance
+    return case.eager_tolerance if against == "eager" else case.tolerance
 
 
 def _worst_index(port: Port, difference: Difference, rows: Array | None) -> int | None:

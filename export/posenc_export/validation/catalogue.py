@@ -105,3 +105,13 @@ explained(
         example="position 2048 of a table of 2048 rows, answered with the last row",
     ),
 )
+explained(
+    "model",
+    Words(
+        code="PE114",
+        asks="Of a config that was read: does every output agree with what the model's own code gives?",
+        failure="The config was read otherwise than its model reads it: the file would rotate, or add, something else",
+        remedy="Give the parameter that the line names with -p; or report the model type, whose reading is wrong.",
+        example="neighbouring features rotated by the model, read as halves",
+    ),
+)

@@ -13,17 +13,19 @@ from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.basis import loosest
-from posenc_export.validation.verdict import Basis, Comparison, Status, Verdict, failed, worst
+from posenc_export.validation.verdict import MODEL, Basis, Comparison, Status, Verdict, failed, worst
 
 SCHEMA_VERSION = 1
 """Of report.json: docs/report.schema.json says what its fields are."""
 MARKS = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
 FILE_COLUMNS = ("file", "verdict", "checks")
-RUN_COLUMNS = ("runtime", "verdict", "against eager", "against float64", "cases", "other checks")
+AGAINST_MODEL = "against the model"
+RUN_COLUMNS = ("runtime", "verdict", "against eager", "against float64", AGAINST_MODEL, "cases", "other checks")
 MEANINGS = {
     "verdict": "pass, or FAIL with the reason below the tables; what could not run is listed below them too",
     "against eager": "the largest difference from the PyTorch module, and how many steps of the dtype (ulp) it is",
     "against float64": "the largest difference from the reference, and the position where it is",
+    AGAINST_MODEL: "the largest difference from the model's own code, at positions where its float32 angles are good",
     "cases": "calls that were compared: lengths, positions, batches",
 }
 """What the columns of numbers hold."""
@@ -54,7 +56,11 @@ def tables(verdicts: Sequence[Verdict]) -> list[Rows]:
             of_runs.append(_run_row(subject, status, group))
         else:
             of_files.append(Row(status, (subject, MARKS[status], ", ".join(v.check for v in group))))
-    both = (Rows(FILE_COLUMNS, tuple(of_files)), Rows(RUN_COLUMNS, tuple(of_runs)))
+    has_model = any(verdict.check == MODEL and verdict.comparisons for verdict in verdicts)
+    columns = RUN_COLUMNS if has_model else tuple(c for c in RUN_COLUMNS if c != AGAINST_MODEL)
+    at = RUN_COLUMNS.index(AGAINST_MODEL)
+    of_runs = of_runs if has_model else [Row(r.status, (*r.cells[:at], *r.cells[at + 1 :])) for r in of_runs]
+    both = (Rows(FILE_COLUMNS, tuple(of_files)), Rows(columns, tuple(of_runs)))
     return [one for one in both if one.rows]
 
 
@@ -68,10 +74,10 @@ def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdi
 
 def _run_row(subject: str, status: Status, group: Sequence[Verdict]) -> Row:
     comparisons = [one for verdict in group for one in verdict.comparisons]
-    eager, reference = worst(comparisons, "eager"), worst(comparisons, "reference")
+    figures = (figure(worst(comparisons, against)) for against in ("eager", "reference", "model"))
     cases = len({one.case for one in comparisons})
     others = ", ".join(verdict.check for verdict in group if verdict.check != "agrees")
-    return Row(status, (subject, MARKS[status], figure(eager), figure(reference), str(cases or ""), others))
+    return Row(status, (subject, MARKS[status], *figures, str(cases or ""), others))
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[str]:
@@ -88,9 +94,7 @@ def figure(comparison: Comparison | None) -> str:
         return ""
     if comparison.max_abs == 0 and comparison.passed:
         return "same bits" if comparison.against == "eager" else "0"
-    where = (
-        f" at {comparison.position}" if comparison.position is not None and comparison.against == "reference" else ""
-    )
+    where = f" at {comparison.position}" if comparison.position is not None and comparison.against != "eager" else ""
     # Next to zero an ulp is nothing: there the absolute error says more.
     ulps = f", {comparison.max_ulp:.3g} ulp" if comparison.against == "eager" and comparison.max_ulp < 100 else ""
     if comparison.max_abs > 1 and comparison.peak > comparison.max_abs:  # of values so large, the share says more
@@ -111,6 +115,11 @@ def not_run(verdicts: Sequence[Verdict]) -> list[str]:
 def noted(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each thing that is no failure and yet to be known."""
     return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
+
+
+def first_line(manifest: Manifest) -> list[str]:
+    """Return the line that says which model was asked of a config that was read, or why none was; else none."""
+    return [] if manifest.model is None else [manifest.model.line]
 
 
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
@@ -153,6 +162,7 @@ def read_from(manifest: Manifest) -> str:
 
 def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> dict[str, object]:
     """Return the whole report as JSON values, every comparison included."""
+    model = {} if manifest.model is None else {"model": manifest.model.line}
     return {
         "schema_version": SCHEMA_VERSION,
         "scheme": manifest.scheme,
@@ -162,6 +172,7 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
         "manifest_sha256": basis.manifest_sha256,
         "tolerance": loosest(basis, manifest, verdicts) or "derived",
         "reference": manifest.reference,
+        **model,
         "notes": list(manifest.notes),
         "not_tried": list(manifest.not_tried),
         "verdicts": [v.to_json() for v in verdicts],
@@ -186,7 +197,8 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     method = f" ({manifest.method})" if manifest.method else ""
     facts |= {"assumed": "; ".join(manifest.notes)} if manifest.notes else {}
     facts |= {"not tried": "; ".join(manifest.not_tried)} if manifest.not_tried else {}
-    lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", headline(manifest, verdicts), ""]
+    above = [text for line in first_line(manifest) for text in (line, "")]
+    lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", *above, headline(manifest, verdicts), ""]
     lines += [f"* {key}: {value}" for key, value in facts.items()]
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
     lines += [f"* {line}" for line in noted(verdicts)]

@@ -28,8 +28,9 @@ from posenc_export.validation.basis import basis_of
 from posenc_export.validation.call import compare_case
 from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
 from posenc_export.validation.integrity import integrity
+from posenc_export.validation.model import against_model, check_has_model, unasked
 from posenc_export.validation.progress import expect
-from posenc_export.validation.verdict import Comparison, ValidateOptions, ValidateResult, Verdict, unmet
+from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
 
@@ -43,6 +44,7 @@ def validate_bundle(
     """
     verdicts: list[Verdict] = []
     expect(options.progress, steps((artifact.format for artifact in bundle.manifest.artifacts), options))
+    verdicts += unasked(bundle.manifest)
     for artifact in bundle.manifest.artifacts:
         verdicts.append(integrity(bundle, artifact))
         if verdicts[-1].status == "fail" or artifact.format.endswith(".data"):
@@ -74,10 +76,11 @@ def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False)
     bundle = Bundle.open(folder, trust)
     formats = [artifact.format for artifact in bundle.manifest.artifacts]
     check_readable("--runtime", options.runtimes, formats)
-    check_readable("--require", options.require, formats)
+    check_readable("--require", options.required_runtimes, formats)
+    check_has_model(options.require, bundle.manifest.model is not None)
     if not trust:
-        check_trusted(options.runtimes, options.require)
-    prepare(options.runtimes, options.require, options.progress)
+        check_trusted(options.runtimes, options.required_runtimes)
+    prepare(options.runtimes, options.required_runtimes, options.progress)
     with native_path(folder) as place:
         verdicts = validate_bundle(replace(bundle, folder=place), options)
     basis = basis_of(folder, options)
@@ -133,7 +136,11 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
         except TimedOut as late:
             yield Verdict(runtime.name, "agrees", "fail", f"{golden.case.name}: {late}", tuple(comparisons))
             return
-    yield agreement(runtime, comparisons, len(bundle.manifest.cases) - len(refusals))
+    of_model = [comparison for comparison in comparisons if comparison.against == MODEL]
+    others = [comparison for comparison in comparisons if comparison.against != MODEL]
+    yield agreement(runtime, others, len(bundle.manifest.cases) - len(refusals))
+    if bundle.manifest.model is not None:
+        yield from against_model(runtime.name, bundle.manifest.model, of_model)
     yield from _folded_refusals(refusals)
 
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from posenc.spec import Mode
-from posenc_export.bundle.schema import Digest, Flag, Natural, NoNumber, NoWhole, Text
+from posenc_export.bundle.kinds import Digest, Flag, Natural, NoNumber, NoWhole, Text
 
 Code = Annotated[str, Field(pattern=r"^PE\d{3}$")]
 
@@ -20,7 +20,7 @@ class ComparisonJson(TypedDict):
 
     case: Text
     output: Annotated[str, Field(description="empty where the call itself failed")]
-    against: Literal["eager", "reference"]
+    against: Literal["eager", "reference", "model"]
     max_abs: NoNumber
     max_ulp: NoNumber
     position: Annotated[NoWhole, Field(description="where the largest error is")]
@@ -55,6 +55,7 @@ class ReportJson(TypedDict):
     manifest_sha256: Digest
     tolerance: Annotated[str, Field(description="derived, or in words the one that was given, or the loosest")]
     reference: Text
+    model: Annotated[NotRequired[str], Field(description="of what --from-hf read: the model's code that was asked")]
     notes: list[Text]
     not_tried: list[Text]
     verdicts: list[VerdictJson]

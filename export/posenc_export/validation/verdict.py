@@ -15,7 +15,9 @@ from posenc_export.runtimes.limit import TIMEOUT
 from posenc_export.validation.catalogue import code_of
 
 Status = Literal["pass", "fail", "skip"]
-Against = Literal["eager", "reference"]
+Against = Literal["eager", "reference", "model"]
+MODEL = "model"
+"""What is required beside runtimes: that a config was held against its model's own code."""
 Progress = Callable[[str], None]
 
 
@@ -48,7 +50,12 @@ class ValidateOptions:
     @property
     def chosen(self) -> tuple[str, ...]:
         """The runtimes to run on, none for all: what is required runs whatever else is named."""
-        return tuple(dict.fromkeys((*self.runtimes, *self.require))) if self.runtimes else ()
+        return tuple(dict.fromkeys((*self.runtimes, *self.required_runtimes))) if self.runtimes else ()
+
+    @property
+    def required_runtimes(self) -> tuple[str, ...]:
+        """What is required, but for the model."""
+        return tuple(name for name in self.require if name != MODEL)
 
     def asks_for(self, runtime: str) -> bool:
         """Return whether a runtime that takes longer is to run."""
@@ -63,7 +70,7 @@ class ValidateOptions:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output in one case on one runtime, judged against the eager output or the float64 reference.
+    """One output in one case on one runtime, judged against the eager output, the float64 reference or the model's own.
 
     position: where the largest error is; peak: the largest magnitude that was expected.
     """
@@ -126,6 +133,10 @@ def unmet(verdicts: Sequence[Verdict], required: Sequence[str]) -> list[str]:
 
 def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
     """Return why a runtime did not run, or nothing where it did: only a verdict of its own shows that."""
+    if name == MODEL:
+        of_model = [v for v in verdicts if v.check == MODEL]
+        asked = any(v.status != "skip" for v in of_model)
+        return "" if asked else next((v.detail for v in of_model), "did not run: no runtime compared anything with it")
     own = [v for v in verdicts if v.subject == name and v.check == "agrees"]
     if own:
         return next((v.detail for v in own if v.status == "skip"), "")

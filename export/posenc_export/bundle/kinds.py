@@ -1,0 +1,53 @@
+"""Kinds of values in JSON files, with the words that say what one must be: of manifests and of reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, JsonValue
+from pydantic_core import CoreSchema, core_schema
+
+INT64 = 2**63
+
+
+@dataclass(frozen=True)
+class Must:
+    """What a value must be, in words: they take the place of pydantic's own."""
+
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the type, with these words for whatever is wrong."""
+        return core_schema.custom_error_schema(
+            handler(source), custom_error_type="must", custom_error_message=self.words
+        )
+
+
+def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+Count = Annotated[int, Field(ge=0, lt=INT64), Must("a whole number of at least 0")]
+Natural = Annotated[int, Field(ge=1, lt=INT64), Must("a whole number of at least 1")]
+Whole = Annotated[int, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits")]
+NoCount = Annotated[int | None, Field(ge=0, lt=INT64), Must("a whole number of at least 0, or null")]
+NoWhole = Annotated[int | None, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits, or null")]
+NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite number, or null")]
+Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
+Flag = Annotated[bool, Must("true or false")]
+Text = Annotated[str, Must("a text")]
+ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
+Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
+TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
+SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
+AxisName = Annotated[str, Field(pattern=rf"^((-?{NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]
+CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a name of letters, digits and _.+-")]
+FileName = Annotated[
+    str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")
+]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 hexadecimal digits")]
+DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
+Params = Annotated[dict[str, JsonValue], AfterValidator(_finite), Must("an object without NaN and infinity")]

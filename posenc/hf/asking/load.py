@@ -1,0 +1,150 @@
+"""The config class and the modeling module of a model type: by name, without AutoModel, and never remote code."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+from typing import Any
+
+from posenc.hf.asking.model import CannotAsk
+from posenc.hf.parts import choose_part
+from posenc.hf.rotary import text_part
+from posenc.hf.settings import Json, Settings, short
+
+INSTALL = "pip install 'posenc-export[transformers]'"
+REMOTE = "auto_map"
+"""The key of a config that names code of its own."""
+
+MOST, MOST_LAYERS = 2**31, 10_000
+"""What a size, and a number of layers, may be."""
+LAYERS, BASES = re.compile(r"layers?$|depth|blocks$"), re.compile(r"theta|base|_id$|seed")
+"""Keys of numbers of layers; keys of numbers that are no sizes."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A config as its own class reads it, and the module of its model's code.
+
+    whole: the config of all parts; config: that of the part which is asked; library: name and version.
+    """
+
+    whole: Any
+    config: Any
+    modeling: ModuleType
+    library: str
+
+
+def library_of(name: str = "transformers") -> str:
+    """Return a library's name and version; raise CannotAsk where it is not installed."""
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        raise CannotAsk(f"{name} is not installed: {INSTALL}") from None
+
+
+def load(content: Json, part: str = "") -> Loaded:
+    """Return a config as the class of its model type reads it, and the code of its part's model.
+
+    Raises CannotAsk, in one line, where transformers is missing, has no such type, or refuses the config.
+    """
+    library = library_of()
+    whole = config_of(content, library)
+    config = _at(whole, path_of(content, part))
+    return Loaded(whole, config, modeling_of(config), library)
+
+
+def path_of(content: Json, part: str) -> tuple[str, ...]:
+    """Return the keys that lead to the config of a part: of none, to that of the language model."""
+    chosen = choose_part(content, part or None)
+    settings: Settings = text_part(content) if chosen is None else chosen.config
+    return tuple(filter(None, settings.path.split(".")))
+
+
+def config_of(content: Json, library: str) -> Any:
+    """Return a config as the class of its model type reads it; raise CannotAsk where there is none, or it refuses."""
+    model_type = content.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise CannotAsk("the config has no model_type: nothing says whose code to ask")
+    names, folder = _names()
+    if model_type not in names:
+        remote = f"; code that the config names itself ({REMOTE}) is never run" if content.get(REMOTE) else ""
+        raise CannotAsk(f"{library} has no model type {short(model_type)}{remote}")
+    module = _imported(f"transformers.models.{folder(model_type)}.configuration_{folder(model_type)}", library)
+    config_class = getattr(module, names[model_type], None)
+    if config_class is None:
+        raise CannotAsk(f"{library} has no class {names[model_type]} for model type {model_type}")
+    values = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
+    _check_sizes(values)
+    try:
+        with quiet():
+            return config_class.from_dict(values)
+    except Exception as error:
+        raise CannotAsk(f"{names[model_type]} of {library} refuses the config: {said(error)}") from None
+
+
+def _check_sizes(content: Json, path: str = "") -> None:
+    """Raise CannotAsk for sizes that no model has: making it would take for ever, even without numbers."""
+    for key, value in content.items():
+        where = f"{path}{key}"
+        if isinstance(value, dict):
+            _check_sizes(value, f"{where}.")
+        elif isinstance(value, int) and not BASES.search(key):
+            most = MOST_LAYERS if LAYERS.search(key) else MOST
+            if value > most:
+                raise CannotAsk(f"{where} is {value:,}: a model is made of at most {most:,}")
+
+
+def modeling_of(config: Any) -> ModuleType:
+    """Return the module of the code of a config's model; raise CannotAsk where it has none."""
+    name = type(config).__module__
+    return _imported(name.replace(".configuration_", ".modeling_"), library_of())
+
+
+def said(error: BaseException) -> str:
+    """Return an error in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    return f"{type(error).__name__}: {' '.join(lines)[:300]}".rstrip(": ")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep warnings, and what transformers logs, from being printed."""
+    import logging as std_logging
+
+    logger = std_logging.getLogger("transformers")
+    level = logger.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logger.setLevel(std_logging.ERROR)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+
+
+def _names() -> tuple[Mapping[str, str], Any]:
+    auto = _imported("transformers.models.auto.configuration_auto", "transformers")
+    return auto.CONFIG_MAPPING_NAMES, auto.model_type_to_module_name
+
+
+def _imported(name: str, library: str) -> ModuleType:
+    try:
+        with quiet():
+            return importlib.import_module(name)
+    except Exception as error:
+        raise CannotAsk(f"{library} has no {name}: {said(error)}") from None
+
+
+def _at(config: Any, path: tuple[str, ...]) -> Any:
+    """Return the config of a part; where the keys of the text stand at the top, that is the text's all the same."""
+    for key in path:
+        config = getattr(config, key, None)
+        if config is None or isinstance(config, (str, dict)):
+            raise CannotAsk(f"the config's class has no part {'.'.join(path)}")
+    return config

@@ -1,0 +1,52 @@
+"""What a model is asked, and what it answers: arrays and words; neither torch nor transformers is needed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from posenc.hf.read import Reading
+from posenc.hf.settings import Json
+from posenc.ports import Array, Feeds, Port
+
+
+class CannotAsk(ValueError):
+    """A model cannot be asked: its library is missing, has no such type, or refuses the config; one line says why."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A config, which of its encodings is meant, and how it was read.
+
+    content: the whole config.json. part: "" for the config itself. layer: None where all layers are alike.
+    inputs, outputs: the ports of our encoding.
+    tables: our module's parameters and buffers by the names of its state_dict, to be put into the model's module.
+    """
+
+    content: Json
+    part: str
+    layer: int | None
+    reading: Reading
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    tables: Mapping[str, Array] = field(default_factory=dict)
+    layer_type: str = ""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's own code, ready to be called.
+
+    words: the classes and functions that answer. library: its name and version.
+    call: our feeds by port name -> what the model's code gives, by the names of our outputs.
+    permutation: feature i of our outputs is feature permutation[i] of the model's; () where they stand alike.
+    note: what is known to differ without being wrong, such as layers that rotate otherwise.
+    amplitude: what cosines and sines of angles that grow with the position are multiplied by; 0 where there are none.
+    """
+
+    words: str
+    library: str
+    call: Callable[[Feeds], Mapping[str, Array]]
+    permutation: tuple[int, ...] = ()
+    note: str = ""
+    amplitude: float = 0.0

@@ -1,0 +1,131 @@
+"""A model is asked in a process of its own: a config is a stranger's, and what it makes a library do is unknown.
+
+The child is started early, as importing torch and a library takes seconds, and answered late: `start`, then `answers`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from posenc.hf.asking import check_scheme
+from posenc.hf.asking.load import library_of
+from posenc.hf.asking.model import CannotAsk, Question
+from posenc.ports import Array, Feeds
+
+TIMEOUT = 120.0
+"""Seconds that a model has to answer in, from its start: the largest take a tenth of it."""
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+
+
+class AskingFailed(Exception):
+    """The process that asked a model crashed, or gave no answer in time; one line says which."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model answered: see `Model` for its words; outputs by case and name."""
+
+    words: str
+    library: str
+    note: str
+    amplitude: float
+    permutation: tuple[int, ...]
+    outputs: Mapping[str, Mapping[str, Array]]
+
+
+class Asking:
+    """A model that is being asked in a child."""
+
+    def __init__(self, question: Question, library: str = "transformers", timeout: float = TIMEOUT) -> None:
+        """Start the child; raise CannotAsk where nothing asks about the scheme, or the library is not installed."""
+        check_scheme(question.reading.scheme)
+        library_of(library)
+        self.scratch = tempfile.TemporaryDirectory(prefix="posenc-asking-")
+        self.folder = Path(self.scratch.name)
+        (self.folder / "question.pickle").write_bytes(pickle.dumps(question))
+        self.end = time.monotonic() + timeout
+        self.timeout = timeout
+        self.errors = (self.folder / "stderr").open("w+", encoding="utf-8", errors="replace")
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "posenc.hf.asking", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self.errors,
+            cwd=self.folder,
+            env={**os.environ, **OFFLINE, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,
+        )
+        self._stop = weakref.finalize(self, _stop, self.process, self.errors, self.scratch)
+
+    def answers(self, cases: Mapping[str, Feeds]) -> Answers:
+        """Return what the model gives in each case, and end the child.
+
+        Raises CannotAsk, in one line, where the model cannot be asked, AskingFailed where the child crashed or hung.
+        """
+        (self.folder / "feeds.pickle").write_bytes(pickle.dumps({name: dict(feeds) for name, feeds in cases.items()}))
+        try:
+            self._run()
+            return self._read()
+        finally:
+            self._stop()
+
+    def _run(self) -> None:
+        """Tell the child that there are calls, and wait for its end."""
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 0.01))
+        except subprocess.TimeoutExpired:
+            raise AskingFailed(f"the model gave no answer within {self.timeout:g} s") from None
+        if self.process.returncode:
+            self.errors.seek(0)
+            lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
+            status = self.process.returncode
+            what = f"signal {-status}" if status < 0 else f"status {status}"
+            raise AskingFailed(
+                f"the process that asked the model ended with {what}: {(lines or ['no word'])[-1][:300]}"
+            )
+
+    def _read(self) -> Answers:
+        told = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
+        if "cannot" in told:
+            raise CannotAsk(told["cannot"])
+        outputs: dict[str, dict[str, Array]] = {}
+        with np.load(self.folder / "answers.npz", allow_pickle=False) as arrays:
+            for key in arrays.files:
+                case, _, name = key.rpartition("/")
+                outputs.setdefault(case, {})[name] = arrays[key]
+        return Answers(**{**told, "permutation": tuple(told["permutation"]), "outputs": outputs})
+
+
+def _stop(process: subprocess.Popen[bytes], errors: object, scratch: tempfile.TemporaryDirectory[str]) -> None:
+    """End a child with all that it started; remove what it had."""
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        process.kill()
+    process.wait()
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    errors.close()  # type: ignore[attr-defined]
+    scratch.cleanup()

@@ -1,0 +1,166 @@
+"""A rotary model is asked: our queries and keys are rotated by its own functions, at our positions.
+
+What rotates them, and by which angles, is seen in a call of the model without weights, by `tracing`. So nothing here
+knows which class or which function is whose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc.call import positions_of
+from posenc.hf.asking.layers import LayerSeen, differing, layers_seen, words_of
+from posenc.hf.asking.load import Loaded, load, modeling_of
+from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.rotation import Rotation, axes_of, calls_of, unlike_sizes
+from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carrying
+from posenc.spec import Spec
+
+if TYPE_CHECKING:
+    from posenc.hf.asking.tracing import Traced
+
+
+def model_of(question: Question) -> Model:
+    """Return the rotations of a layer of the model: of the one that is asked, else of the first that rotates.
+
+    Raises CannotAsk, in one line, where the model cannot be built, or none of its layers rotates in a way that is seen.
+    """
+    trace, loaded = _trace(question)
+    layer = _layer_of(trace, question)
+    calls = calls_of(trace.layers[layer] if layer >= 0 else trace.loose)
+    note = "" if question.layer is not None or question.layer_type else differing(layers_seen(trace))
+    rotation = Rotation(
+        trace, layer, _head_dim(question), tuple(axes_of(calls, unlike_sizes(trace))), _several(question)
+    )
+    words, peak = words_of(trace, calls), float(rotation.at_zero().max())
+    return Model(words, loaded.library, _answers(question, rotation), rotation.permutation(), note, peak)
+
+
+def layers_of(question: Question) -> list[LayerSeen]:
+    """Return what each layer of a model does with its queries and keys, at the first positions."""
+    trace, _ = _trace(question)
+    return layers_seen(trace)
+
+
+def _trace(question: Question) -> tuple[Traced, Loaded]:
+    """Return the first model of a config, or of its language model, in which something is rotated."""
+    from posenc.hf.asking.calling import call_attentions, call_model
+    from posenc.hf.asking.standing import model_classes, traced
+
+    loaded = load(question.content, question.part)
+    reasons = []
+    for candidate in _candidates(loaded):
+        for kind in model_classes(candidate):
+            try:
+                trace = traced(candidate, kind, call_model)
+            except CannotAsk as error:
+                reasons.append(str(error))
+                continue
+            why = _probe(trace, _several(question))
+            if not _rotates(trace) and (why or any(layer.error for layer in trace.layers)):
+                trace.run = call_attentions
+                why = _probe(trace, _several(question)) or next((layer.error for layer in trace.layers), "")
+            if _rotates(trace):
+                return trace, candidate
+            reasons.append(f"{kind.__name__} rotates nothing that is seen{why and f' ({why})'}")
+    name = type(loaded.config).__name__
+    raise CannotAsk(reasons[0] if reasons else f"{loaded.library} has no model for {name} alone")
+
+
+def _rotates(trace: Traced) -> bool:
+    return any(calls_of(layer) for layer in (*trace.layers, trace.loose))
+
+
+def _candidates(loaded: Loaded) -> list[Loaded]:
+    """Return a config, and that of its language model where it has one."""
+    text = loaded.config.get_text_config() if hasattr(loaded.config, "get_text_config") else loaded.config
+    if text is loaded.config:
+        return [loaded]
+    return [loaded, Loaded(loaded.whole, text, modeling_of(text), loaded.library)]
+
+
+def _several(question: Question) -> tuple[int, ...]:
+    """Return how many positions a token has, where it is not one."""
+    ports = carrying(question.inputs, Positions)
+    return () if not ports or len(ports[0].axes) < 3 else (int(ports[0].axes[0].size or 1),)
+
+
+def _probe(trace: Traced, several: tuple[int, ...]) -> str:
+    """Call a model whole, with sizes that are unlike all of its own."""
+    import torch
+
+    batch, length = unlike_sizes(trace)
+    return trace.call(batch, length, torch.arange(length).expand(*several, batch, length))
+
+
+def _layer_of(trace: Traced, question: Question) -> int:
+    """Return the layer that is asked, by default the first that rotates; -1 for what rotates outside of layers."""
+    layer, kind = question.layer, question.layer_type
+    if layer is None and kind:
+        types = list(getattr(trace.model.config, "layer_types", None) or [])
+        layer = next((i for i, name in enumerate(types) if name == kind and calls_of(trace.layers[i])), None)
+        if layer is None:
+            raise CannotAsk(f"no layer of the model is of type {kind}, and rotates")
+    if layer is None:
+        return next((i for i, seen in enumerate(trace.layers) if calls_of(seen)), -1)
+    if not 0 <= layer < len(trace.layers):
+        raise CannotAsk(f"the model has layers 0 to {len(trace.layers) - 1}, not {layer}")
+    if not calls_of(trace.layers[layer]):
+        why = trace.layers[layer].error
+        raise CannotAsk(f"layer {layer} does not rotate{why and f': {why}'}")
+    return layer
+
+
+def _head_dim(question: Question) -> int:
+    """Return the features of a head of ours."""
+    return int(str(question.reading.parameters["head_dim"]))
+
+
+def _answers(question: Question, rotation: Rotation) -> Callable[[Feeds], Mapping[str, Array]]:
+    """Return what gives the outputs of our encoding by the model's rotations."""
+    permutation = list(rotation.permutation()) or slice(None)
+    by_seq = question.reading.parameters.get("tensor_layout") == "bshd"
+    names = [port.name for port in question.outputs]
+
+    def rotated(x: Array, positions: Integers, which: int) -> Array:
+        swapped = np.swapaxes(x, 1, 2) if by_seq else x
+        spread = np.broadcast_to(positions, (*positions.shape[:-2], x.shape[0], positions.shape[-1]))
+        out = rotation.rotate(swapped.astype(np.float32), spread, which)[..., permutation]
+        return np.swapaxes(out, 1, 2) if by_seq else out
+
+    def call(feeds: Feeds) -> Mapping[str, Array]:
+        positions = positions_of(_spec(question.outputs), question.inputs, feeds)
+        values = [feeds[port.name] for port in carrying(question.inputs, Values)]
+        if values:
+            return {name: rotated(x, positions, i) for i, (name, x) in enumerate(zip(names, values, strict=True))}
+        rows = _cos_sin(question, rotation, positions)
+        return dict(zip(names, rows, strict=True))
+
+    return call
+
+
+def _spec(outputs: tuple[Port, ...]) -> Spec:
+    """Return a spec of as many positions as a whole cache has."""
+    rows = outputs[0].axes[0].size
+    return Spec() if rows is None else Spec(max_len=rows)
+
+
+def _cos_sin(question: Question, rotation: Rotation, positions: Integers) -> tuple[Array, Array]:
+    """Return the cosines and sines by which the model rotates: what becomes of the first feature of each pair."""
+    parameters = question.reading.parameters
+    pairs = int(str(parameters.get("rotary_dim") or rotation.head_dim)) // 2
+    step = 2 if parameters.get("layout") == "interleaved" else 1
+    first = np.arange(pairs) * step
+    second = first + (1 if step == 2 else pairs)
+    at = positions if positions.ndim > 1 else positions[None]
+    x = np.zeros((*at.shape[-2:], 1, rotation.head_dim), np.float32).swapaxes(1, 2)
+    x[..., first] = 1
+    out = rotation.rotate(x, at, 0)[:, 0][..., list(rotation.permutation()) or slice(None)]
+    rows = [out[..., first], out[..., second]]
+    if parameters.get("width") == "full":
+        rows = [np.repeat(row, 2, -1) if step == 2 else np.concatenate([row, row], -1) for row in rows]
+    cos, sin = (row if positions.ndim > 1 else row[0] for row in rows)
+    return cos, sin
