@@ -174,6 +174,8 @@ class Encoding:
     shape: constants of the family: head_dim, rotary_dim, interleaved, width.
     half_safe: why a float32 graph, converted to half precision, is off by more than a few roundings, or nothing.
     fresh: makes a copy of the module that was never called; None where calls change nothing, and the module itself is.
+    learned: the tables that a file or chance gave, in the order that the scheme takes them in, before it makes of them
+        what it stores.
     """
 
     family: str
@@ -190,6 +192,7 @@ class Encoding:
     shape: Mapping[str, int | bool] | None = None
     half_safe: str = ""
     fresh: Callable[[], nn.Module] | None = None
+    learned: tuple[Tensor, ...] = ()
 
     def uncalled(self) -> Encoding:
         """Return it with a module that was never called."""

@@ -98,7 +98,11 @@ def build(name: str, spec: Spec | None = None, **parameters: object) -> Encoding
     _check_supported(record, spec)
     known = record.parameters
     check_required(parameters, known, name)
-    return record.build(spec, **check(parameters, known, name))
+    from posenc.weights import recorded  # with torch, which a list of schemes does without
+
+    with recorded() as tables:
+        encoding = record.build(spec, **check(parameters, known, name))
+    return replace(encoding, learned=tuple(tables))
 
 
 def _check_supported(record: Scheme, spec: Spec) -> None:

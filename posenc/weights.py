@@ -1,7 +1,9 @@
 """Reading trained tables from files of weights and models' folders, without ever unpickling code."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,26 @@ IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytor
 """Files of weights of a model's folder, or with .index.json behind their names what several of them hold."""
 NAMED = 20
 """Names that a message lists."""
+_RECORD: ContextVar[list[Tensor] | None] = ContextVar("record", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Tensor]]:
+    """Collect the learned tables of what is built inside, as files or chance gave them, in the order they came in."""
+    tables: list[Tensor] = []
+    outer = _RECORD.set(tables)
+    try:
+        yield tables
+    finally:
+        _RECORD.reset(outer)
+
+
+def record(table: Tensor) -> Tensor:
+    """Note a learned table in what `recorded` collects, and return it."""
+    tables = _RECORD.get()
+    if tables is not None:
+        tables.append(table)
+    return table
 
 
 def load_matrix(path: str, key: str | None = None) -> Tensor:
@@ -34,7 +56,7 @@ def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
     """
     file = file_of(path, key)
     table = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.dim() == len(axes))
-    return _with_axes(table, file.as_posix(), axes)
+    return record(_with_axes(table, file.as_posix(), axes))
 
 
 def load_number(path: str, key: str | None) -> float:
@@ -47,7 +69,7 @@ def load_number(path: str, key: str | None) -> float:
     if not isinstance(number, Tensor) or not number.is_floating_point() or number.numel() != 1:
         kind = f"{number.dtype} {tuple(number.shape)}" if isinstance(number, Tensor) else f"a {type(number).__name__}"
         raise ValueError(f"weights must be one number, a float, got {kind}")
-    return float(number)
+    return float(record(number))
 
 
 def one_start(path: str, count: int, meant: Sequence[str], known: Sequence[str], *, key: str | None, what: str) -> str:
@@ -74,7 +96,7 @@ def random_table(what: str, shape: tuple[int, ...], key: str | None, std: float)
     if not std > 0:
         raise ValueError(f"std must be above 0, got {std}")
     check_room(what, shape, "float32")
-    return torch.randn(*shape) * std
+    return record(torch.randn(*shape) * std)
 
 
 def names_in(path: str) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ..
     Raises ValueError, in one line, where none or several do.
     """
     for ending in table.split("|"):
-        matches = _that_end(names, ending, layers)
+        matches = names_that_end(names, ending, layers)
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -88,7 +88,7 @@ def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ..
     raise ValueError(f"weights: none of the {len(names)} tensors of {path} ends in {endings}: give -p key=NAME")
 
 
-def _that_end(names: tuple[str, ...], ending: str, layers: tuple[int, ...]) -> list[str]:
+def names_that_end(names: tuple[str, ...], ending: str, layers: tuple[int, ...]) -> list[str]:
     """Return the names that end so, or of an ending with a dot those that several tensors begin with."""
     number = f"(?:{'|'.join(map(str, layers))})" if layers else r"\d+"
     pattern = re.escape(ending.rstrip(".")).replace(r"\*", number)

@@ -22,7 +22,7 @@ from posenc.families.window import Sides
 from posenc.ports import Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
-from posenc.weights import load_tensor, names_in, one_start
+from posenc.weights import load_tensor, names_in, one_start, record
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
@@ -85,7 +85,7 @@ def _random(heads: int, hidden: int, key: str | None) -> Network:
     if key is not None:
         raise ValueError(f"key names tensors in a file: give weights=FILE beside key={key}")
     first, second = nn.Linear(2, hidden), nn.Linear(hidden, heads, bias=False)
-    return Network(first.weight.detach(), first.bias.detach(), second.weight.detach())
+    return Network(*(record(tensor.detach()) for tensor in (first.weight, first.bias, second.weight)))
 
 
 def _from_file(weights: str, key: str | None, heads: int | None, hidden: int | None) -> Network:

@@ -9,16 +9,12 @@ from typing import Any
 from posenc.encoding import Encoding
 from posenc.hf import ModelConfig, Reading, read_config
 from posenc.hf.asking.model import Question
-from posenc.ports import Array
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.arrays import to_numpy
 from posenc_export.errors import bad_input
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
-
-ANGLES = ("rotary", "cos_sin")
-"""Families whose tables hold cosines and sines alone: a model makes its own."""
 
 
 def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, object], seed: int) -> Target:
@@ -38,17 +34,11 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
 
 
 def _question(config: ModelConfig, reading: Reading, encoding: Encoding) -> Question:
-    """Return what the config's model is to be asked: with the tables of ours, but for those of angles."""
+    """Return what the config's model is to be asked: with the learned tables of ours."""
     part = "" if config.part is None else config.part.name
-    tables = {} if encoding.family in ANGLES else _tables(encoding)
+    tables = {str(i): to_numpy(table) for i, table in enumerate(encoding.learned)}
     ports = (encoding.inputs, encoding.outputs)
-    return Question(config.content, part, None, reading, *ports, tables, config.layer_type or "")
-
-
-def _tables(encoding: Encoding) -> dict[str, Array]:
-    """Return parameters and buffers by their names."""
-    named = (*encoding.module.named_parameters(), *encoding.module.named_buffers())
-    return {name: to_numpy(tensor) for name, tensor in named}
+    return Question(config.content, part, config.choice.index, reading, *ports, tables, config.layer_type or "")
 
 
 def _only_mode(scheme: str, spec: Spec) -> dict[str, str]:

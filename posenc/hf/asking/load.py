@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -75,7 +76,7 @@ def config_of(content: Json, library: str) -> Any:
     if model_type not in names:
         remote = f"; code that the config names itself ({REMOTE}) is never run" if content.get(REMOTE) else ""
         raise CannotAsk(f"{library} has no model type {short(model_type)}{remote}")
-    module = _imported(f"transformers.models.{folder(model_type)}.configuration_{folder(model_type)}", library)
+    module = _imported(_configuration(model_type, folder(model_type)), library)
     config_class = getattr(module, names[model_type], None)
     if config_class is None:
         raise CannotAsk(f"{library} has no class {names[model_type]} for model type {model_type}")
@@ -98,6 +99,14 @@ def _check_sizes(content: Json, path: str = "") -> None:
             most = MOST_LAYERS if LAYERS.search(key) else MOST
             if value > most:
                 raise CannotAsk(f"{where} is {value:,}: a model is made of at most {most:,}")
+
+
+def _configuration(model_type: str, folder: str) -> str:
+    """Return the module of a type's config: named as its folder, or, where a folder has several, as the type."""
+    package = f"transformers.models.{folder}"
+    own = f"{package}.configuration_{model_type.replace('-', '_')}"
+    has_own = importlib.util.find_spec(own) if importlib.util.find_spec(package) else None
+    return own if has_own else f"{package}.configuration_{folder}"
 
 
 def modeling_of(config: Any) -> ModuleType:

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc.hf.asking import check_scheme
 from posenc.hf.asking.load import library_of
 from posenc.hf.asking.model import CannotAsk, Question
 from posenc.ports import Array, Feeds
@@ -37,7 +36,7 @@ OFFLINE = {
 
 
 class AskingFailed(Exception):
-    """The process that asked a model crashed, or gave no answer in time; one line says which."""
+    """What asked a model crashed, gave no answer in time, or found no place for what was read; one line says which."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Answers:
     library: str
     note: str
     amplitude: float
+    atol: float
     permutation: tuple[int, ...]
     outputs: Mapping[str, Mapping[str, Array]]
 
@@ -56,8 +56,7 @@ class Asking:
     """A model that is being asked in a child."""
 
     def __init__(self, question: Question, library: str = "transformers", timeout: float = TIMEOUT) -> None:
-        """Start the child; raise CannotAsk where nothing asks about the scheme, or the library is not installed."""
-        check_scheme(question.reading.scheme)
+        """Start the child; raise CannotAsk where the library is not installed."""
         library_of(library)
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-asking-")
         self.folder = Path(self.scratch.name)
@@ -92,7 +91,7 @@ class Asking:
         """Tell the child that there are calls, and wait for its end."""
         try:
             with contextlib.suppress(BrokenPipeError):
-                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 0.01))
+                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 1.0))
         except subprocess.TimeoutExpired:
             raise AskingFailed(f"the model gave no answer within {self.timeout:g} s") from None
         if self.process.returncode:
@@ -106,6 +105,8 @@ class Asking:
 
     def _read(self) -> Answers:
         told = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
+        if "disagrees" in told:
+            raise AskingFailed(told["disagrees"])
         if "cannot" in told:
             raise CannotAsk(told["cannot"])
         outputs: dict[str, dict[str, Array]] = {}

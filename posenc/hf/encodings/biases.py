@@ -12,6 +12,9 @@ T5 = "{}.block.*.layer.0.SelfAttention.relative_attention_bias.weight"
 LOCAL = "encoder.block.*.layer.0.{}.relative_attention_bias.weight"
 LONG = "|".join(LOCAL.format(name) for name in ("LocalSelfAttention", "TransientGlobalSelfAttention"))
 
+RELATIVE = If(Key("relative_attention", False), (True,))
+NO_BUCKETS = "its distances are in no buckets"
+
 
 def _t5(heads: int, encoder: str = T5.format("encoder")) -> tuple[Row, Row]:
     """Return T5's buckets: its encoder's on either side of a query, its decoder's before it."""
@@ -34,10 +37,15 @@ def _falcon() -> Row:
     return Row("alibi", parameters, when=(If(Key("alibi", False), (True,)),), positions="mask")
 
 
-def _mpt() -> Row:
-    bias_max = Made("{}", float, (Key("attn_config.alibi_bias_max", 8),))
-    parameters = {"heads": Key("n_heads", 16), "form": "last_key", "bias_max": bias_max}
-    return Row("alibi", parameters, when=(If(Key("attn_config.alibi", True), (True,)),))
+def _mpt() -> tuple[Row, Row]:
+    """Return MPT's slopes, of a largest bias of 8: transformers' code gives its key to nothing."""
+    alibi, largest = If(Key("attn_config.alibi", True), (True,)), Key("attn_config.alibi_bias_max", 8)
+    eight = Made("{} is 8", lambda most: most == 8, (largest,))
+    parameters = {"heads": Key("n_heads", 16), "form": "last_key"}
+    return (
+        Row("alibi", parameters, when=(alibi, If(eight, (True,)))),
+        Row("", when=(alibi, If(eight, (False,))), lacks="attn_config.alibi_bias_max is not 8, which transformers takes"),
+    )
 
 
 def _deberta(width: int) -> tuple[Row, ...]:
@@ -47,12 +55,12 @@ def _deberta(width: int) -> tuple[Row, ...]:
     max_distance = Made("{} or {}", lambda distance, length: distance if distance > 0 else length, (own, max_positions))
     buckets = Key("position_buckets", -1, least=-1)
     absolute = If(Key("position_biased_input", True), (True,))
-    relative, some = If(Key("relative_attention", False), (True,)), Made("{} > 0", lambda count: count > 0, (buckets,))
+    some = Made("{} > 0", lambda count: count > 0, (buckets,))
     parameters = {"num_buckets": buckets, "max_distance": max_distance}
     return (
         table(hidden(width), max_positions, BERT, part="absolute", when=(absolute,)),
-        Row("deberta_buckets", parameters, "relative", (relative, If(some, (True,)))),
-        Row("", part="relative", when=(relative, If(some, (False,))), lacks="its distances are in no buckets"),
+        Row("deberta_buckets", parameters, "relative", (RELATIVE, If(some, (True,)))),
+        Row("", part="relative", when=(RELATIVE, If(some, (False,))), lacks=NO_BUCKETS),
     )
 
 
@@ -63,8 +71,8 @@ BIASES: Mapping[str, tuple[Row, ...]] = {
     "switch_transformers": _t5(12),
     "pop2piano": _t5(8),
     "deberta-v2": _deberta(1536),
-    "deberta": _deberta(768),
+    "deberta": (_deberta(768)[0], Row("", part="relative", when=(RELATIVE,), lacks=NO_BUCKETS)),
     "bloom": (Row("alibi", {"heads": Key("n_head", 8, ("num_attention_heads",)), "form": "key"}, positions="mask"),),
-    "mpt": (_mpt(),),
+    "mpt": _mpt(),
     "falcon": (_falcon(),),
 }

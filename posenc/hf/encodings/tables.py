@@ -35,7 +35,6 @@ OTHER_KEYS = (
     (Key("n_embd", 512), Key("n_positions", 1024), "wpe.weight", "imagegpt"),
     (Key("n_embd", 768), Key("n_positions", 512), "positions_embed.weight", "openai-gpt"),
     (Key("hidden_size", 2048), Key(LENGTH, 2048), "wpe.weight", "gpt_neo"),
-    (Key("hidden_size", 128), Key("n_positions", 1024), "wpe.weight", "decision_transformer"),
 )
 FROM_PADDING = (
     (768, 512, "roberta xlm-roberta camembert data2vec-text roberta-prelayernorm longformer xmod ibert luke"),
@@ -97,7 +96,24 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     },
     "distilbert": (table(Key("dim", 768), Key(LENGTH, 512), BERT),),
     "opt": (_counted(hidden(768), Key(LENGTH, 2048), "embed_positions.weight", Fixed(2)),),
-    "biogpt": (_counted(hidden(1024), Key(LENGTH, 1024), "embed_positions.weight", Fixed(2)),),
+    "biogpt": (
+        Row(
+            "learned",
+            {"d_model": hidden(1024)},
+            length=Key(LENGTH, 1024),
+            before=Fixed(2),
+            tables=("embed_positions.weight",),
+        ),
+    ),
+    "decision_transformer": (
+        Row(
+            "learned",
+            {"d_model": hidden(128)},
+            positions="explicit",
+            length=Key("max_ep_len", 4096),
+            tables=("embed_timestep.weight",),
+        ),
+    ),
     "blenderbot": _two(2560, Key(LENGTH, 128), Key(LENGTH, 128)),
     "blenderbot-small": _two(512, Key(LENGTH, 512), Key(LENGTH, 512)),
     "bigbird_pegasus": _two(1024, Key(LENGTH, 4096), Key(LENGTH, 4096)),

@@ -56,7 +56,7 @@ def _speecht5() -> tuple[Row, ...]:
 def _conformer(
     kind: str, *, width: int, heads: int, heads_key: str = "num_attention_heads", part: str = ""
 ) -> tuple[Row, ...]:
-    """Return what wav2vec2-conformer and its kin choose from."""
+    """Return what wav2vec2-bert and its kin choose from; wav2vec2-conformer has the first two alone."""
     type_ = Key("position_embeddings_type", kind)
     head = quotient(hidden(width), Key(heads_key, heads))
     rope = {"head_dim": head, "rope_theta": Key("rotary_embedding_base", 10000.0)}
@@ -135,7 +135,7 @@ WAVES: Mapping[str, tuple[Row, ...]] = {
     ),
     "qwen2_audio_encoder": (_whisper(Key("d_model", 1280)),),
     **alike("audioflamingo3_encoder voxtral_encoder", _whisper(hidden(1280))),
-    "wav2vec2-conformer": _conformer("relative", width=768, heads=12),
+    "wav2vec2-conformer": _conformer("relative", width=768, heads=12)[:2],
     "wav2vec2-bert": _conformer("relative_key", width=1024, heads=16),
     "parakeet_encoder": (Row("conformer_relative", {"d_model": hidden(1024)}),),
     "fastspeech2_conformer": (Row("conformer_relative", {"d_model": hidden(384)}),),

@@ -1,0 +1,243 @@
+"""A model as a config describes it, made without memory: what of it holds numbers is what we put there.
+
+Its large tensors are made on the meta device, and become zeros that share one number; tables that its code computes, and
+indices, are small, and are computed. So what a model adds for positions is what its code gives, all else being zero.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc.hf.asking import load
+from posenc.hf.asking.load import library_of, quiet, said
+from posenc.hf.asking.model import CannotAsk, Disagrees, Question
+from posenc.hf.described import names_that_end
+from posenc.hf.parts import Part, choose_part
+from posenc.hf.rows import Row
+from posenc.hf.settings import Json
+from posenc.ports import Array
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+ON_META = ("empty", "rand", "randn", "normal")
+"""What makes tensors that are parameters, whatever is in them."""
+LARGE = 2**26
+"""Elements of zeros and ones from which on they are taken for parameters."""
+FILLED = ("zeros", "ones", "full")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model's own modules of a part, all zeros, with what was read of it.
+
+    """
+
+    model: nn.Module
+    part: Part
+    row: Row
+    config: Any
+    library: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        return tuple(name for name, _ in self.model.named_parameters(remove_duplicate=False))
+
+    def holding(self, table: str) -> tuple[str, ...]:
+        """Return the names that end as that of a table does; see `Row.tables`."""
+        layers = () if self.row.layers is None else self.row.layers.read(self.part.config, self.part.absent).value
+        assert isinstance(layers, tuple)
+        matches = (names_that_end(self.names, ending, layers) for ending in table.split("|"))
+        return next((tuple(names) for names in matches if names), ())
+
+
+def part_of(question: Question) -> tuple[Part, Row]:
+    """Return the part that a question is about, and its row."""
+    part = choose_part(question.content, question.part or None)
+    if part is None or part.row is None:
+        raise CannotAsk("the config is that of a rotary model")
+    return part, part.row
+
+
+def config_of(content: Json, part: Part) -> Any:
+    """Return the config of a part as transformers has it: that in the whole one, so that what fills it in has done so."""
+    name = library_of()
+    inner = load.config_of(content, name)
+    for key in filter(None, part.config.path.split(".")):
+        inner = getattr(inner, key, None)
+    if inner is None or isinstance(inner, dict):
+        inner = load.config_of({**part.config.content, "model_type": part.model_type}, name)
+    return _without_timm(inner)
+
+
+def _without_timm(config: Any) -> Any:
+    """Return a config whose backbone is one of transformers: which it is changes no position."""
+    if type(getattr(config, "backbone_config", None)).__name__ == "TimmBackboneConfig":
+        of_backbone = config.backbone_config
+        stages = [f"stage{stage}" for stage in getattr(of_backbone, "out_indices", None) or (4,)]
+        resnet = {"model_type": "resnet", "out_features": stages}
+        config.backbone_config = load.config_of(resnet, library_of())
+    return config
+
+
+def _config(content: Json, model_type: str) -> Any:
+    with importing("transformers"):
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    if model_type not in CONFIG_MAPPING:
+        raise CannotAsk(f"transformers has no model_type {model_type!r}")
+    with refusals(f"its config of {model_type}"):
+        return CONFIG_MAPPING[model_type].from_dict(dict(content))
+
+
+@contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """Say in one line what a model's own code refuses."""
+    try:
+        yield
+    except CannotAsk:
+        raise
+    except Exception as error:  # whatever its code raises
+        raise CannotAsk(f"{what} refuses: {said(error)}") from error
+
+
+def modeling(config: Any) -> Iterator[ModuleType]:
+    """Yield the modeling files of a config's type, of which there is one, or another for what is in it."""
+    package, _, name = type(config).__module__.rpartition(".")
+    first = name.replace("configuration_", "modeling_")
+    yield load.modeling_of(config)
+    folder = Path(str(importlib.import_module(package).__file__)).parent
+    for path in sorted(folder.glob(f"{first}_*.py")):
+        yield importlib.import_module(f"{package}.{path.stem}")
+
+
+def classes_of(config: Any) -> Iterator[type[nn.Module]]:
+    """Yield the models of a config in its modeling file, in their order there."""
+    for module in modeling(config):
+        for one in vars(module).values():
+            own = isinstance(one, type) and one.__module__ == module.__name__
+            if own and getattr(one, "config_class", None) is type(config) and not one.__name__.endswith("PreTrainedModel"):
+                yield one
+
+
+def built(question: Question, has: Callable[[Built], bool] = lambda made: True) -> Built:
+    """Return the first model of a part that has the tables that are asked about, and what else it must.
+
+    Raises CannotAsk, in one line, where there is none, or none can be made.
+    """
+    part, row = part_of(question)
+    config = config_of(question.content, part)
+    refused = ""
+    for one in classes_of(config):
+        try:
+            made = Built(zeros(one, config), part, row, config, library_of())
+        except CannotAsk as error:
+            refused = refused or f": {error}"
+            continue
+        if all(made.holding(table) for table in row.tables) and has(made):
+            return made
+    raise CannotAsk(f"no class of {type(config).__module__.rpartition('.')[0]} has what is asked about{refused}")
+
+
+def zeros(make: Any, *parameters: Any, **more: Any) -> nn.Module:
+    """Return a module of a model, made without memory, with zeros in its parameters."""
+    with refusals(getattr(make, "__name__", "a class")), quiet(), without_memory(), not_drawn(make):
+        made: nn.Module = make(*parameters, **more)
+    for module in made.modules():
+        _fill(module)
+        module.__dict__.pop("_is_hf_initialized", None)
+    return made.eval()
+
+
+def not_drawn(make: Any) -> AbstractContextManager[None]:
+    """Leave out what a model of transformers draws at random before training."""
+    if not make.__module__.startswith("transformers."):
+        return nullcontext()
+    from transformers.initialization import no_init_weights
+
+    context: AbstractContextManager[None] = no_init_weights()
+    return context
+
+
+def _fill(module: nn.Module) -> None:
+    import torch
+
+    for tensors in (module._parameters, module._buffers):
+        for name, tensor in tensors.items():
+            if tensor is not None and tensor.is_meta:
+                shared: Tensor = torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
+                tensors[name] = torch.nn.Parameter(shared, False) if tensors is module._parameters else shared  # type: ignore[assignment]
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Make large tensors, and what is drawn at random, on the meta device."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    on_meta = {getattr(torch, name) for name in ON_META}
+    filled = {getattr(torch, name) for name in FILLED}
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            more = dict(kwargs or {})
+            if function in on_meta and more.get("device") is None:
+                return function(*args, **{**more, "device": "meta"})
+            result = function(*args, **more) if function not in filled else function(*args, **{**more, "device": "meta"})
+            if function in filled and result.numel() <= LARGE:
+                return function(*args, **more)
+            return result
+
+    with Mode():
+        yield
+
+
+def parent_of(model: nn.Module, path: str) -> nn.Module:
+    """Return the module that has what stands at a path."""
+    return model.get_submodule(path.rpartition(".")[0])
+
+
+def put(model: nn.Module, name: str, table: Array) -> None:
+    """Put numbers into a parameter or a buffer of a model; raise Disagrees where it has another shape."""
+    import torch
+
+    owner, leaf = parent_of(model, name), name.rpartition(".")[2]
+    shape = tuple(getattr(owner, leaf).shape)
+    if table.size != prod(shape) or table.shape[-1] != shape[-1]:
+        raise Disagrees(f"its {name} is {shape}, what was read {table.shape}")
+    numbers = torch.from_numpy(np.array(table, np.float32)).reshape(shape)
+    if leaf in owner._parameters:
+        owner._parameters[leaf] = torch.nn.Parameter(numbers, False)
+    else:
+        owner._buffers[leaf] = numbers
+
+
+def put_rows(model: nn.Module, name: str, table: Array) -> None:
+    """Put rows into a table of a model, which may have more; raise Disagrees where it has fewer, or other ones."""
+    rows, *others = getattr(parent_of(model, name), name.rpartition(".")[2]).shape
+    if list(table.shape[1:]) != others or len(table) > rows:
+        raise Disagrees(f"its {name} is {(rows, *others)}, what was read {table.shape}")
+    put(model, name, np.pad(table, ((0, rows - len(table)), (0, 0))))
+
+
+def initialised(model: Any, path: str) -> nn.Module:
+    """Return a module with what the model's own code writes into it before training."""
+    import torch
+
+    module: nn.Module = model.get_submodule(path)
+    for name, tensor in module._parameters.items():
+        if tensor is not None:
+            module._parameters[name] = torch.nn.Parameter(torch.empty(tensor.shape, dtype=tensor.dtype), False)
+    with torch.no_grad():
+        model._init_weights(module)
+        model._init_weights(parent_of(model, path))
+    return module

@@ -1,0 +1,121 @@
+"""Sines, cosines and learned rows of places: what a model's module of an image's rows and columns gives."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc.encoding import eps
+from posenc.hf.asking.built import Built, built, classes_of, config_of, part_of, put_rows, zeros
+from posenc.hf.asking.load import library_of
+from posenc.hf.asking.model import Model, Question
+from posenc.hf.asking.running import array, in_order, mask_in, output_name, run_, takes
+from posenc.ports import Array, Feeds
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Sides = tuple[int, int]
+KINDS = {"sine_2d": "SinePositionEmbedding", "learned_2d": "LearnedPositionEmbedding", "sincos_2d": "SinePositionEmbedding"}
+"""How the names of their classes end."""
+
+FRACTIONS = 8 * 2 * np.pi * eps("float32")
+"""What float32 costs the sines of fractions of a circle, which are up to 2 pi.
+
+A count is divided by another, multiplied by 2 pi and divided by a power, whose exponent's rounding is one of 4.6 eps where
+the temperature is 10000; the others are half an eps each.
+"""
+
+
+def planes(question: Question) -> Model:
+    """Return a model's module of rows and columns."""
+    if part_of(question)[0].model_type == "vit_mae":
+        return _mae(question)
+    end = KINDS[question.reading.scheme]
+    made = built(question, lambda made: bool(_paths(made, end)))
+    module = made.model.get_submodule(_paths(made, end)[0])
+    for name, table in zip(("row_embeddings.weight", "column_embeddings.weight"), in_order(question.tables), strict=False):
+        put_rows(module, name, table)
+
+    def call(feeds: Feeds) -> dict[str, Array]:
+        return {output_name(question): _as_asked(question, feeds, module)}
+
+    scheme = question.reading.scheme
+    amplitude, atol = float(scheme == "sincos_2d"), FRACTIONS if scheme == "sine_2d" else 0.0
+    return Model(type(module).__name__, made.library, call, amplitude=amplitude, atol=atol)
+
+
+def _paths(made: Built, end: str) -> list[str]:
+    return [name for name, module in made.model.named_modules() if type(module).__name__.endswith(end)]
+
+
+def _as_asked(question: Question, feeds: Feeds, module: nn.Module) -> Array:
+    """Return what a module gives for the grid of a call, with our axes."""
+    x = feeds[question.inputs[0].name]
+    layout = str(question.reading.parameters.get("tensor_layout", "bdhw"))
+    of_rows = question.reading.scheme == "sincos_2d"
+    height, width = x.shape[1:3] if x.ndim == 3 or of_rows or layout == "bhwd" else x.shape[2:]
+    mask = mask_in(question, feeds)
+    values = _of_grid(module, (int(height), int(width)), mask)
+    if mask is not None:
+        values = np.where(_counted(mask), values, np.nan)
+    if of_rows:
+        values = values.reshape(1, height, width, -1)
+        return x + values if question.reading.parameters.get("output", "add") == "add" else values
+    return values if layout == "bdhw" else values.transpose(0, 2, 3, 1)
+
+
+def _counted(mask: Array) -> Array:
+    """Return which places are in a row and in a column that have a valid place; of others no attention reads anything."""
+    return np.asarray((mask.any(1, keepdims=True) & mask.any(2, keepdims=True))[:, None])
+
+
+def _of_grid(module: nn.Module, sides: Sides, mask: Array | None) -> Array:
+    """Return what a module gives for one image, or for images of which a mask says what is padding."""
+    import torch
+
+    (height, width), kind, device = sides, torch.float32, torch.device("cpu")
+    valid = torch.ones(1, height, width, dtype=torch.bool) if mask is None else torch.from_numpy(mask) != 0
+    if takes(module, "width", "height"):
+        return array(run_(lambda: module(width, height, device, kind)))
+    if takes(module, "shape"):
+        return array(run_(lambda: module((len(valid), 1, height, width), device, kind, None if mask is None else valid)))
+    return array(run_(lambda: module(torch.zeros(len(valid), 1, height, width), valid)))
+
+
+def _mae(question: Question) -> Model:
+    """Return ViT-MAE's table, which its code computes for square images; of a larger one as large as a call takes.
+
+    A smaller grid's rows are among those of a larger one: they are those of a row and a column.
+    """
+    part, row = part_of(question)
+    config = config_of(question.content, part)
+
+    def call(feeds: Feeds) -> dict[str, Array]:
+        x = feeds[question.inputs[0].name]
+        side = max(config.image_size // config.patch_size, *x.shape[1:3])
+        table = _mae_table(row.part, config, side)[:, : x.shape[1], : x.shape[2]]
+        return {output_name(question): x + table}
+
+    _mae_table(row.part, config, config.image_size // config.patch_size)
+    words = {"encoder": "ViTMAEEmbeddings", "decoder": "ViTMAEDecoder"}[row.part]
+    return Model(words, library_of(), call, amplitude=1.0)
+
+
+def _mae_table(part: str, config: Any, side: int) -> Array:
+    """Return the table of a square grid: (1, side, side, features)."""
+    import torch
+
+    sized = copy(config)
+    sized.image_size = side * config.patch_size
+    (kind,) = (one for one in classes_of(config) if one.__name__ == "ViTMAEForPreTraining")
+    model: Any = zeros(kind, sized)
+    owner, name = (model.vit.embeddings, "position_embeddings") if part == "encoder" else (model.decoder, "decoder_pos_embed")
+    for module in owner.modules() if part == "encoder" else (owner,):
+        for leaf, parameter in module._parameters.items():
+            if parameter is not None:
+                module._parameters[leaf] = torch.nn.Parameter(torch.zeros(parameter.shape), False)
+    run_(owner.initialize_weights if part == "encoder" else lambda: owner.initialize_weights(side * side))
+    return array(getattr(owner, name))[:, 1:].reshape(1, side, side, -1)

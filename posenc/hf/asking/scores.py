@@ -1,0 +1,72 @@
+"""What a model's attention adds to scores: with queries and keys of zeros, its scores themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from posenc.hf.asking.model import CannotAsk
+from posenc.hf.asking.running import Reached, array, run_
+from posenc.ports import Array
+
+if TYPE_CHECKING:
+    from torch import nn
+
+SOFTMAX = "softmax"
+
+
+def of_attention(attention: nn.Module, *inputs: Any, **more: Any) -> Array:
+    """Return the scores that an attention takes the softmax of, or the mask that it gives torch's own attention.
+
+    Raises CannotAsk where it computes neither.
+    """
+
+    def reached(function: Any, args: Any, kwargs: Any) -> Any:
+        if function.__name__ == SOFTMAX:
+            raise Reached(args[0] if args else kwargs["input"])
+        raise Reached(kwargs.get("attn_mask", args[3] if len(args) > 3 else None))
+
+    try:
+        with intercepted(reached):
+            run_(lambda: attention(*inputs, **more))
+    except Reached as found:
+        if found.value is not None:
+            return array(found.value)
+    raise CannotAsk(f"{type(attention).__name__} adds nothing to scores")
+
+
+def with_probabilities(attention: nn.Module, probabilities: Array, *inputs: Any) -> Array:
+    """Return what an attention gives whose softmax gives these: (batch * heads, seq, seq_k)."""
+    import torch
+
+    def replaced(function: Any, args: Any, kwargs: Any) -> Any:
+        return torch.from_numpy(probabilities)
+
+    with intercepted(replaced):
+        output = run_(lambda: attention(*inputs))
+    return array(output[0] if isinstance(output, tuple) else output)
+
+
+def given(values: Any) -> nn.Module:
+    """Return a module that gives the same, whatever goes in."""
+    import torch
+
+    class Given(torch.nn.Module):
+        def forward(self, hidden: Any) -> Any:
+            return values
+
+    return Given()
+
+
+def intercepted(instead: Callable[[Any, Any, Any], Any]) -> AbstractContextManager[object]:
+    """Have something else run where torch's softmax, or its own attention, is called."""
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if getattr(function, "__name__", "") in (SOFTMAX, "scaled_dot_product_attention"):
+                return instead(function, args, kwargs or {})
+            return function(*args, **(kwargs or {}))
+
+    return Mode()

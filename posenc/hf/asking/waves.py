@@ -1,0 +1,117 @@
+"""Sines and cosines of positions: what a model's own module gives for its tokens, or for as many places of a sound."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from posenc.hf.asking.built import Built, built, initialised, part_of, put
+from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.running import array, in_order, run_, takes
+from posenc.hf.asking.tables import COUNTED, Runner, added, in_rows, positions_before, tokens
+from posenc.ports import Array
+
+NAMED = re.compile("Sinusoidal|ScaledPositional")
+"""Classes of such modules; others are embeddings that stand under a usual name."""
+USUAL = "embed_positions"
+
+
+def model_of(question: Question) -> Model:
+    """Return a model with its own sines and cosines."""
+    made, path = _found(question)
+    module = made.model.get_submodule(path)
+    if takes(module, "emb"):
+        return _scaled(question, made, path)
+    if any(parameter.dim() == 2 for parameter in module.parameters()):
+        _compute(made, path)
+    counted = Counted(made, path)
+    hides = part_of(question)[0].model_type in COUNTED
+    rows = (lambda mask: counted.rows(mask) * mask[..., None]) if hides else counted.rows
+    call = added(question, rows, before=positions_before(made))
+    return Model(counted.words, made.library, call, amplitude=1.0)
+
+
+def _found(question: Question) -> tuple[Built, str]:
+    """Return a model, and where in it the module of positions is."""
+    part, row = part_of(question)
+    wanted = "" if row.tables else _class(part.model_type, row.part)
+    made = built(question, lambda made: wanted in ("", type(made.model).__name__) and bool(_places(made)))
+    return made, _places(made)[0]
+
+
+def _places(made: Built) -> list[str]:
+    """Return where modules of positions are: those of the part first."""
+    if made.row.tables:
+        return [name.rpartition(".")[0] for name in made.holding(made.row.tables[0])]
+    found = [name for name, module in made.model.named_modules() if _is_meant(name, type(module).__name__)]
+    return sorted(found, key=lambda name: made.row.part.rpartition("-")[2] not in name)
+
+
+def _is_meant(name: str, kind: str) -> bool:
+    return bool(NAMED.search(kind)) or (kind == "Embedding" and name.rpartition(".")[2] == USUAL)
+
+
+def _class(model_type: str, part: str) -> str:
+    """Return SpeechT5's class that has a part, which another chooses among; "" where any will do."""
+    kind, _, side = part.partition("-")
+    return f"SpeechT5{side.title()}With{kind.title()}Prenet" if model_type == "speecht5" else ""
+
+
+def _scaled(question: Question, made: Built, path: str) -> Model:
+    """Return what adds rows, times a learned number, to x."""
+    module = made.model.get_submodule(path)
+    for scale in in_order(question.tables):
+        put(made.model, made.holding(made.row.tables[0])[0], scale)
+
+    def rows(mask: Array) -> Array:
+        import torch
+
+        width = int(question.outputs[0].axes[-1].size or 0)
+        return in_rows(run_(lambda: module(torch.zeros(*mask.shape, width))))
+
+    return Model(type(module).__name__, made.library, added(question, rows, before=0), amplitude=1.0)
+
+
+def _compute(made: Built, path: str) -> None:
+    """Have a model compute the rows of an embedding; raise CannotAsk where it leaves them to chance, and to training."""
+    first, second = (
+        [array(p) for p in run_(lambda: initialised(made.model, path)).parameters()] for _ in range(2)
+    )
+    if not all(np.array_equal(a, b) for a, b in zip(first, second, strict=True)):
+        name = type(made.model).__name__
+        raise CannotAsk(f"the rows of {name} come with its weights: its code computes none")
+
+
+class Counted:
+    """A module that is called by its model, or by us as its model does, with tokens."""
+
+    def __init__(self, made: Built, path: str) -> None:
+        self.made, self.path = made, path
+        self.module = made.model.get_submodule(path)
+        self.runner: Runner | None = None
+        try:
+            self.runner = Runner(made, path)
+        except CannotAsk:
+            self.rows(np.ones((1, 3), np.int64))
+
+    @property
+    def words(self) -> str:
+        """What answers."""
+        return self.runner.words if self.runner else type(self.module).__name__
+
+    def rows(self, mask: Array) -> Array:
+        """Return the rows of tokens, some of which are padding."""
+        if self.runner:
+            return self.runner.rows(mask)
+        return in_rows(run_(lambda: self.module(**self.inputs(mask))))
+
+    def inputs(self, mask: Array) -> dict[str, Any]:
+        """Return what the module takes: tokens, or as many places."""
+        import torch
+
+        if takes(self.module, "input"):
+            return {"input": torch.arange(mask.shape[1])}
+        ids = tokens(self.module, self.made.config, mask)["input_ids"]
+        return {"input_ids": torch.where(torch.from_numpy(mask) != 0, ids, self.module.padding_idx)}
