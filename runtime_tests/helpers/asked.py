@@ -63,7 +63,9 @@ def modes_of(scheme: str) -> list[Literal["baked", "dynamic"]]:
     return [mode for mode in modes if mode not in SCHEMES[scheme].unsupported.modes]
 
 
-def ask(content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dynamic"] | None = None, **more: Any) -> Asked:
+def ask(
+    content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dynamic"] | None = None, **more: Any
+) -> Asked:
     """Return a config's encoding and its model; `more` is stronger than what is read."""
     reading = read_config(dict(content), part=part or None, overrides=more)
     encoding = built_in(reading, [mode] if mode else modes_of(reading.scheme))
@@ -100,7 +102,9 @@ def question_of(content: Mapping[str, Any], part: str, reading: Reading, encodin
     return Question(content, part, None, reading, encoding.inputs, encoding.outputs, tables)
 
 
-def judge(content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dynamic"] | None = None) -> tuple[Word, str]:
+def judge(
+    content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dynamic"] | None = None
+) -> tuple[Word, str]:
     """Return whether a config is read rightly, by what the model's own code gives, with what answered, or why none did."""
     try:
         asked = ask(content, part, mode)
@@ -144,7 +148,9 @@ def worst(asked: Asked, feeds: Feeds, theirs: Mapping[str, Array]) -> str:
         if not np.all(off <= allowed):
             at = np.unravel_index(np.argmax(np.nan_to_num(off - allowed, nan=np.inf)), off.shape)
             place = ", ".join(map(str, at))
-            return f"{port.name}[{place}] differs by {off[at]:.3g} of {np.nanmax(np.abs(model)):.3g}: {asked.model.words}"
+            return (
+                f"{port.name}[{place}] differs by {off[at]:.3g} of {np.nanmax(np.abs(model)):.3g}: {asked.model.words}"
+            )
     return ""
 
 
@@ -153,7 +159,9 @@ def allowance(asked: Asked, feeds: Feeds, model: Array) -> Array:
     positions = [int(feeds[port.name].max()) for port in asked.encoding.inputs if isinstance(port.carries, Positions)]
     starts = [int(feeds[port.name][0]) for port in asked.encoding.inputs if isinstance(port.carries, Start)]
     sizes = sizes_of(asked.encoding.inputs, feeds)
-    lengths = sum(size for axis, size in sizes.items() if axis not in ("batch", "heads", "head", "head_dim", "kv_heads"))
+    lengths = sum(
+        size for axis, size in sizes.items() if axis not in ("batch", "heads", "head", "head_dim", "kv_heads")
+    )
     case = Case(sizes, max(positions or [lengths + sum(starts)]))
     each = asked.encoding.tolerance(case)
     angles = 4 * eps("float32") * max(case.max_position, 1) * asked.model.amplitude
