@@ -80,7 +80,7 @@ class Rows:
     """What an encoding of distances is made of.
 
     formula: sizes of a call -> its rows in float64. max_distance: the largest distance in a case.
-    end: calls of so many tokens, and shorter ones, are held.
+    end: calls of so many tokens, and shorter ones, are held. more: rows of the source beyond one for each token.
     """
 
     module: RelativeRows
@@ -89,11 +89,13 @@ class Rows:
     formula: Formula
     max_distance: Callable[[CaseLike], int]
     end: int | None
+    more: int = 0
 
 
 def encode(rows: Rows, spec: Spec) -> Encoding:
     """Return the encoding of rows of distances."""
     source, rounded = rows.module.source, rounding(spec, add=False)
+    lengths = tuple(length - rows.more for length in source.probes.lengths)
 
     def eager_tolerance(case: CaseLike) -> Tolerance:
         return source.eager_tolerance(rows.max_distance(case)).both_rounded(rounded)
@@ -112,7 +114,7 @@ def encode(rows: Rows, spec: Spec) -> Encoding:
         tables=NO_TABLES,
         positions=spec.positions,
         end=rows.end,
-        probes=replace(source.probes, pairs=LAST_QUERIES),
+        probes=replace(source.probes, lengths=lengths, pairs=LAST_QUERIES),
         half_safe=source.half_safe,
     )
 

@@ -151,6 +151,7 @@ def transformer_xl(
         formula=partial(reference, attention=attention, clamp=clamp_len, d_model=d_model, base=base),
         max_distance=lambda case: case.max_position + more,
         end=end,
+        more=int(more),
     )
     return relative.encode(rows, spec)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,10 +14,14 @@ from posenc.encoding import Encoding, Tolerance, eps
 from posenc.hf import Reading, read_config
 from posenc.hf.asking import CannotAsk, Model, Question, model_of
 from posenc.hf.asking.model import Disagrees
+from posenc.hf.encodings import ENCODINGS
+from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc.hf.parts import choose_part
+from posenc.hf.rows import Row
+from posenc.hf.settings import Settings
 from posenc.ports import Array, Axis, Feeds, Mask, Port, Positions, Start, Values, axes_of, sizes_of
 from posenc.scheme import SCHEMES, build
-from posenc.spec import Spec, UnsupportedSpec
+from posenc.spec import Mode, Spec, UnsupportedSpec
 
 Word = Literal["right", "wrong", "not decided"]
 SIZES: Mapping[str, tuple[int, ...]] = {"batch": (2, 1), "heads": (2, 2), "length": (7, 70), "grid": (3, 5)}
@@ -49,7 +54,7 @@ class Asked:
             yield feeds_of(self.encoding, 0, self.own)
 
 
-def spec_of(reading: Reading, part_of_spec: Mapping[str, Any], mode: Literal["baked", "dynamic"]) -> Spec:
+def spec_of(reading: Reading, part_of_spec: Mapping[str, Any], mode: Mode) -> Spec:
     """Return the spec of a reading."""
     record = SCHEMES[reading.scheme]
     rows = record.rows(reading.parameters)
@@ -57,17 +62,17 @@ def spec_of(reading: Reading, part_of_spec: Mapping[str, Any], mode: Literal["ba
     return Spec(mode=mode, **{**length, **reading.spec, **part_of_spec})
 
 
-def modes_of(scheme: str) -> list[Literal["baked", "dynamic"]]:
+def modes_of(scheme: str) -> list[Mode]:
     """Return the modes that a scheme has."""
-    modes: list[Literal["baked", "dynamic"]] = ["dynamic", "baked"]
+    modes: list[Mode] = ["dynamic", "baked"]
     return [mode for mode in modes if mode not in SCHEMES[scheme].unsupported.modes]
 
 
 def ask(
-    content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dynamic"] | None = None, **more: Any
+    content: Mapping[str, Any], part: str = "", mode: Mode | None = None, overrides: Mapping[str, Any] | None = None
 ) -> Asked:
-    """Return a config's encoding and its model; `more` is stronger than what is read."""
-    reading = read_config(dict(content), part=part or None, overrides=more)
+    """Return a config's encoding and its model; `overrides` are stronger than what is read."""
+    reading = read_config(dict(content), part=part or None, overrides=overrides or {})
     encoding = built_in(reading, [mode] if mode else modes_of(reading.scheme))
     own = own_sides(content, part) or reading.parameters.get("window") or ()
     own = (own, own) if isinstance(own, int) else tuple(own)
@@ -84,7 +89,7 @@ def own_sides(content: Mapping[str, Any], part: str) -> tuple[int, ...]:
     return tuple(side // patch for side in (image if isinstance(image, list) else (image, image)))
 
 
-def built_in(reading: Reading, modes: Sequence[Literal["baked", "dynamic"]]) -> Encoding:
+def built_in(reading: Reading, modes: Sequence[Mode]) -> Encoding:
     """Return the encoding of a reading in the first mode that it has."""
     first, *others = modes
     torch.manual_seed(0)
@@ -102,9 +107,7 @@ def question_of(content: Mapping[str, Any], part: str, reading: Reading, encodin
     return Question(content, part, None, reading, encoding.inputs, encoding.outputs, tables)
 
 
-def judge(
-    content: Mapping[str, Any], part: str = "", mode: Literal["baked", "dynamic"] | None = None
-) -> tuple[Word, str]:
+def judge(content: Mapping[str, Any], part: str = "", mode: Mode | None = None) -> tuple[Word, str]:
     """Return whether a config is read rightly, by what the model's own code gives, with what answered, or why none did."""
     try:
         asked = ask(content, part, mode)
@@ -205,3 +208,26 @@ def numbers(port: Port, sizes: Mapping[str, int], random: np.random.Generator, n
     if isinstance(carries, Values) and carries.low is not None and carries.high is not None:
         return random.uniform(carries.low, carries.high, shape).astype(port.dtype)
     return random.standard_normal(shape).astype(port.dtype)
+
+
+def defaults(names: Sequence[str] = tuple(ENCODINGS)) -> Iterator[tuple[str, Word, str]]:
+    """Yield what comes of the default configuration of each type that is not rotary, a part at a time."""
+    for name in names:
+        content = {"_class_name": name} if name in DIFFUSION else default_config(name)
+        for row in ENCODINGS[name]:
+            if row.scheme not in ("", "rope") and has(content, row):
+                word, words = judge(content, row.part)
+                yield "-".join(filter(None, (name, row.part))), word, words
+
+
+def has(content: Mapping[str, Any], row: Row) -> bool:
+    """Whether a configuration has what a row is of."""
+    return all(condition.holds(Settings(content), "") for condition in row.when)
+
+
+def default_config(name: str) -> dict[str, Any]:
+    """Return the default configuration of a model type as JSON."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    content: dict[str, Any] = json.loads(json.dumps(CONFIG_MAPPING[name]().to_dict(), default=str))
+    return content

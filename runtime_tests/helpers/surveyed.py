@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import re
@@ -93,9 +94,8 @@ def _of_layers(name: str, content: Mapping[str, Any], part: str | None, layer_ty
 
 def names() -> list[str]:
     """Return every model type of transformers."""
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-
-    return list(CONFIG_MAPPING_NAMES)
+    auto = importlib.import_module("transformers.models.auto.configuration_auto")
+    return list(auto.CONFIG_MAPPING_NAMES)
 
 
 def sample(version: str) -> list[str]:

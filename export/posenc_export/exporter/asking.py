@@ -66,9 +66,12 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
 
 
 def _is_asked(case: Case, encoding: Encoding) -> bool:
-    """Return whether a model is asked in a case: near the first position, and on both sides of every switch."""
-    if case.refused:
-        return False
+    """Return whether a model is asked in a case: near the first position, and on both sides of every switch.
+
+    Where nothing goes in, there is one case, whatever is in it.
+    """
+    if case.refused or not encoding.inputs:
+        return not case.refused
     length = case.max_position + 1
     return length <= NEAR or (length <= FARTHEST and any(abs(length - n) <= 1 for n in encoding.probes.lengths))
 

@@ -81,7 +81,7 @@ def broken_guards(
     sampled = list(_sizes(ports, max_len))
     for guard in guards:
         breaking = _breaking(guard, module, ports, sampled)
-        if HARMLESS.search(guard) and any(_is_tried(sizes, ports) for sizes in breaking):
+        if HARMLESS.search(guard) and any(_is_tried(sizes, encoding) for sizes in breaking):
             continue
         tried = taken(encoding, breaking)
         if tried:
@@ -185,10 +185,10 @@ def _holds(code: CodeType, guard: str, sizes: Mapping[str, object]) -> bool:
         raise ExportFailed(f"torch.export assumed what cannot be read: {guard} ({first_line(error)})") from error
 
 
-def _is_tried(sizes: Mapping[str, int], ports: tuple[Port, ...]) -> bool:
-    """Return whether every plan has a call of these lengths: all alike, and 1, 2 or one of RESIDUES."""
-    lengths = {sizes[axis.name] for axis in axes_of(ports) if axis.is_length}
-    return len(lengths) == 1 and lengths <= {1, 2, *RESIDUES}
+def _is_tried(sizes: Mapping[str, int], encoding: Encoding) -> bool:
+    """Return whether its plan has a call of these lengths: all alike, and 1, 2, one of RESIDUES, or one it asks for."""
+    lengths = {sizes[axis.name] for axis in axes_of(encoding.inputs) if axis.is_length}
+    return len(lengths) == 1 and lengths <= {1, 2, *RESIDUES, *encoding.probes.lengths}
 
 
 def _arguments(module: nn.Module, shapes: Sequence[object]) -> Mapping[str, object]:

@@ -11,7 +11,7 @@ import numpy as np
 from posenc.call import queries_and_keys
 from posenc.hf.asking.built import Built, built, put
 from posenc.hf.asking.model import CannotAsk, Model, Question
-from posenc.hf.asking.running import array, in_order, mask_in, output_name, run_, takes
+from posenc.hf.asking.running import array, in_order, mask_in, output_name, run_
 from posenc.ports import Array, Feeds
 
 Square = Callable[[int], Array]

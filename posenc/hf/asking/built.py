@@ -38,9 +38,7 @@ FILLED = ("zeros", "ones", "full")
 
 @dataclass(frozen=True)
 class Built:
-    """A model's own modules of a part, all zeros, with what was read of it.
-
-    """
+    """A model's own modules of a part, all zeros, with what was read of it."""
 
     model: nn.Module
     part: Part
@@ -125,7 +123,11 @@ def classes_of(config: Any) -> Iterator[type[nn.Module]]:
     for module in modeling(config):
         for one in vars(module).values():
             own = isinstance(one, type) and one.__module__ == module.__name__
-            if own and getattr(one, "config_class", None) is type(config) and not one.__name__.endswith("PreTrainedModel"):
+            if (
+                own
+                and getattr(one, "config_class", None) is type(config)
+                and not one.__name__.endswith("PreTrainedModel")
+            ):
                 yield one
 
 
@@ -192,7 +194,9 @@ def without_memory() -> Iterator[None]:
             more = dict(kwargs or {})
             if function in on_meta and more.get("device") is None:
                 return function(*args, **{**more, "device": "meta"})
-            result = function(*args, **more) if function not in filled else function(*args, **{**more, "device": "meta"})
+            result = (
+                function(*args, **more) if function not in filled else function(*args, **{**more, "device": "meta"})
+            )
             if function in filled and result.numel() <= LARGE:
                 return function(*args, **more)
             return result

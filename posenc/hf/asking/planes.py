@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 Sides = tuple[int, int]
-KINDS = {"sine_2d": "SinePositionEmbedding", "learned_2d": "LearnedPositionEmbedding", "sincos_2d": "SinePositionEmbedding"}
+KINDS = {
+    "sine_2d": "SinePositionEmbedding",
+    "learned_2d": "LearnedPositionEmbedding",
+    "sincos_2d": "SinePositionEmbedding",
+}
 """How the names of their classes end."""
 
 FRACTIONS = 8 * 2 * np.pi * eps("float32")
@@ -36,7 +40,9 @@ def planes(question: Question) -> Model:
     end = KINDS[question.reading.scheme]
     made = built(question, lambda made: bool(_paths(made, end)))
     module = made.model.get_submodule(_paths(made, end)[0])
-    for name, table in zip(("row_embeddings.weight", "column_embeddings.weight"), in_order(question.tables), strict=False):
+    for name, table in zip(
+        ("row_embeddings.weight", "column_embeddings.weight"), in_order(question.tables), strict=False
+    ):
         put_rows(module, name, table)
 
     def call(feeds: Feeds) -> dict[str, Array]:
@@ -81,7 +87,9 @@ def _of_grid(module: nn.Module, sides: Sides, mask: Array | None) -> Array:
     if takes(module, "width", "height"):
         return array(run_(lambda: module(width, height, device, kind)))
     if takes(module, "shape"):
-        return array(run_(lambda: module((len(valid), 1, height, width), device, kind, None if mask is None else valid)))
+        return array(
+            run_(lambda: module((len(valid), 1, height, width), device, kind, None if mask is None else valid))
+        )
     return array(run_(lambda: module(torch.zeros(len(valid), 1, height, width), valid)))
 
 
@@ -112,7 +120,9 @@ def _mae_table(part: str, config: Any, side: int) -> Array:
     sized.image_size = side * config.patch_size
     (kind,) = (one for one in classes_of(config) if one.__name__ == "ViTMAEForPreTraining")
     model: Any = zeros(kind, sized)
-    owner, name = (model.vit.embeddings, "position_embeddings") if part == "encoder" else (model.decoder, "decoder_pos_embed")
+    owner, name = (
+        (model.vit.embeddings, "position_embeddings") if part == "encoder" else (model.decoder, "decoder_pos_embed")
+    )
     for module in owner.modules() if part == "encoder" else (owner,):
         for leaf, parameter in module._parameters.items():
             if parameter is not None:

@@ -33,7 +33,9 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     def entered(_: object, inputs: Any, keywords: Any) -> None:
         raise Reached(inputs[0] if inputs else next(iter(keywords.values())))
 
-    hook = module.register_forward_pre_hook(entered, with_kwargs=True) if before else module.register_forward_hook(reached)
+    hook = (
+        module.register_forward_pre_hook(entered, with_kwargs=True) if before else module.register_forward_hook(reached)
+    )
     try:
         run_(run)
     except Reached as found:
@@ -58,7 +60,9 @@ def around(model: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
     names = path.split(".")
     inside = [".".join(names[:i]) for i in range(len(names) - 1, -1, -1)]
     modules = [(name, model.get_submodule(name)) for name in inside]
-    nearest = next((i for i, (_, module) in enumerate(modules) if isinstance(module, PreTrainedModel)), len(modules) - 1)
+    nearest = next(
+        (i for i, (_, module) in enumerate(modules) if isinstance(module, PreTrainedModel)), len(modules) - 1
+    )
     yield from (modules[nearest], *modules[:nearest], *modules[nearest + 1 :])
 
 

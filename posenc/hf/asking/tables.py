@@ -11,8 +11,8 @@ import numpy as np
 from posenc.hf.asking.built import Built, built, put_rows
 from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.running import (
-    array,
     around,
+    array,
     in_order,
     mask_in,
     only,
@@ -101,7 +101,10 @@ def beside(config: Any, batch: int, seq: int) -> dict[str, Any]:
         frames = 2 * getattr(config, "max_source_positions", seq)
         more |= {"input_features": torch.zeros(batch, config.num_mel_bins, frames)}
     if hasattr(config, "act_dim"):
-        more |= {"states": torch.zeros(batch, seq, config.state_dim), "actions": torch.zeros(batch, seq, config.act_dim)}
+        more |= {
+            "states": torch.zeros(batch, seq, config.state_dim),
+            "actions": torch.zeros(batch, seq, config.act_dim),
+        }
         more |= {"returns_to_go": torch.zeros(batch, seq, 1), "rewards": torch.zeros(batch, seq, 1)}
         more |= {"timesteps": torch.arange(seq).expand(batch, seq)}
     return more

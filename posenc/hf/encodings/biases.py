@@ -44,7 +44,9 @@ def _mpt() -> tuple[Row, Row]:
     parameters = {"heads": Key("n_heads", 16), "form": "last_key"}
     return (
         Row("alibi", parameters, when=(alibi, If(eight, (True,)))),
-        Row("", when=(alibi, If(eight, (False,))), lacks="attn_config.alibi_bias_max is not 8, which transformers takes"),
+        Row(
+            "", when=(alibi, If(eight, (False,))), lacks="attn_config.alibi_bias_max is not 8, which transformers takes"
+        ),
     )
 
 
