@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -252,6 +253,18 @@ def test_a_wrong_reading_is_refused_and_what_agrees_is_named(
     assert "PE114 ort-cpu model: against transformers " in result.stdout
     assert "the model agrees with -p layout=interleaved" in result.stdout
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.exhaustive
+def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    config = ModelConfig.of(CONFIGS["halves"])
+    result = posenc_export.export(config, to=tmp_path / "out", **ONNX, head_dim=8)
+    wrong = [v for v in result.verdicts if v.status == "fail"]
+    assert [v.check for v in wrong] == ["model"]
+    assert re.search(r"q_rotated of the model is .* x 16 in \S+, not .* x 8$", wrong[0].detail)
+    again = posenc_export.validate(result.folder, runtimes=["ort-cpu"])
+    assert [v.check for v in again.verdicts if v.status == "fail"] == ["model"]
 
 
 @pytest.mark.exhaustive

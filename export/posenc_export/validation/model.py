@@ -25,7 +25,7 @@ def against_model(name: str, model: AskedModel, comparisons: Sequence[Comparison
         return
     wrong = [comparison for comparison in comparisons if not comparison.passed]
     if not comparisons:
-        yield Verdict(name, "model", "fail", f"{model.line}: no case was compared")
+        yield Verdict(name, "model", "fail", f"{model.line}: {model.difference or 'no case was compared'}")
         return
     if not wrong:
         cases = len({comparison.case for comparison in comparisons})

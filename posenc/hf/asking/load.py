@@ -22,7 +22,7 @@ INSTALL = "pip install 'posenc-export[transformers]'"
 REMOTE = "auto_map"
 """The key of a config that names code of its own."""
 
-MOST, MOST_LAYERS = 2**31, 10_000
+MOST, MOST_LAYERS = 2**31, 1000
 """What a size, and a number of layers, may be."""
 LAYERS, BASES = re.compile(r"layers?$|depth|blocks$"), re.compile(r"theta|base|_id$|seed")
 """Keys of numbers of layers; keys of numbers that are no sizes."""
