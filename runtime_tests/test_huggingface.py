@@ -155,7 +155,7 @@ YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
         ({"model_type": "minimax_m2", "rotary_dim": "x"}, "rotary_dim must be a number above 0, got 'x'"),
         (
             {"model_type": "phi", "partial_rotary_factor": float("inf")},
-            "partial_rotary_factor must be a number above 0, got inf",
+            "rotary_factor must be a number above 0, got inf",
         ),
         ({"max_position_embeddings": -1}, "max_position_embeddings must be a number above 0, got -1"),
         ({"rope_scaling": {"type": "mrope", "mrope_section": "16,24,24"}}, "mrope_section must be a list of whole"),

@@ -11,7 +11,7 @@ from typing import Self
 
 from posenc.hf.defaults import DEFAULTS, NO_DEFAULTS, Defaults
 from posenc.hf.described import spec_settings
-from posenc.hf.layers import Choice, choose, layers_of, of_layer, scaled
+from posenc.hf.layers import NO_CHOICE, Choice, choose, layers_of, of_layer, scaled
 from posenc.hf.parts import Part, choose_part
 from posenc.hf.rotary import CONTEXT_KEYS, rope_settings, text_part, with_class
 from posenc.hf.rows import Row
@@ -35,7 +35,7 @@ class ModelConfig:
     layer_type: str | None = None
     path: Path | None = None
     part: Part | None = None
-    choice: Choice = Choice()
+    choice: Choice = NO_CHOICE
 
     @classmethod
     def of(

@@ -37,6 +37,10 @@ class Choice:
     layer: Layer | None = None
 
 
+NO_CHOICE = Choice()
+"""All layers."""
+
+
 def layers_of(text: Settings, model_type: str) -> tuple[Layer, ...]:
     """Return the layers of a model; nothing where a config does not say how many there are."""
     count = text.at("num_hidden_layers")
@@ -169,24 +173,28 @@ def _listed(numbers: Iterable[int]) -> str:
 
 def of_layer(text: Settings, choice: Choice, layers: tuple[Layer, ...]) -> Settings:
     """Return the config as a layer sees it: what `per_layer_config` says of it is stronger."""
-    per_layer = text.content.get("per_layer_config")
-    if not isinstance(per_layer, Mapping):
+    per_layer = _numbered(text.content.get("per_layer_config"))
+    if not per_layer:
         return text
-    index = choice.index
-    if index is None:
-        differing = {str(i) for i, layer in enumerate(layers) if layer.rotates}
-        index = _same(per_layer, differing)
-    own = per_layer.get(str(index))
+    rotating = {i for i, layer in enumerate(layers) if layer.rotates}
+    index = _same(per_layer, rotating) if choice.index is None else choice.index
+    own = per_layer.get(-1 if index is None else index)
     return _over(text, own, f"per_layer_config.{index}") if isinstance(own, Mapping) else text
 
 
-def _same(per_layer: Json, wanted: set[str]) -> int | None:
+def _numbered(per_layer: object) -> dict[int, object]:
+    """Return what stands under the numbers of layers, which may begin with 0, as in "05"."""
+    if not isinstance(per_layer, Mapping):
+        return {}
+    return {int(key): value for key, value in per_layer.items() if isinstance(key, str) and key.isdigit()}
+
+
+def _same(per_layer: Mapping[int, object], wanted: set[int]) -> int | None:
     """Return a layer that stands for all that rotate; None where none has anything of its own."""
-    rows = {number: per_layer.get(number) for number in wanted}
-    angles = {number: _angles(row) for number, row in rows.items()}
-    if len({str(one) for one in angles.values()}) > 1:
+    angles = {str(_angles(per_layer.get(number))) for number in wanted}
+    if len(angles) > 1:
         raise ValueError("layers of this config differ (per_layer_config): choose one with --layer or --layer-type")
-    return int(next(iter(wanted))) if wanted else None
+    return min(wanted, default=None)
 
 
 def _angles(row: object) -> Json:
@@ -201,7 +209,7 @@ def _over(text: Settings, own: Json, path: str) -> Settings:
 
 
 def scaled(rope: Settings, layers: tuple[Layer, ...], choice: Choice) -> Settings:
-    """Return the rope settings of the layers that are read: with their own base, and without scaling where they have none.
+    """Return the rope settings of the layers that are read: with their own base, unscaled where these are.
 
     Raises ValueError, in one line, where these layers differ.
     """
@@ -212,6 +220,5 @@ def scaled(rope: Settings, layers: tuple[Layer, ...], choice: Choice) -> Setting
         raise ValueError(f"layers of this config differ ({keys}): choose one with --layer N")
     theta, is_scaled = next(iter(kinds), (None, True))
     content = rope.content if is_scaled else {k: v for k, v in rope.content.items() if k == "rope_theta"}
-    return Settings(
-        {**content, **({} if theta is None else {"rope_theta": theta})}, rope.path, rope.absent, rope.absent_path
-    )
+    base = {} if theta is None else {"rope_theta": theta}
+    return Settings({**content, **base}, rope.path, rope.absent, rope.absent_path)

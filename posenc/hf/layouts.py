@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PAIRS = frozenset(
-    """
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PAIRS = _names("""
 axk2 bailing_hybrid blt blt_global_transformer blt_local_decoder blt_local_encoder blt_patcher codegen cohere
 cohere2 cohere2_moe deepseek_v2 deepseek_v32 deepseek_v4 dots3_note_text ernie4_5 ernie4_5_moe glm glm4 glm4v_text
 glm_moe_dsa glm_ocr_text gptj helium llama4_text longcat_flash mistral_large4_text moonshine moonshine_streaming
 openai_privacy_filter pe_audio_encoder pe_audio_video_encoder pe_video_encoder
-    """.split()
-)
+""")
 """Types that rotate features 2 i and 2 i + 1 together."""
 
-HALVES = frozenset(
-    """
+HALVES = _names("""
 EvollaModel afmoe apertus arcee aria_text bamba beam bitnet chameleon csm csm_depth_decoder_model cwm dbrx
 deepseek_ocr2_encoder deepseek_ocr2_text dia_decoder dia_encoder diffllama diffusion_gemma_text doge dots1
 dots3_note_audio_encoder embedding_gemma2_text emu3_text_model esm esmc eurobert evolla exaone4 exaone_moe falcon
@@ -38,11 +40,10 @@ qwen2_vl_text qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_omn
 qwen3_omni_moe_talker_text qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text qwen4_exp_text recurrent_gemma
 seed_oss smollm3 solar_open stablelm starcoder2 t5_gemma_module t5gemma2_decoder t5gemma2_text timesfm2_5 ultrabert
 unlimited_ocr_text vaultgemma voxtral_realtime_encoder voxtral_realtime_text zamba2 zaya
-    """.split()
-)
+""")
 """Types that rotate features i and i + half together."""
 
-SWITCHED = frozenset("axk1 deepseek_v3 glm4_moe_lite mistral4 youtu".split())
+SWITCHED = _names("axk1 deepseek_v3 glm4_moe_lite mistral4 youtu")
 """Types whose configs have `rope_interleave`, true by default: neighbouring features, or where false halves."""
 
 _REFUSED = {

@@ -14,10 +14,11 @@ from posenc.hf.config import ModelConfig
 from posenc.hf.described import parameters_of as described_parameters
 from posenc.hf.layouts import HALVES, PAIRS, REFUSED, SWITCHED
 from posenc.hf.parts import Part
-from posenc.hf.rotary import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, THETA_KEYS, WIDTH_KEYS
+from posenc.hf.rotary import PARTIAL_KEYS, THETA_KEYS
 from posenc.hf.rows import Row
 from posenc.hf.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
 from posenc.hf.settings import Json, Setting, short
+from posenc.hf.widths import SHARE, head_dim_of, is_rotated_apart, rotary_dim_of, share_of
 
 Parameters = dict[str, Any]
 """Keyword arguments of a scheme."""
@@ -30,8 +31,6 @@ OF_NO_ACCOUNT = {
     "llama_4_scaling_beta": "scales queries, after they are rotated",
 }
 """Keys of rope settings that change no angle, with what they do."""
-SHARE = "partial_rotary_factor"
-"""The parameter of rope types that leave part of a head as it is by themselves."""
 OPTIONAL_ZEROS = ("mscale", "mscale_all_dim")
 """Parameters whose 0 means that there is none."""
 
@@ -147,84 +146,34 @@ class _Reader:
         self.set("rope_type", rope_type, rope.path_of(key) if key in rope.content else "default")
 
     def read_head_dim(self) -> int:
-        if "head_dim" in self.parameters:
-            return int(self.parameters["head_dim"])
-        text, defaults = self.config.text, self.config.defaults
-        wide = None
-        if self.config.layer_type == "full_attention":
-            wide = text.nonempty("global_head_dim")
-            if wide is None and defaults.full_head_dim is not None and "per_layer_config" not in text.content:
-                wide = self.config.default(defaults.full_head_dim)
-        setting = wide or text.first(*self.width_keys()) or self.shared_width()
-        head_dim = setting.whole()
-        self.set("head_dim", head_dim, setting.path)
-        return head_dim
-
-    def width_keys(self) -> tuple[str, ...]:
-        """Return the keys of a head's features that the model's class takes, of an unknown one all."""
-        taken = self.config.text.absent.get("widths")
-        if not isinstance(taken, list):
-            return HEAD_DIM_KEYS
-        return tuple(key for key in HEAD_DIM_KEYS if key in taken)
-
-    def shared_width(self) -> Setting:
-        """Return what each head has of the model's width."""
-        text = self.config.text
-        width, heads = text.first(*WIDTH_KEYS), text.first(*HEADS_KEYS)
-        if width is None or heads is None:
-            missing = [text.path_of(key) for key in ("head_dim", "hidden_size" if width is None else HEADS_KEYS[0])]
-            raise ValueError(f"the config has neither {missing[0]} nor {missing[1]}: give -p head_dim=VALUE")
-        share = self.config.defaults.heads_share
-        head_dim, rest = divmod(share * width.whole(), heads.whole())
-        if rest:
-            multiple = f"{width.path} ({width.value}) must be a multiple of {heads.path} ({heads.value})"
-            raise ValueError(f"{multiple}: give -p head_dim")
-        return Setting(head_dim, f"{'' if share == 1 else f'{share} x '}{width.path} / {heads.path}")
+        if "head_dim" not in self.parameters:
+            setting = head_dim_of(self.config)
+            self.set("head_dim", setting.value, setting.path)
+        return int(self.parameters["head_dim"])
 
     def read_rotary_dim(self, head_dim: int) -> None:
         """Read how many features of a head are rotated."""
-        text, defaults = self.config.text, self.config.defaults
-        if text.at("qk_rope_head_dim").value and "qk_rope_head_dim" in self.width_keys():
-            return
-        widths = text.absent.get("widths")
-        takes = not isinstance(widths, list) or "rotary_dim" in widths
-        rotary_dim = text.nonempty("rotary_dim") if takes else None
-        if rotary_dim is None and defaults.rotary_dim is not None:
-            rotary_dim = Setting(defaults.rotary_dim, text.path_of(self.config.default(None).path))
-        if rotary_dim is None:
+        rotary_dim = rotary_dim_of(self.config)
+        if rotary_dim is not None:
+            self.set("rotary_dim", rotary_dim.value, rotary_dim.path)
+        elif not is_rotated_apart(self.config):
             self.read_share(head_dim)
-        else:
-            self.set("rotary_dim", rotary_dim.whole(), rotary_dim.path)
 
     def read_share(self, head_dim: int) -> None:
         """Read which share of a head is rotated, a parameter of a rope type that has it, else a width."""
-        partial = self.share()
+        rope_type = self.parameters["rope_type"]
+        takes_share = SHARE in parameters_of(rope_type)
+        partial = share_of(self.config, rope_type, takes_share)
         if partial is None:
             return
         share = partial.number()
-        if SHARE in parameters_of(self.parameters["rope_type"]):
+        if takes_share:
             self.set(SHARE, share, partial.path)
         elif self.config.defaults.tail and self.origin.get("head_dim") != "given":
             self.parameters["head_dim"] = int(head_dim * share)
             self.origin["head_dim"] += f", of which {partial.path} {share:g}, the last ones, are rotated"
         elif int(head_dim * share) != head_dim:
             self.set("rotary_dim", int(head_dim * share), f"{partial.path} {share:g} of head_dim {head_dim}")
-
-    def share(self) -> Setting | None:
-        """Return the share of a head that is rotated, under the keys that the model's class takes."""
-        config, text = self.config, self.config.text
-        own = config.rope.first(*PARTIAL_KEYS)
-        by_layer = isinstance(text.absent.get("rope_parameters"), Mapping) and config.layer_type is not None
-        if not text.absent or by_layer or SHARE in parameters_of(self.parameters["rope_type"]):
-            return own or text.first(*PARTIAL_KEYS)
-        keys = text.absent.get("shares")
-        if isinstance(keys, list):
-            return own or text.first(*keys) or text.first(SHARE)
-        if own is not None and self.parameters["rope_type"] != "default" and own.number() != 1:
-            raise ValueError(
-                f"{own.path} is {own.value}, and heads of model_type {config.model_type} are rotated whole"
-            )
-        return None
 
     def read_theta(self) -> None:
         if "rope_theta" in self.parameters:

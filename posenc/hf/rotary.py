@@ -16,10 +16,8 @@ ROPE_KEYS = ("rope_parameters", "rope_scaling")
 THETA_KEYS = ("rope_theta", "rotary_emb_base", "rotary_base")
 PARTIAL_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percentage")
 HEAD_DIM_KEYS = ("qk_rope_head_dim", "head_dim", "kv_channels", "attention_head_dim")
-WIDTH_KEYS, HEADS_KEYS = (
-    ("hidden_size", "n_embd", "d_model"),
-    ("num_attention_heads", "n_head", "n_heads", "encoder_num_attention_heads"),
-)
+WIDTH_KEYS = ("hidden_size", "n_embd", "d_model")
+HEADS_KEYS = ("num_attention_heads", "n_head", "n_heads", "encoder_num_attention_heads")
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len")
 TEXT_KEYS = ("text_config", "language_config", "llm_config")
 EVIDENCE = (*ROPE_KEYS, *THETA_KEYS, *PARTIAL_KEYS, "rotary_dim", "qk_rope_head_dim")
@@ -125,20 +123,21 @@ def _layer(rope: Settings, name: str, values: object, absent: Json) -> Settings 
 
 def _given(text: Settings) -> Settings:
     """Return the rope settings that a file has; raise ValueError where it has two that say different things."""
-    both = {key: text.content[key] for key in ROPE_KEYS if text.content.get(key)}
-    for key, content in both.items():
-        if not isinstance(content, dict):
+    both: dict[str, Json] = {}
+    for key in ROPE_KEYS:
+        content = text.content.get(key)
+        if not isinstance(content, dict) and content:
             raise ValueError(f"{text.path_of(key)} must be an object, got {content!r}")
+        if isinstance(content, dict) and content:
+            both[key] = content
     if len(both) == 2 and _angles(both["rope_parameters"]) != _angles(both["rope_scaling"]):
         paths = " and ".join(text.path_of(key) for key in ROPE_KEYS)
         raise ValueError(f"{paths} say different things: leave one of them out")
-    key = next(iter(both), None)
-    return Settings(both[key], text.path_of(key)) if key else Settings({}, "default")
+    return next((Settings(content, text.path_of(key)) for key, content in both.items()), Settings({}, "default"))
 
 
-def _angles(rope: object) -> dict[str, object]:
+def _angles(rope: Json) -> dict[str, object]:
     """Return rope settings with one name of the rope type, without the base and what is null."""
-    assert isinstance(rope, dict)
     kept = {key: value for key, value in rope.items() if value is not None and key not in ("type", "rope_theta")}
     return {**kept, "rope_type": rope.get("rope_type", rope.get("type", "default"))}
 

@@ -1,131 +1,111 @@
-"""Which model types of transformers `--from-hf` reads, and what the others lack: run by hand, not by pytest.
+"""Every model type that `--from-hf` may read, held against the model's own code: run by hand, not by pytest.
 
-python runtime_tests/scripts/hf_survey.py           prints every model type, with the schemes or the reason
-python runtime_tests/scripts/hf_survey.py --write   puts the counts into docs/from-hf.md
+python runtime_tests/scripts/hf_survey.py                 prints every model type: right, wrong, refused, not decided
+python runtime_tests/scripts/hf_survey.py llama bert      prints these
+python runtime_tests/scripts/hf_survey.py --write         puts the counts into docs/from-hf.md
+python runtime_tests/scripts/hf_survey.py --keep=FILE     goes on with what FILE has, and keeps there what is found
 
-A default configuration of each model type is read. What nothing is read of is looked for in the model's code.
+A default configuration of each model type of transformers, and of each class of diffusers that has an encoding, is read,
+and the module that is made of it compared with the model's own. It takes half an hour on two cores.
 """
 
-import importlib
-import importlib.util
+import datetime
 import json
-import re
 import sys
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+
+from posenc.hf.encodings.diffusion import DIFFUSION
+from surveyed import Finding, names, survey, word_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
 BEGIN, END = "<!-- counted -->\n", "<!-- /counted -->\n"
-LOOKS = {
-    "rotary": r"Rotary|rotary_pos_emb|rope_theta",
-    "a learned table": r"nn\.Embedding\([^)\n]*pos|pos\w* = nn\.(Embedding|Parameter)",
-    "sines and cosines": r"[Ss]inusoid|SinePosition|get_timestep_embedding",
-    "a bias on scores": r"alibi|relative_position_bias|relative_attention_bias|rel_pos_h",
-    "relative positions": r"RelPosition|relative_position|rel_pos",
-    "a convolution": r"[Pp]ositionalConv|pos_conv",
-}
-"""What a model's code may show of positions, and how."""
+Found = dict[str, list[Finding]]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A model type: the schemes that it is read as, or why it is not, and what its code shows."""
-
-    name: str
-    schemes: tuple[str, ...]
-    reason: str = ""
-    shows: str = ""
+def reason(finding: Finding) -> str:
+    """Return why a config is refused, or its model not asked, without what is its own."""
+    why = finding.why.rpartition("): ")[2] or finding.why
+    return why.replace(finding.name, "it")
 
 
-def default_config(name: str) -> dict[str, Any] | None:
-    """Return a default configuration as JSON; None where there is none without a choice."""
-    from transformers import AutoConfig
-
-    try:
-        content: dict[str, Any] = json.loads(json.dumps(AutoConfig.for_model(name).to_dict(), default=str))
-    except Exception:
-        return None
-    return content
+def row(what: str, found: Found) -> str:
+    """Return a row of the table: how many there are, and what came of them."""
+    words = Counter(word_of(findings) for findings in found.values())
+    counts = " | ".join(str(words[word]) for word in ("right", "wrong", "refused", "not decided"))
+    return f"| {what} | {len(found)} | {counts} |"
 
 
-def schemes_of(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a config is read as: every part of it, and the rotary encoding of its text."""
-    from posenc.hf.parts import is_rotary, parts_of
-    from posenc.hf.rotary import text_part
-    from posenc.hf.settings import Settings
-
-    parts = parts_of(Settings(content), str(content.get("model_type")))
-    schemes = [part.scheme for part in parts if part.row is None or not part.row.lacks]
-    return tuple(dict.fromkeys((["rotary"] if is_rotary(text_part(content).content) else []) + schemes))
+def by_scheme(found: Found) -> str:
+    """Return how many are read rightly as each scheme."""
+    right = {(f.name, f.scheme) for findings in found.values() for f in findings if f.word == "right"}
+    return ", ".join(f"{scheme} {count}" for scheme, count in Counter(scheme for _, scheme in right).most_common())
 
 
-def survey() -> Iterator[Finding]:
-    """Yield what comes of each model type."""
-    auto = importlib.import_module("transformers.models.auto.configuration_auto")
-    for name, config_class in auto.CONFIG_MAPPING_NAMES.items():
-        content = default_config(name)
-        if content is None:
-            yield Finding(name, (), "has no default configuration")
-            continue
-        schemes = schemes_of(content)
-        yield Finding(name, schemes, "" if schemes else reason_of(content), "" if schemes else shown(config_class))
+def listed(found: Found, word: str) -> str:
+    """Return the names of a word with the reasons: of each reason a line."""
+    names_of = defaultdict(list)
+    for name, findings in found.items():
+        if word_of(findings) == word:
+            names_of[next(reason(f) for f in findings if f.word == word)].append(name)
+    lines = sorted(names_of.items(), key=lambda item: -len(item[1]))
+    return "".join(f"* {', '.join(some)}: {why}\n" for why, some in lines)
 
 
-def reason_of(content: Mapping[str, Any]) -> str:
-    """Return why nothing is read."""
-    from posenc.hf import ModelConfig
-
-    try:
-        ModelConfig.of(content)
-    except ValueError as error:
-        return str(error).rpartition("): ")[2] or str(error)
-    return "is read"
+def unread(found: Found) -> int:
+    """Return how many have no encoding that is known."""
+    no_scheme = ("no encoding", "no rotary encoding", "no other encoding is known")
+    refused = [f for f in found.values() if word_of(f) == "refused"]
+    return sum(all(any(text in finding.why for text in no_scheme) for finding in findings) for findings in refused)
 
 
-def shown(config_class: str) -> str:
-    """Return what the code of a model shows of positions."""
-    import transformers
-
-    module = getattr(transformers, config_class).__module__.replace("configuration_", "modeling_")
-    found = importlib.util.find_spec(module) if importlib.util.find_spec(module.rpartition(".")[0]) else None
-    if found is None or found.origin is None:
-        return "no code"
-    text = Path(found.origin).read_text(encoding="utf-8")
-    return ", ".join(what for what, pattern in LOOKS.items() if re.search(pattern, text)) or "nothing"
-
-
-def summary(findings: list[Finding]) -> str:
-    """Return the counts as the page has them."""
-    import transformers
-
-    read = [f for f in findings if f.schemes]
-    by_scheme = Counter(scheme for f in read for scheme in f.schemes)
-    others = [f.shows or "no configuration by default" for f in findings if not f.schemes]
-    by_code = Counter(what for shows in others for what in shows.split(", "))
-    counts = ", ".join(f"{scheme} {count}" for scheme, count in by_scheme.most_common())
-    lacks = ", ".join(f"{what} {count}" for what, count in by_code.most_common())
-    first = (
-        f"Of {len(findings)} model types of transformers {transformers.__version__}, {len(read)} are read: {counts}."
+def summary(types: Found, classes: Found) -> str:
+    """Return what the page says."""
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("transformers", "diffusers", "torch"))
+    today = datetime.date.today().isoformat()
+    table = "\n".join((row("model types of transformers", types), row("classes of diffusers", classes)))
+    return (
+        f"Counted on {today} with {libraries}, by the comparison with the model's own code.\n\n"
+        "| of | there are | right | wrong | refused | not decided |\n|---|---|---|---|---|---|\n"
+        f"{table}\n\n"
+        f"Right, by scheme, of which a model may have several: {by_scheme({**types, **classes})}.\n"
+        f"Of {unread(types)} of those that are refused no encoding of positions is known.\n\n"
+        f"Not decided, as the model could not be asked:\n\n{listed({**types, **classes}, 'not decided')}"
     )
-    last = f"The code of the other {len(others)} shows, of which a model may have several: {lacks}."
-    return f"{first}\n\n{last}\n"
+
+
+def gather(wanted: Sequence[str], kept: Path | None) -> Found:
+    """Ask about each of which nothing is kept, and print what came of it."""
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept is not None and kept.exists() else []
+    found: Found = {}
+    for line in lines:
+        findings = [Finding(**one) for one in json.loads(line)]
+        found[findings[0].name] = findings
+    for findings in survey(name for name in wanted if name not in found):
+        found[findings[0].name] = findings
+        for f in findings:
+            print(f"{f.word}: {f.name}{f.part and f' ({f.part})'} {f.scheme}: {f.why}", flush=True)
+        if kept is not None:
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([asdict(f) for f in findings]) + "\n")
+    return {name: found[name] for name in wanted}
 
 
 def main() -> None:
     """Print the survey, or put its counts into the page."""
     warnings.filterwarnings("ignore")
-    findings = list(survey())
+    wanted = [name for name in sys.argv[1:] if not name.startswith("-")]
+    kept = next((Path(arg.removeprefix("--keep=")) for arg in sys.argv if arg.startswith("--keep=")), None)
+    types, classes = gather(wanted or names(), kept), gather([] if wanted else list(DIFFUSION), kept)
+    text = summary(types, classes)
     if "--write" in sys.argv:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{summary(findings)}{END}{rest.partition(END)[2]}", encoding="utf-8")
-        return
-    for finding in findings:
-        print(f"{finding.name}: {', '.join(finding.schemes) or f'{finding.reason}; its code shows {finding.shows}'}")
-    print(summary(findings))
+        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

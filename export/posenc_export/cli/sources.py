@@ -76,15 +76,15 @@ def _config(values: Values) -> ModelConfig | None:
 
     path: Path | None = values["from_hf"]
     if path is None:
-        if values["layer_type"] is not None:
-            raise click.UsageError("--layer-type chooses among the layers of a config: give --from-hf with it")
-        if values["part"] is not None:
-            raise click.UsageError("--part chooses among the parts of a config: give --from-hf with it")
+        for option, among in (("layer_type", "layers"), ("layer", "layers"), ("part", "parts")):
+            if values[option] is not None:
+                name = f"--{option.replace('_', '-')}"
+                raise click.UsageError(f"{name} chooses among the {among} of a config: give --from-hf with it")
         return None
     if values["inputs"]:
         raise click.UsageError("-i gives the inputs of package.module:factory; --from-hf has its own")
     with bad_input():
-        config = ModelConfig.load(path, values["layer_type"], values["part"])
+        config = ModelConfig.load(path, values["layer_type"], values["part"], values["layer"])
         scheme = config.scheme
     if values["scheme"] not in (None, scheme):
         raise click.UsageError(f"{path} describes {scheme}, not {values['scheme']}: leave SCHEME out")

@@ -89,7 +89,7 @@ def _without_timm(config: Any) -> Any:
 
 
 def _config(content: Json, model_type: str) -> Any:
-    with importing("transformers"):
+    with quiet():
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     if model_type not in CONFIG_MAPPING:
         raise CannotAsk(f"transformers has no model_type {model_type!r}")

@@ -1,0 +1,155 @@
+"""What is read of every model type, held against the model's own code: right, wrong, refused with a reason, not decided."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import re
+import resource
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+from asked import Asked, built_in, modes_of, own_sides, question_of, verdict
+from posenc.hf import ModelConfig, read_config
+from posenc.hf.asking import CannotAsk, model_of
+from posenc.hf.asking.model import Disagrees
+from posenc.hf.parts import parts_of
+from posenc.hf.settings import Settings
+
+WORDS = ("right", "wrong", "refused", "not decided")
+SECONDS = 90
+"""What asking about a model type may take."""
+MEMORY = 20 * 2**30
+"""Bytes of addresses that asking about a model type may take."""
+LAYER_TYPES = re.compile(r"choose one of (.*) with --layer-type")
+SAMPLE = 101
+"""One model type in so many is asked in the quick run."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What comes of one encoding of a model type: a word of `WORDS`, and what answered or why none did."""
+
+    name: str
+    part: str
+    scheme: str
+    word: str
+    why: str
+
+
+def default_config(name: str) -> dict[str, Any] | str:
+    """Return a default configuration as JSON, or why there is none."""
+    from transformers import AutoConfig
+
+    try:
+        content: dict[str, Any] = json.loads(json.dumps(AutoConfig.for_model(name).to_dict(), default=str))
+    except Exception as error:
+        return f"its class has no default configuration: {str(error).splitlines()[0][:100]}"
+    return content
+
+
+def findings_of(name: str, content: Mapping[str, Any]) -> list[Finding]:
+    """Return what comes of each encoding that a config describes, of each type of its layers."""
+    parts = [part.name for part in parts_of(Settings(content), name) if part.row is None or not part.row.lacks]
+    wanted = list(dict.fromkeys([None, *parts]))
+    found = [finding for part in wanted for finding in _of_part(name, content, part)]
+    several = [finding for finding in found if "has several encodings" not in finding.why]
+    return several or found
+
+
+def _of_part(name: str, content: Mapping[str, Any], part: str | None) -> list[Finding]:
+    try:
+        ModelConfig.of(content, part=part)
+    except ValueError as error:
+        types = LAYER_TYPES.search(str(error))
+        if types:
+            return [_of_layers(name, content, part, layer_type) for layer_type in types[1].split(", ")]
+    return [_of_layers(name, content, part, None)]
+
+
+def _of_layers(name: str, content: Mapping[str, Any], part: str | None, layer_type: str | None) -> Finding:
+    """Return what comes of one part, of the layers of one type."""
+    called = ", ".join(filter(None, (part, layer_type)))
+    try:
+        reading = read_config(dict(content), layer_type, part=part)
+        encoding = built_in(reading, modes_of(reading.scheme))
+    except ValueError as error:
+        return Finding(name, called, "", "refused", str(error))
+    try:
+        question = replace(question_of(content, part or "", reading, encoding), layer_type=layer_type or "")
+        own = own_sides(content, part or "") or reading.parameters.get("window") or ()
+        asked = Asked(encoding, model_of(question), (own, own) if isinstance(own, int) else tuple(own))
+        word, why = verdict(asked)
+    except Disagrees as error:
+        word, why = "wrong", str(error)
+    except CannotAsk as error:
+        word, why = "not decided", str(error)
+    return Finding(name, called, reading.scheme, word, why)
+
+
+def names() -> list[str]:
+    """Return every model type of transformers."""
+    auto = importlib.import_module("transformers.models.auto.configuration_auto")
+    return list(auto.CONFIG_MAPPING_NAMES)
+
+
+def sample(version: str) -> list[str]:
+    """Return the model types that are asked in the quick run: others with each version."""
+    turn = zlib.crc32(version.encode()) % SAMPLE
+    return [name for name in names() if zlib.crc32(name.encode()) % SAMPLE == turn]
+
+
+def survey(wanted: Iterable[str]) -> Iterator[list[Finding]]:
+    """Yield what comes of each model type, each asked in a process of its own."""
+    for name in wanted:
+        yield _apart(name)
+
+
+def of_type(name: str) -> list[Finding]:
+    """Return what comes of a model type of transformers, or a class of diffusers."""
+    from posenc.hf.encodings.diffusion import DIFFUSION
+
+    warnings.filterwarnings("ignore")
+    content = {"_class_name": name} if name in DIFFUSION else default_config(name)
+    if isinstance(content, str):
+        return [Finding(name, "", "", "not decided", content)]
+    return findings_of(name, content)
+
+
+def _apart(name: str) -> list[Finding]:
+    """Return what comes of a model type, in a process that may crash, hang or grow."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(False)
+    child = context.Process(target=_answer, args=(theirs, name), daemon=True)
+    child.start()
+    theirs.close()
+    try:
+        if ours.poll(SECONDS):
+            found: list[Finding] = ours.recv()
+            return found
+        why = f"it gave no answer within {SECONDS} s"
+    except EOFError:
+        why = "the process that asked it ended"
+    finally:
+        child.kill()
+        child.join()
+    return [Finding(name, "", "", "not decided", why)]
+
+
+def _answer(pipe: Connection, name: str) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    try:
+        pipe.send(of_type(name))
+    except Exception as error:
+        pipe.send([Finding(name, "", "", "not decided", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")])
+
+
+def word_of(findings: Iterable[Finding]) -> str:
+    """Return the one word for a model type: wrong if any of its encodings is, right if some are and none is wrong."""
+    words = {finding.word for finding in findings}
+    return next(word for word in ("wrong", "right", "not decided", "refused") if word in words)
