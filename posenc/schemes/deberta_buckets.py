@@ -106,7 +106,7 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     rows = buckets(np.arange(end), mid, max_distance)
     source = LogBuckets(rows, Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1)))
     module = WAYS[str(spec.positions)][0](source, CountedPlaces(), torch.int64, 0)
-    formula = partial(reference, mid=mid, far=max_distance)
+    formula = partial(reference, num_buckets=num_buckets, far=max_distance)
     return bias.made(module, source, spec, _ports(spec, end), _RESULT, formula=formula, end=end)
 
 
@@ -142,11 +142,12 @@ def edges(mid: int, far: int, most: int) -> Integers:
     return np.asarray(firsts)
 
 
-def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, mid: int, far: int) -> Floats:
+def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, num_buckets: int, far: int) -> Floats:
     """Return the buckets from DeBERTa's formula, its logarithm in float64.
 
     On an edge the logarithm may come out a last digit above an integer: 1e-9 of a bucket is taken off.
     """
+    mid = num_buckets // 2
     relative = query[:, :, None] - key[:, None, :]
     distance = np.abs(relative)
     growth = np.log(np.maximum(distance, mid) / mid) / np.log((far - 1) / mid)

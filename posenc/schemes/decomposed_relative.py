@@ -17,11 +17,11 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.families import decomposed
 from posenc.families import window as windows
-from posenc.families.decomposed import LINEAR, Tables
+from posenc.families.decomposed import Tables
 from posenc.families.window import Sides
 from posenc.memory import check_room
 from posenc.ports import Array, Floats, Integers
-from posenc.resampling import resampled
+from posenc.references.resampling import Resampling, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_matrix, names_in, one_start, random_table
@@ -136,7 +136,8 @@ def reference(q: Array, sides: Sides, at: Integers | slice, *, rows: Floats, col
     place = np.arange(height * width)
     y, x = place // max(width, 1), place % max(width, 1)
     of_rows, of_columns = (
-        resampled(table, LINEAR, [max(2 * side - 1, 1)]) for table, side in ((rows, height), (columns, width))
+        resampled(table, Resampling(cubic=False), [max(2 * side - 1, 1)])
+        for table, side in ((rows, height), (columns, width))
     )
     q = q[:, :, at].astype(np.float64)
     by_row = np.einsum("bntc,tvc->bntv", q, of_rows[y[at, None] - np.arange(height) + height - 1])

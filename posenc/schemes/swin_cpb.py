@@ -20,6 +20,7 @@ from posenc.families import window as windows
 from posenc.families.continuous_bias import ContinuousBias, Network
 from posenc.families.window import Sides
 from posenc.ports import Floats
+from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_tensor, names_in, one_start
@@ -168,4 +169,4 @@ def reference(*, network: Network, sides: Sides, norm: Sides) -> Floats:
     """Return the bias by head in float64, from the formula, for every two places: (heads, tokens, tokens)."""
     bias = 16 / (1 + np.exp(-logits(network, sides, norm)))
     height, width = sides
-    return np.moveaxis(windows.of_places(bias.reshape(2 * height - 1, 2 * width - 1, -1), sides), -1, 0)
+    return np.moveaxis(of_places(bias.reshape(2 * height - 1, 2 * width - 1, -1), sides), -1, 0)
