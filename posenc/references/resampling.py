@@ -12,7 +12,7 @@ from posenc.ports import Floats
 
 @dataclass(frozen=True)
 class Resampling:
-    """What `torch.nn.functional.interpolate` is asked for; offset: what is added to a size that its scale is made of."""
+    """What `torch.nn.functional.interpolate` is asked for; offset: what is added to a size for the scale."""
 
     cubic: bool
     antialias: bool = False

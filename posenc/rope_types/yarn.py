@@ -29,8 +29,8 @@ def reference(
     DeepSeek-V2's `yarn_get_mscale`.
     """
     s = context_ratio(factor, max_position_embeddings, original_max_position_embeddings)
-    turns = original_max_position_embeddings / (2 * math.pi)  # of the first pair, in the original context
-    bounds = [dim / 2 * math.log(turns / beta, rope_theta) for beta in (beta_fast, beta_slow)]
+    rotations = original_max_position_embeddings / (2 * math.pi)  # of the first pair, in the original context
+    bounds = [dim / 2 * math.log(rotations / beta, rope_theta) for beta in (beta_fast, beta_slow)]
     if truncate:
         bounds = [math.floor(bounds[0]), math.ceil(bounds[1])]
     low, high = max(bounds[0], 0), min(bounds[1], dim - 1)

@@ -171,7 +171,7 @@ def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, rows
     index, counts = rows.of_pairs(query[0], key[0])
     scale = 1 / np.sqrt(rows.table.shape[1]) if rows.scale is None else rows.scale
     products = scale * (values[0].astype(np.float64) @ rows.table.T)
-    bias = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
+    bias: Floats = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
     return values[1] + bias if add else bias
 
 

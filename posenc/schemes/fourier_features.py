@@ -13,11 +13,12 @@ from typing import Literal
 
 import numpy as np
 
-from posenc.call import Call, Formula
+from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.families import features as family
 from posenc.memory import check_room
-from posenc.ports import BATCH, SEQ, Array, Floats, Port, Values, fixed
+from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
+from posenc.references.features import Parameters, banded, projected
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.spec import Spec, UnsupportedSpec
@@ -112,19 +113,19 @@ def fourier_features(
     """
     coordinates = Coordinates(in_features, span, inputs)
     _check(coordinates, kind, features, std)
-    asked = Asked(in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos)
+    parameters = Parameters(in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos)
     layout = partial(family.Layout, cos_first=flip_sin_to_cos, include=in_features if include_input else 0)
     if kind != "gaussian":
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
         max_freq = MAX_FREQ if max_freq is None and kind == "linear" else max_freq
         frequencies = _frequencies(kind, features or 10, max_freq, in_features)
         bands = Bands(frequencies, max_freq is None, pi, order or ("octaves" if max_freq is None else "halves"))
-        return _of_bands(spec, coordinates, bands, layout, partial(banded, asked=asked))
+        return _of_bands(spec, coordinates, bands, layout, partial(banded, parameters=parameters))
     alone = order in (None, "halves") and pi and max_freq is None
     _refuse(not alone, "order, pi and max_freq", "log or linear")
     matrix = _matrix(coordinates, features, std, weights, key)
     matrix = matrix.astype(spec.angle_dtype).astype(np.float64)
-    return _of_projection(spec, coordinates, matrix, layout, partial(projected, matrix=matrix, asked=asked))
+    return _of_projection(spec, coordinates, matrix, layout, partial(projected, matrix=matrix, parameters=parameters))
 
 
 def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
@@ -211,62 +212,3 @@ def _of_bands(
     pairs = count * numbers
     laid = layout(pairs, {"halves": pairs, "octaves": numbers, "numbers": 1}[bands.order])
     return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The parameters, as they are given: all that the references know."""
-
-    in_features: int
-    kind: str
-    features: int | None
-    max_freq: float | tuple[float, ...] | None
-    inputs: str
-    pi: bool
-    include_input: bool
-    order: str | None
-    flip_sin_to_cos: bool
-
-    def bands(self) -> Floats:
-        """Return what each number is multiplied by: (count, numbers), powers of two, or from 1 to half of max_freq."""
-        count, most = self.features or 10, self.max_freq
-        if most is None and self.kind == "log":
-            return np.repeat(np.ldexp(1.0, np.arange(count))[:, None], self.in_features, 1)
-        most = 224.0 if most is None else most
-        limits = most if isinstance(most, tuple) else (most,) * self.in_features
-        limits = limits * (self.in_features // len(limits))
-        if self.kind == "linear":
-            return np.stack([np.linspace(1.0, limit / 2, count) for limit in limits], 1)
-        return np.stack([np.logspace(0.0, np.log2(limit / 2), count, base=2.0) for limit in limits], 1)
-
-    def waves(self, angle: Floats) -> list[Floats]:
-        """Return sines and cosines in their order."""
-        both = [np.sin(angle), np.cos(angle)]
-        return both[::-1] if self.flip_sin_to_cos else both
-
-
-def projected(call: Call, *, matrix: Floats, asked: Asked) -> tuple[Array]:
-    """Return the features of random directions in float64."""
-    x = call.values[0][:, call.picked].astype(np.float64)
-    of_x = {"logs": np.log, "centered": lambda numbers: 2 * numbers - 1}.get(asked.inputs, np.asarray)
-    waves = asked.waves(2 * np.pi * (of_x(x) @ matrix))
-    return (np.concatenate([x, *waves] if asked.include_input else waves, -1),)
-
-
-def banded(call: Call, *, asked: Asked) -> tuple[Array]:
-    """Return the features of bands in float64: whole circles of pi x are taken off, exactly, before the sine."""
-    x = call.values[0][:, call.picked].astype(np.float64)
-    angle = asked.bands() * x[..., None, :]  # (batch, seq, bands, numbers)
-    if asked.pi:
-        angle = np.pi * np.fmod(angle, 2.0)
-    octaves = asked.kind == "log" and asked.max_freq is None
-    order = asked.order or ("octaves" if octaves else "halves")
-    waves = asked.waves(angle if order == "octaves" else angle.swapaxes(-1, -2))
-    if order == "numbers":
-        rows = np.stack(waves, -1)
-    elif order == "octaves":
-        rows = np.stack(waves, -2)
-    else:
-        rows = np.concatenate([wave.reshape(*x.shape[:-1], -1) for wave in waves], -1)
-    rows = rows.reshape(*x.shape[:-1], -1)
-    return (np.concatenate([x, rows], -1) if asked.include_input else rows,)

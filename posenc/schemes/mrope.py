@@ -71,8 +71,8 @@ def mrope(
     check_table(spec, heads.rotary_dim)
     axis_of_pair = axes_of_pairs(sections, section_layout, heads.rotary_dim // 2)
     exact = partial(ROPE_TYPES[rope_type].reference, rotary_dim or head_dim, rope_theta, 1, **scaling)
-    turns = Turns(exact, sections, by_turns=section_layout == "interleaved")
-    formula = partial(reference, turns=turns, pairs=rotation.Pairs(layout, tensor_layout, width == "full"))
+    axes = PairAxes(exact, sections, alternate=section_layout == "interleaved")
+    formula = partial(reference, axes=axes, pairs=rotation.Pairs(layout, tensor_layout, width == "full"))
     output_of = rotary.Output(output, width == "full")
     return rotary.encode(_angles(spec, rope, axis_of_pair), spec, heads, output_of, formula=formula)
 
@@ -107,15 +107,15 @@ def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) ->
 
 
 @dataclass(frozen=True)
-class Turns:
+class PairAxes:
     """What the reference rotates by: the paper's frequencies, and how many pairs have each position.
 
-    by_turns: time, height, width, time, ... as far as each goes, then time alone; else one after the other.
+    alternate: time, height, width, time, ... as far as each goes, then time alone; else one after the other.
     """
 
     exact: Callable[[], Frequencies]
     sections: tuple[int, ...]
-    by_turns: bool
+    alternate: bool
 
     def position_of(self, pair: int) -> int:
         """Return which position a pair is rotated by, as Qwen's code says it.
@@ -123,7 +123,7 @@ class Turns:
         `apply_multimodal_rotary_pos_emb` of Qwen2-VL splits the pairs and takes piece i from position i % 3;
         `apply_interleaved_mrope` of Qwen3-VL overwrites time at 1, 4, 7, ... by height, at 2, 5, 8, ... by width.
         """
-        if self.by_turns:
+        if self.alternate:
             position = pair % 3
             return position if pair < 3 * self.sections[position] else 0
         piece = 0
@@ -132,8 +132,8 @@ class Turns:
         return piece % 3
 
 
-def reference(call: Call, *, turns: Turns, pairs: rotation.Pairs) -> tuple[Array, ...]:
+def reference(call: Call, *, axes: PairAxes, pairs: rotation.Pairs) -> tuple[Array, ...]:
     """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
-    exact = turns.exact()
-    angles = [call.positions[turns.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
+    exact = axes.exact()
+    angles = [call.positions[axes.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
     return rotation.rotary(call, np.stack(angles, -1), exact.attention_factor, pairs)

@@ -105,8 +105,8 @@ def sincos_2d(
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")
     column_first, add = order == "column_first", output == "add"
     grid_layout = grid.GridLayout(("height", "width"), (1, 0) if column_first else (0, 1), layout, add)
-    asked = Asked(dim, base, order, layout, output, spacing, crop, base_size, interpolation_scale)
-    formula = partial(reference, asked=asked)
+    parameters = Parameters(dim, base, order, layout, output, spacing, crop, base_size, interpolation_scale)
+    formula = partial(reference, parameters=parameters)
     return grid.encode([source, source], [dim // 2] * 2, spec, grid_layout, formula=formula, step=where.step)
 
 
@@ -143,7 +143,7 @@ def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bo
 
 
 @dataclass(frozen=True)
-class Asked:
+class Parameters:
     """The parameters, as they are given: all that the reference knows."""
 
     dim: int
@@ -163,19 +163,21 @@ class Asked:
         return in_whole * (whole if self.base_size is None else self.base_size) / whole / self.interpolation_scale
 
 
-def reference(call: Call, *, asked: Asked) -> tuple[Array]:
+def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     """Return the output in float64: of row and column each its sines and its cosines, as they lie."""
-    pairs = asked.dim // 4
-    exponents = np.arange(pairs) / (pairs - 1 if asked.spacing == "half" else pairs)
-    inv_freq = np.exp(-exponents * np.log(float(asked.base)))
-    angles = [asked.coordinates(at, at.shape[1 + axis])[..., None] * inv_freq for axis, at in enumerate(call.positions)]
-    if asked.order == "column_first":
+    pairs = parameters.dim // 4
+    exponents = np.arange(pairs) / (pairs - 1 if parameters.spacing == "half" else pairs)
+    inv_freq = np.exp(-exponents * np.log(float(parameters.base)))
+    angles = [
+        parameters.coordinates(at, at.shape[1 + axis])[..., None] * inv_freq for axis, at in enumerate(call.positions)
+    ]
+    if parameters.order == "column_first":
         angles = angles[::-1]
     halves = [np.stack([np.sin(angle), np.cos(angle)]) for angle in angles]  # (2, 1, h, w, pairs)
-    if asked.layout == "sines_first":
+    if parameters.layout == "sines_first":
         rows = np.concatenate([half[wave] for wave in (0, 1) for half in halves], -1)
-    elif asked.layout == "halves":
+    elif parameters.layout == "halves":
         rows = np.concatenate([half[wave] for half in halves for wave in (0, 1)], -1)
     else:
         rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
-    return (call.values[0].astype(np.float64) + rows if asked.output == "add" else rows,)
+    return (call.values[0].astype(np.float64) + rows if parameters.output == "add" else rows,)

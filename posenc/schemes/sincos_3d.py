@@ -74,7 +74,7 @@ def sincos_3d(
         ("frames", "height", "width"), (0, 2, 1) if order == "column_first" else (0, 1, 2), add=output == "add"
     )
     divisors = (temporal_interpolation_scale, spatial_interpolation_scale)
-    formula = partial(reference, asked=Asked(dim, temporal, base, order, output, divisors))
+    formula = partial(reference, parameters=Parameters(dim, temporal, base, order, output, divisors))
     return grid.encode([by_frame, by_place, by_place], widths, spec, layout, formula=formula, step=1 / min(scales))
 
 
@@ -100,7 +100,7 @@ def _check(base: float, scales: tuple[float, ...]) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Parameters:
     """The parameters, as they are given: all that the reference knows. scales: of frames, and of places."""
 
     dim: int
@@ -111,17 +111,20 @@ class Asked:
     scales: tuple[float, float]
 
 
-def reference(call: Call, *, asked: Asked) -> tuple[Array]:
+def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     """Return the output in float64: of each axis all sines, then all cosines, of place / scale / base^(2 i / width)."""
-    of_frame = asked.dim // 4 if asked.temporal is None else asked.temporal
-    of_place = (asked.dim - of_frame) / 2
+    of_frame = parameters.dim // 4 if parameters.temporal is None else parameters.temporal
+    of_place = (parameters.dim - of_frame) / 2
     frames, rows, columns = call.positions
-    places = [columns, rows] if asked.order == "column_first" else [rows, columns]
+    places = [columns, rows] if parameters.order == "column_first" else [rows, columns]
     waves: list[Floats] = []
     for at, width, scale in zip(
-        (frames, *places), (of_frame, of_place, of_place), (asked.scales[0], *asked.scales[1:] * 2), strict=True
+        (frames, *places),
+        (of_frame, of_place, of_place),
+        (parameters.scales[0], *parameters.scales[1:] * 2),
+        strict=True,
     ):
-        angle = at[..., None] / scale / np.power(float(asked.base), 2.0 * np.arange(int(width) // 2) / width)
+        angle = at[..., None] / scale / np.power(float(parameters.base), 2.0 * np.arange(int(width) // 2) / width)
         waves += [np.sin(angle), np.cos(angle)]
     output = np.concatenate(waves, -1)
-    return (call.values[0].astype(np.float64) + output if asked.output == "add" else output,)
+    return (call.values[0].astype(np.float64) + output if parameters.output == "add" else output,)

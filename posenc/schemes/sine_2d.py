@@ -78,8 +78,8 @@ def sine_2d(
         add=False,
         channels_first=tensor_layout == "bdhw",
     )
-    asked = Asked(dim, temperature, normalize, scale, shift, order, tensor_layout)
-    formula = partial(reference, spec, asked=asked)
+    parameters = Parameters(dim, temperature, normalize, scale, shift, order, tensor_layout)
+    formula = partial(reference, spec, parameters=parameters)
     if spec.positions == "mask":
         return grid.encode_masked(source, dim // 2, spec, layout, formula=formula)
     return grid.encode([source, source], [dim // 2] * 2, spec, layout, formula=formula)
@@ -108,7 +108,7 @@ def _source(spec: Spec, width: int, temperature: float, fraction: Fraction | Non
 
 
 @dataclass(frozen=True)
-class Asked:
+class Parameters:
     """The parameters, as they are given: all that the reference knows."""
 
     dim: int
@@ -120,17 +120,17 @@ class Asked:
     tensor_layout: str
 
 
-def reference(spec: Spec, call: Call, *, asked: Asked) -> tuple[Array]:
+def reference(spec: Spec, call: Call, *, parameters: Parameters) -> tuple[Array]:
     """Return the output in float64, as the formula above has it."""
     counts = call.positions if spec.positions == "mask" else call.positions + 1
-    column, half = np.arange(asked.dim // 2), asked.dim // 2
+    column, half = np.arange(parameters.dim // 2), parameters.dim // 2
     halves = []
-    for axis in (0, 1) if asked.order == "row_first" else (1, 0):
+    for axis in (0, 1) if parameters.order == "row_first" else (1, 0):
         count = counts[axis].astype(np.float64)
-        if asked.normalize:
+        if parameters.normalize:
             whole = np.maximum(count.max(1 + axis, keepdims=True), 1)
-            count = asked.scale * (count + asked.shift) / (whole + 1e-6)
-        angle = count[..., None] / np.power(float(asked.temperature), 2.0 * (column // 2) / half)
+            count = parameters.scale * (count + parameters.shift) / (whole + 1e-6)
+        angle = count[..., None] / np.power(float(parameters.temperature), 2.0 * (column // 2) / half)
         halves.append(np.where(column % 2, np.cos(angle), np.sin(angle)))
     rows = np.concatenate(halves, -1)
-    return (np.moveaxis(rows, -1, 1) if asked.tensor_layout == "bdhw" else rows,)
+    return (np.moveaxis(rows, -1, 1) if parameters.tensor_layout == "bdhw" else rows,)

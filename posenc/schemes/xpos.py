@@ -72,8 +72,8 @@ def xpos(
     _check_fits(spec, fade)
     inv_freq = Rope("default", head_dim, rope_theta, {}).at(1).inv_freq
     angles = XPosAngles(StaticAngles(sincos(spec, inv_freq)), fade, getattr(torch, spec.angle_dtype))
-    asked = Asked(head_dim, rope_theta, gamma, scale_base, center)
-    formula = partial(reference, asked=asked, pairs=rotation.Pairs(layout, tensor_layout))
+    parameters = Parameters(head_dim, rope_theta, gamma, scale_base, center)
+    formula = partial(reference, parameters=parameters, pairs=rotation.Pairs(layout, tensor_layout))
     return rotary.encode(angles, spec, heads, rotary.Output(), formula=formula)
 
 
@@ -114,7 +114,7 @@ def _check_fits(spec: Spec, fade: Fade) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Parameters:
     """The parameters, as they are given: all that the reference knows."""
 
     head_dim: int
@@ -124,13 +124,13 @@ class Asked:
     center: int | str
 
 
-def reference(call: Call, *, asked: Asked, pairs: rotation.Pairs) -> tuple[Array, Array]:
+def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> tuple[Array, Array]:
     """Return the outputs in float64, at every position."""
     positions = call.positions[..., None].astype(np.float64)
-    share = 2 * np.arange(asked.head_dim // 2) / asked.head_dim
-    angle = positions * np.power(float(asked.rope_theta), -share)
-    middle = asked.center if isinstance(asked.center, int) else (max(int(positions.max()), -2) + 2) // 2
-    zeta = (share + asked.gamma) / (1 + asked.gamma)
-    scale = np.power(zeta, (positions - middle) / asked.scale_base)
+    share = 2 * np.arange(parameters.head_dim // 2) / parameters.head_dim
+    angle = positions * np.power(float(parameters.rope_theta), -share)
+    middle = parameters.center if isinstance(parameters.center, int) else (max(int(positions.max()), -2) + 2) // 2
+    zeta = (share + parameters.gamma) / (1 + parameters.gamma)
+    scale = np.power(zeta, (positions - middle) / parameters.scale_base)
     q, k = call.values
     return rotation.apply_rotary(q, angle, scale, pairs), rotation.apply_rotary(k, angle, 1 / scale, pairs)
