@@ -92,9 +92,10 @@ def interpolated(
     if sizes == "each":
         _check_each(spec, held, prefix, size)
         return interpolation.encode_each(rows, spec, add=add, formula=partial(reference_of_tokens, learned, kind))
+    fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
     size = _size(spec, size, held)
     check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
-    formula = partial(reference, learned, kind, before=None if add else exact[:prefix])
+    formula = partial(reference, learned, kind, before=None if add else exact[:prefix], fixed=fixed)
     return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
@@ -176,9 +177,14 @@ def _text(sizes: Sequence[int], between: str = " x ") -> str:
     return between.join(map(str, sizes))
 
 
-def reference(table: Floats, of: Resampling, sizes: Sequence[int], *, before: Floats | None) -> Floats:
-    """Return the rows of as many places in float64: (*sizes, features); or as tokens, behind those `before`."""
-    rows = resampled(table, of, sizes)
+def reference(
+    table: Floats, of: Resampling, sizes: Sequence[int], *, before: Floats | None, fixed: Sequence[int] | None
+) -> Floats:
+    """Return the rows of as many places in float64: (*sizes, features); or as tokens, behind those `before`.
+
+    fixed: the sizes of a baked grid, as they are given.
+    """
+    rows = resampled(table, of, fixed or sizes)
     return rows if before is None else np.concatenate([before, rows.reshape(-1, rows.shape[-1])])[None]
 
 
