@@ -16,7 +16,7 @@ import posenc
 from conftest import ROOT
 from posenc.families.axis_weights import Filter
 from posenc.families.resampled import Line, Plane
-from posenc.resampling import resampled
+from posenc.references.resampling import Resampling, resampled
 from posenc.spec import Spec
 from posenc_export import export
 
@@ -51,7 +51,8 @@ def assert_as_torch(of: Filter, sizes: tuple[tuple[int, ...], ...]) -> None:
         weight = torch.randn(*grid, 4)
         plane = Plane(weight, of).requires_grad_(False)
         for size in sizes:
-            rows, exact = plane.rows(*size), resampled(weight.double().numpy(), of, size)
+            kind = Resampling(of.cubic, of.antialias, of.align_corners, of.offset)
+            rows, exact = plane.rows(*size), resampled(weight.double().numpy(), kind, size)
             assert float((of_torch(weight.double(), of, size) - torch.from_numpy(exact)).abs().max()) < 1e-12
             assert float((rows - torch.from_numpy(exact)).abs().max()) < 3e-6
             assert float((rows - of_torch(weight, of, size)).abs().max()) < 1e-5

@@ -21,10 +21,10 @@ HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid")
 
 
 class Formula(Protocol):
-    """The resampled grid in float64."""
+    """The rows of a resampled grid in float64: what is added, or what is returned."""
 
     def __call__(self, sizes: Sequence[int]) -> Floats:
-        """Return the rows of as many places: (*sizes, features)."""
+        """Return the rows of as many places: (*sizes, features), or as tokens, (1, prefix + places, features)."""
 
 
 class FormulaOfTokens(Protocol):
@@ -100,10 +100,6 @@ class Grid:
             rows: Tensor = self.source(torch.float64).rows(*sizes)
         return rows.to(self.weight.dtype)
 
-    def behind_prefix(self, rows: Floats) -> Floats:
-        """Return float64 rows (*sizes, features) as tokens: (1, prefix + places, features)."""
-        return np.concatenate([self.prefix.double().numpy(), rows.reshape(-1, rows.shape[-1])])[None]
-
     def off(self, sizes: Sequence[int], dtype: str) -> float:
         """Return how far rows may be from the formula where weights and products are of a dtype."""
         return sum(map(self.of.roundings, self.sizes, sizes)) * self.rounded(dtype)
@@ -124,7 +120,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
 
     def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         rows = formula(feeds[x.name].shape[1:-1] if inputs else size)
-        return {y.name: feeds[x.name].astype(np.float64) + rows if add else grid.behind_prefix(rows)}
+        return {y.name: feeds[x.name].astype(np.float64) + rows if add else rows}
 
     def tolerance(case: CaseLike) -> Tolerance:
         sizes = [axis.size_in(case.sizes) for axis in places]

@@ -168,14 +168,6 @@ def skewed(scores: Tensor, width: int) -> Tensor:
     return shifted(longer, seq - 1, width)
 
 
-def waves(distance: Integers, inv_freq: Floats, *, interleaved: bool) -> Floats:
-    """Return the rows of distances in float64: (1, positions, 2 pairs)."""
-    angle = distance[:, None] * inv_freq
-    pairs = [np.sin(angle), np.cos(angle)]
-    rows = np.stack(pairs, -1).reshape(len(distance), -1) if interleaved else np.concatenate(pairs, -1)
-    return np.asarray(rows[None])
-
-
 def check_frequencies(d_model: int, base: float) -> None:
     """Raise ValueError where there are no pairs of features, or no frequencies."""
     if d_model < 2 or d_model % 2:

@@ -82,13 +82,6 @@ def differences(height: int, width: int, across: int, device: torch.device) -> T
     return place.unsqueeze(1) - place + ((height - 1) * across + width - 1)
 
 
-def of_places(grid: Floats, sides: Sides) -> Floats:
-    """Return the bias of every two places, for references, by that of differences: (2h - 1, 2w - 1, heads)."""
-    height, width = sides
-    row, column = np.divmod(np.arange(height * width), width)
-    return np.asarray(grid[row[:, None] - row + height - 1, column[:, None] - column + width - 1])
-
-
 def sides_of(name: str, numbers: int | tuple[int, ...], least: int = 1) -> Sides:
     """Return rows and columns from one number for both, or from two; raise ValueError where there are no such sides."""
     sides = (numbers,) if isinstance(numbers, int) else numbers

@@ -40,6 +40,8 @@ class RopeType:
     """A way to scale rotary frequencies: `compute(dim, rope_theta, length, **parameters)`.
 
     samples: parameters for heads of 16 features, that tests try.
+    reference: the same once more, for the float64 reference, written from the paper: it calls nothing that `compute`
+        does.
     by_length: the parameter that holds the length of a call beyond which the frequencies change; "" where they are
         the same for every call.
     in_graph: makes the rotary angles of a dynamic graph; None where frequencies change only once, at that length, from
@@ -50,6 +52,7 @@ class RopeType:
     compute: Callable[..., Frequencies]
     paper: str
     samples: tuple[Mapping[str, Value], ...]
+    reference: Callable[..., Frequencies]
     by_length: str = ""
     in_graph: Callable[[Rope, Spec], RotaryAngles] | None = None
 
@@ -68,13 +71,17 @@ def rope_type(
     *,
     paper: str,
     samples: tuple[Mapping[str, Value], ...],
+    reference: Callable[..., Frequencies],
     by_length: str = "",
     in_graph: Callable[[Rope, Spec], RotaryAngles] | None = None,
 ) -> Callable[[Callable[..., Frequencies]], Callable[..., Frequencies]]:
-    """Register the decorated function `(dim, rope_theta, length, *, parameters) -> Frequencies` as a rope type."""
+    """Register the decorated function `(dim, rope_theta, length, *, parameters) -> Frequencies` as a rope type.
+
+    reference: a function of the same parameters, written from the paper, that shares nothing with it.
+    """
 
     def register(compute: Callable[..., Frequencies]) -> Callable[..., Frequencies]:
-        ROPE_TYPES.add(name, RopeType(name, compute, paper, samples, by_length, in_graph))
+        ROPE_TYPES.add(name, RopeType(name, compute, paper, samples, reference, by_length, in_graph))
         return compute
 
     return register

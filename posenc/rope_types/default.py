@@ -1,12 +1,19 @@
 """RoFormer's frequencies."""
 
+from posenc.references.frequencies import roformer
 from posenc.rope_types import Frequencies, geometric, rope_type
+
+
+def reference(dim: int, rope_theta: float, length: int) -> Frequencies:
+    """Return theta_i of equation 15, for the judge."""
+    return Frequencies(roformer(dim, rope_theta))
 
 
 @rope_type(
     "default",
     paper="arXiv:2104.09864",
     samples=({},),
+    reference=reference,
 )
 def default(dim: int, rope_theta: float, length: int) -> Frequencies:
     """Return the frequencies of RoFormer: a geometric series from 1 down to nearly 1 / rope_theta."""

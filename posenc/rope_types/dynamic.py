@@ -1,5 +1,7 @@
 """Dynamic NTK: the base grows with the call."""
 
+import numpy as np
+
 from posenc.families.ntk_angles import DynamicNtkAngles
 from posenc.rope_types import Frequencies, Rope, geometric, rope_type
 from posenc.sincos import computed_sincos
@@ -13,11 +15,22 @@ def _in_graph(rope: Rope, spec: Spec) -> DynamicNtkAngles:
     return DynamicNtkAngles(computed_sincos(spec), rope.dim, rope.rope_theta, factor=factor, original=context)
 
 
+def reference(dim: int, rope_theta: float, length: int, *, factor: float, max_position_embeddings: int) -> Frequencies:
+    """Return (rope_theta alpha^(d / (d - 2)))^(-2 i / d) with alpha = 1 + factor * (how much longer a call is).
+
+    Source: https://www.reddit.com/r/LocalLLaMA/comments/14mrgpr, where alpha is factor l / L - (factor - 1).
+    """
+    beyond = max(length - max_position_embeddings, 0) / max_position_embeddings
+    i, alpha = np.arange(dim // 2), 1 + factor * beyond
+    return Frequencies(np.exp(-2 * i / dim * np.log(float(rope_theta)) - 2 * i / (dim - 2) * np.log(alpha)))
+
+
 @rope_type(
     "dynamic",
     paper="arXiv:2309.00071, section 3.3 (dynamic NTK)",
     samples=({"factor": 2.0, "max_position_embeddings": 32},),
     by_length="max_position_embeddings",
+    reference=reference,
     in_graph=_in_graph,
 )
 def dynamic(dim: int, rope_theta: float, length: int, *, factor: float, max_position_embeddings: int) -> Frequencies:

@@ -4,13 +4,44 @@ import math
 
 import numpy as np
 
+from posenc.references.frequencies import roformer
 from posenc.rope_types import Frequencies, geometric, rope_type
+
+
+def reference(
+    dim: int,
+    rope_theta: float,
+    length: int,
+    *,
+    factor: float,
+    low_freq_factor: float,
+    high_freq_factor: float,
+    original_max_position_embeddings: int,
+) -> Frequencies:
+    """Return what `apply_scaling` of the authors' code does, pair by pair, by wavelengths.
+
+    Source: https://github.com/meta-llama/llama-models, models/llama3/model.py.
+    """
+    longest, shortest = (original_max_position_embeddings / bound for bound in (low_freq_factor, high_freq_factor))
+    scaled = []
+    for frequency in roformer(dim, rope_theta).tolist():
+        wavelength = 2 * math.pi / frequency
+        if wavelength < shortest:
+            scaled.append(frequency)
+        elif wavelength > longest:
+            scaled.append(frequency / factor)
+        else:
+            rotations = original_max_position_embeddings / wavelength
+            smooth = (rotations - low_freq_factor) / (high_freq_factor - low_freq_factor)
+            scaled.append((1 - smooth) * frequency / factor + smooth * frequency)
+    return Frequencies(np.asarray(scaled))
 
 
 @rope_type(
     "llama3",
     paper="arXiv:2407.21783",
     samples=({"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32},),
+    reference=reference,
 )
 def llama3(
     dim: int,

@@ -105,8 +105,7 @@ def alibi(
     if bfloat16_slopes:
         slopes = torch.from_numpy(slopes).float().bfloat16().double().numpy()
     source = Slopes(scale * slopes, form, getattr(torch, spec.angle_dtype))
-    own_slopes = slopes if bfloat16_slopes else None
-    formula = partial(reference, heads=heads, form=form, bias_max=bias_max, scale=scale, own_slopes=own_slopes)
+    formula = partial(reference, heads=heads, form=form, bias_max=bias_max, scale=scale, bfloat16=bfloat16_slopes)
     return bias.encode(source, spec, sizes, formula=formula)
 
 
@@ -135,10 +134,13 @@ def reference(
     form: str,
     bias_max: float,
     scale: float,
-    own_slopes: Floats | None,
+    bfloat16: bool,
 ) -> Floats:
-    """Return the bias in float64, head by head: slopes as the paper's code makes them, or as they are given."""
-    slopes = _slopes(heads, bias_max) if own_slopes is None else list(own_slopes)
+    """Return the bias in float64, head by head: slopes by the paper's code, or of 8 binary digits."""
+    slopes = _slopes(heads, bias_max)
+    if bfloat16:
+        fraction, exponent = np.frexp(np.asarray(slopes, np.float32))
+        slopes = np.ldexp(np.rint(fraction * 2.0**8), exponent - 8).astype(np.float64).tolist()
     steps = {
         "distance": -np.abs(key[:, None, :] - query[:, :, None]),
         "key": key[:, None, :] + 0 * query[:, :, None],

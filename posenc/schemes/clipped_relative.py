@@ -116,13 +116,13 @@ def clipped_relative(
         raise ValueError(f"left and right must be at least 0, got {left} and {right}")
     table = _table(left + 1 + right, head_dim, weights, key, std)
     factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
-    of = Rows(table.double().numpy() * factor, left, right, beyond == "zero", distance == "query_minus_key")
-    rows = table.flip(0) if of.reversed else table
+    of = Rows(table.double().numpy(), left, right, beyond, distance, scale)
+    rows = table.flip(0) if distance == "query_minus_key" else table
     rows = (rows.double() * factor).to(getattr(torch, spec.angle_dtype))
     if output == "values":
         formula = partial(added_values, rows=of)
         return relative_values.encode(rows, spec, before=left, beyond=beyond == "clip", formula=formula)
-    edge = int(of.zero)
+    edge = int(beyond == "zero")
     source = ClippedRows(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
     return query_bias.encode(source, spec, output, table.shape[1], formula=partial(reference, rows=of))
 
@@ -149,35 +149,34 @@ def _table(count: int, head_dim: int | None, weights: str | None, key: str | Non
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a table in float64, scaled, as they stand there: the mathematics.
-
-    reversed: whether they are in the order of query minus key.
-    """
+    """The rows of a table in float64, as they stand there, and the parameters: all that the references know."""
 
     table: Floats
     left: int
     right: int
-    zero: bool
-    reversed: bool
+    beyond: str
+    distance: str
+    scale: float | None
 
     def of_pairs(self, query: Integers, key: Integers) -> tuple[Integers, Integers]:
         """Return the index of the row of each query and key, and 1, or 0 where nothing is added: (seq, seq_k) each."""
         relative = key - query[:, None]
         clipped = np.clip(relative, -self.left, self.right)
-        index = self.right - clipped if self.reversed else self.left + clipped
-        return index, (relative == clipped) | (not self.zero)
+        index = self.right - clipped if self.distance == "query_minus_key" else self.left + clipped
+        return index, (relative == clipped) | (self.beyond == "clip")
 
 
 def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, rows: Rows, add: bool) -> Floats:
     """Return the bias in float64: each query times the row of each distance, added to scores where they go in."""
     index, counts = rows.of_pairs(query[0], key[0])
-    products = values[0].astype(np.float64) @ rows.table.T
-    bias = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
+    scale = 1 / np.sqrt(rows.table.shape[1]) if rows.scale is None else rows.scale
+    products = scale * (values[0].astype(np.float64) @ rows.table.T)
+    bias: Floats = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
     return values[1] + bias if add else bias
 
 
 def added_values(probabilities: Array, query: Integers, key: Integers, *, rows: Rows) -> Floats:
     """Return in float64 what is added to values: the sum over keys of probabilities times the row of each distance."""
     index, counts = rows.of_pairs(query, key)
-    p = probabilities.astype(np.float64) * counts
+    p = probabilities.astype(np.float64) * counts * (1.0 if rows.scale is None else rows.scale)
     return np.stack([p[:, :, i] @ rows.table[row] for i, row in enumerate(index)], 2)

@@ -33,6 +33,7 @@ from posenc.families import additive, relative
 from posenc.families.conformer import Both, BothShift, Chunk, ChunkShift, Descending, Stored
 from posenc.families.relative import RelativeRows
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
+from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -169,20 +170,20 @@ def of_frames(sizes: Mapping[str, int], *, both: bool, stored: int, d_model: int
     seq = sizes[SEQ.name]
     farthest = max(seq, stored) - 1
     distance = np.arange(farthest, -seq, -1) if both else farthest - np.arange(seq)
-    return relative.waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True)
+    return waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True)
 
 
 def of_chunk(sizes: Mapping[str, int], *, past: int, future: int, d_model: int, base: float) -> Floats:
     """Return the rows of every chunk in float64 from the formula."""
     growth = np.log(base) / max(d_model // 2 - 1, 1)
     inv_freq = np.exp(-growth * np.arange(d_model // 2))
-    return relative.waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False)
+    return waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False)
 
 
 def ascending(call: Call, *, d_model: int, base: float) -> tuple[Array]:
     """Return the rows of a call in float64 from the formula, at the positions that are wanted."""
     inv_freq = base ** -(2.0 * np.arange(d_model // 2) / d_model)
-    return (relative.waves(call.positions[0, call.picked], inv_freq, interleaved=True),)
+    return (waves(call.positions[0, call.picked], inv_freq, interleaved=True),)
 
 
 def _shift(spec: Spec) -> Encoding:

@@ -117,9 +117,9 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     end = spec.max_len if spec.mode == "baked" else END
     rows = buckets(np.arange(end), mid, max_distance)
     probes = Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1))
-    source = LogBuckets(rows, probes, partial(by_logarithm, mid=mid, far=max_distance))
+    source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
     module = WAYS[str(spec.positions)][0](source, CountedPlaces(), torch.int64, 0)
-    formula = partial(reference, mid=mid, far=max_distance)
+    formula = partial(reference, num_buckets=num_buckets, far=max_distance)
     return bias.made(module, source, spec, _ports(spec, end), _RESULT, formula=formula, end=end)
 
 
@@ -155,17 +155,18 @@ def edges(mid: int, far: int, most: int) -> Integers:
     return np.asarray(firsts)
 
 
-def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, mid: int, far: int) -> Floats:
+def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, num_buckets: int, far: int) -> Floats:
     """Return the buckets from DeBERTa's formula, with their signs."""
     relative = query[:, :, None] - key[:, None, :]
-    return np.asarray(np.sign(relative) * by_logarithm(np.abs(relative), mid=mid, far=far))
+    return np.asarray(np.sign(relative) * by_logarithm(np.abs(relative), num_buckets=num_buckets, far=far))
 
 
-def by_logarithm(distance: Integers, *, mid: int, far: int) -> Floats:
+def by_logarithm(distance: Integers, *, num_buckets: int, far: int) -> Floats:
     """Return the bucket of each distance from DeBERTa's formula, its logarithm in float64.
 
     On an edge the logarithm may come out a last digit above an integer: 1e-9 of a bucket is taken off.
     """
+    mid = num_buckets // 2
     growth = np.log(np.maximum(distance, mid) / mid) / np.log((far - 1) / mid)
     grown = mid + np.ceil(growth * (mid - 1) - 1e-9)
     return np.where(distance <= mid, distance, grown).astype(np.float64)

@@ -17,11 +17,11 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.families import decomposed
 from posenc.families import window as windows
-from posenc.families.decomposed import LINEAR, Tables
+from posenc.families.decomposed import Tables
 from posenc.families.window import Sides
 from posenc.memory import check_room
 from posenc.ports import Array, Floats, Integers
-from posenc.resampling import resampled
+from posenc.references.resampling import Resampling, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_matrix, names_in, one_start, random_table
@@ -76,7 +76,8 @@ def decomposed_relative(
     tables = tables.to(getattr(torch, spec.angle_dtype))
     baked = _size(spec, size, tables.sides, output == "scores")
     rows, columns = (table.double().numpy() for table in tables.each)
-    formula = partial(reference, rows=rows, columns=columns)
+    fixed = None if spec.mode == "dynamic" else (size, window)
+    formula = partial(reference, rows=rows, columns=columns, fixed=fixed)
     return decomposed.encode(tables, spec, size=baked, scores=output == "scores", formula=formula)
 
 
@@ -130,13 +131,32 @@ def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, s
     return start + first, start + second
 
 
-def reference(q: Array, sides: Sides, at: Integers | slice, *, rows: Floats, columns: Floats) -> Floats:
-    """Return the bias of some queries in float64: q (batch, heads, places, head_dim) -> (..., picked, places)."""
+Numbers = int | tuple[int, ...] | None
+"""Rows and columns, one number for both, or none, as a parameter gives them."""
+
+
+def reference(
+    q: Array,
+    sides: Sides,
+    at: Integers | slice,
+    *,
+    rows: Floats,
+    columns: Floats,
+    fixed: tuple[Numbers, Numbers] | None,
+) -> Floats:
+    """Return the bias of some queries in float64: q (batch, heads, places, head_dim) -> (..., picked, places).
+
+    fixed: of a fixed window, the size that it is resampled to and the one that was trained, as they are given.
+    """
     height, width = sides
+    if fixed is not None:
+        trained = [(len(table) + 1) // 2 for table in (rows, columns)]
+        height, width = np.broadcast_to(next(n for n in (*fixed, trained) if n is not None), 2).tolist()
     place = np.arange(height * width)
     y, x = place // max(width, 1), place % max(width, 1)
     of_rows, of_columns = (
-        resampled(table, LINEAR, [max(2 * side - 1, 1)]) for table, side in ((rows, height), (columns, width))
+        resampled(table, Resampling(cubic=False), [max(2 * side - 1, 1)])
+        for table, side in ((rows, height), (columns, width))
     )
     q = q[:, :, at].astype(np.float64)
     by_row = np.einsum("bntc,tvc->bntv", q, of_rows[y[at, None] - np.arange(height) + height - 1])

@@ -13,11 +13,12 @@ from typing import Literal
 
 import numpy as np
 
-from posenc.call import Call
+from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.families import features as family
 from posenc.memory import check_room
-from posenc.ports import BATCH, SEQ, Array, Floats, Port, Values, fixed
+from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
+from posenc.references.features import Parameters, banded, projected
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.spec import Spec, UnsupportedSpec
@@ -46,12 +47,6 @@ class Coordinates:
         ranges = {"as_given": (-self.span, self.span), "centered": (0.0, 1.0)}
         low, high = ranges.get(self.inputs, (math.exp(-self.span), math.exp(self.span)))
         return Port("x", (BATCH, SEQ, fixed(self.numbers)), spec.angle_dtype, Values(low, high))
-
-    def mapped(self, x: Floats) -> Floats:
-        """Return what is projected, in float64."""
-        if self.inputs == "logs":
-            return np.asarray(np.log(x))
-        return 2 * x - 1 if self.inputs == "centered" else x
 
 
 @dataclass(frozen=True)
@@ -118,17 +113,19 @@ def fourier_features(
     """
     coordinates = Coordinates(in_features, span, inputs)
     _check(coordinates, kind, features, std)
+    parameters = Parameters(in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos)
     layout = partial(family.Layout, cos_first=flip_sin_to_cos, include=in_features if include_input else 0)
     if kind != "gaussian":
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
         max_freq = MAX_FREQ if max_freq is None and kind == "linear" else max_freq
         frequencies = _frequencies(kind, features or 10, max_freq, in_features)
         bands = Bands(frequencies, max_freq is None, pi, order or ("octaves" if max_freq is None else "halves"))
-        return _of_bands(spec, coordinates, bands, layout)
+        return _of_bands(spec, coordinates, bands, layout, partial(banded, parameters=parameters))
     alone = order in (None, "halves") and pi and max_freq is None
     _refuse(not alone, "order, pi and max_freq", "log or linear")
     matrix = _matrix(coordinates, features, std, weights, key)
-    return _of_projection(spec, coordinates, matrix.astype(spec.angle_dtype).astype(np.float64), layout)
+    matrix = matrix.astype(spec.angle_dtype).astype(np.float64)
+    return _of_projection(spec, coordinates, matrix, layout, partial(projected, matrix=matrix, parameters=parameters))
 
 
 def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
@@ -168,12 +165,13 @@ def _from_file(coordinates: Coordinates, weights: str, key: str | None, features
     return matrix
 
 
-def _of_projection(spec: Spec, coordinates: Coordinates, matrix: Floats, layout: "partial[family.Layout]") -> Encoding:
+def _of_projection(
+    spec: Spec, coordinates: Coordinates, matrix: Floats, layout: "partial[family.Layout]", formula: Formula
+) -> Encoding:
     logs, centered, pairs = coordinates.inputs == "logs", coordinates.inputs == "centered", matrix.shape[1]
     waves = sincos_of_projection(spec, matrix, coordinates.span, logs=logs, centered=centered)
     largest = math.ceil(2 * math.pi * coordinates.span * float(np.abs(matrix).sum(0).max()))
     laid = layout(pairs, pairs)
-    formula = partial(projected, matrix=matrix, coordinates=coordinates, layout=laid)
     return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
 
 
@@ -201,7 +199,9 @@ def _highest(max_freq: float | tuple[float, ...], count: int, numbers: int) -> F
     return np.broadcast_to(np.asarray(limits) / 2, numbers)
 
 
-def _of_bands(spec: Spec, coordinates: Coordinates, bands: Bands, layout: "partial[family.Layout]") -> Encoding:
+def _of_bands(
+    spec: Spec, coordinates: Coordinates, bands: Bands, layout: "partial[family.Layout]", formula: Formula
+) -> Encoding:
     (count, numbers), span, by_number = bands.frequencies.shape, coordinates.span, bands.order != "octaves"
     waves: family.Waves
     if bands.octaves:
@@ -211,32 +211,4 @@ def _of_bands(spec: Spec, coordinates: Coordinates, bands: Bands, layout: "parti
     largest = math.ceil(float(bands.frequencies.max()) * span * (math.pi if bands.pi else 1))
     pairs = count * numbers
     laid = layout(pairs, {"halves": pairs, "octaves": numbers, "numbers": 1}[bands.order])
-    formula = partial(banded, bands=bands, layout=laid)
     return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
-
-
-def projected(call: Call, *, matrix: Floats, coordinates: Coordinates, layout: family.Layout) -> tuple[Array]:
-    """Return the features of random directions in float64."""
-    x = call.values[0][:, call.picked].astype(np.float64)
-    angle = 2 * np.pi * (coordinates.mapped(x) @ matrix)
-    waves = [np.cos(angle), np.sin(angle)] if layout.cos_first else [np.sin(angle), np.cos(angle)]
-    return (np.concatenate([x, *waves] if layout.include else waves, -1),)
-
-
-def banded(call: Call, *, bands: Bands, layout: family.Layout) -> tuple[Array]:
-    """Return the features of bands in float64: whole circles of pi x are taken off, exactly, before the sine."""
-    x = call.values[0][:, call.picked].astype(np.float64)
-    angle = bands.frequencies * x[..., None, :]  # (batch, seq, bands, numbers)
-    if bands.pi:
-        angle = np.pi * np.fmod(angle, 2.0)
-    if bands.order != "octaves":
-        angle = angle.swapaxes(-1, -2)
-    waves = [np.cos(angle), np.sin(angle)] if layout.cos_first else [np.sin(angle), np.cos(angle)]
-    if bands.order == "numbers":
-        rows = np.stack(waves, -1)
-    elif bands.order == "octaves":
-        rows = np.stack(waves, -2)
-    else:
-        rows = np.concatenate([wave.reshape(*x.shape[:-1], -1) for wave in waves], -1)
-    rows = rows.reshape(*x.shape[:-1], -1)
-    return (np.concatenate([x, rows], -1) if layout.include else rows,)

@@ -19,7 +19,7 @@ from posenc.families import interpolation
 from posenc.families.axis_weights import Filter
 from posenc.memory import check_room
 from posenc.ports import Floats
-from posenc.resampling import matrix, resampled
+from posenc.references.resampling import Resampling, matrix, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_tensor, random_table
@@ -87,13 +87,16 @@ def interpolated(
         held, table = _from_file(weights, key, d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
     rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), of)
-    exact, add = rows.weight.double().numpy(), output == "add"
+    exact, add = table.double().numpy(), output == "add"
+    learned, kind = exact[prefix:].reshape(*held, -1), Resampling(mode == "bicubic", antialias, align_corners, offset)
     if sizes == "each":
         _check_each(spec, held, prefix, size)
-        return interpolation.encode_each(rows, spec, add=add, formula=partial(reference_of_tokens, exact, of))
+        return interpolation.encode_each(rows, spec, add=add, formula=partial(reference_of_tokens, learned, kind))
+    fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
     size = _size(spec, size, held)
     check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
-    return interpolation.encode(rows, spec, add=add, size=size, formula=partial(resampled, exact, of))
+    formula = partial(reference, learned, kind, before=None if add else exact[:prefix], fixed=fixed)
+    return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
 def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float, std: float) -> None:
@@ -174,7 +177,18 @@ def _text(sizes: Sequence[int], between: str = " x ") -> str:
     return between.join(map(str, sizes))
 
 
-def reference_of_tokens(table: Floats, of: Filter, sizes: Sequence[int], tokens: int) -> Floats:
+def reference(
+    table: Floats, of: Resampling, sizes: Sequence[int], *, before: Floats | None, fixed: Sequence[int] | None
+) -> Floats:
+    """Return the rows of as many places in float64: (*sizes, features); or as tokens, behind those `before`.
+
+    fixed: the sizes of a baked grid, as they are given.
+    """
+    rows = resampled(table, of, fixed or sizes)
+    return rows if before is None else np.concatenate([before, rows.reshape(-1, rows.shape[-1])])[None]
+
+
+def reference_of_tokens(table: Floats, of: Resampling, sizes: Sequence[int], tokens: int) -> Floats:
     """Return the rows of the first tokens of an image in float64: (tokens, features)."""
     height, width = map(int, sizes)
     places = [token if token < height * width else 0 for token in range(tokens)]

@@ -69,15 +69,16 @@ def learned(
     tables = {None: _random(spec, d_model, key, std, offset)} if weights is None else _read(weights, keys, d_model)
     _check(spec, {one: table.shape[0] for one, table in tables.items()}, offset, weights, len(keys))
     dtype = getattr(torch, spec.angle_dtype)
+    tables = {one: table.to(dtype) for one, table in tables.items()}
+    # Positions from a mask are those of rows, as their port says: `offset` is among them.
+    before = 0 if spec.positions == "mask" else offset
+    formula = partial(reference, [tables[one] for one in keys], before=before, add=output == "add")
     spec, first = _in_rows(spec, offset)
-    each = {
-        one: LearnedTable(table[first : first + spec.max_len].to(dtype).contiguous()) for one, table in tables.items()
-    }
+    each = {one: LearnedTable(table[first : first + spec.max_len].contiguous()) for one, table in tables.items()}
     slots = [each[one] for one in keys]
     several = SummedTables(slots) if len(slots) > 1 else None
     width = slots[0].weight.shape[1]
     returned = additive.Output(output, width, ends=several.ends if several else ())
-    formula = partial(reference, [slot.weight for slot in slots], add=output == "add")
     return additive.encode(several or slots[0], spec, returned, formula=formula)
 
 
@@ -137,9 +138,12 @@ def _check_width(d_model: int | None) -> None:
         raise ValueError(f"d_model must be at least 1, got {d_model}")
 
 
-def reference(weights: list[Tensor], call: Call, *, add: bool) -> tuple[Array]:
-    """Return the output in float64: rows looked up and added to x, at the positions that are wanted."""
-    positions = call.positions[..., call.picked]
+def reference(weights: list[Tensor], call: Call, *, before: int, add: bool) -> tuple[Array]:
+    """Return the output in float64: rows looked up and added to x, at the positions that are wanted.
+
+    weights: whole tables, one for each position of a token. before: rows before that of position 0.
+    """
+    positions = call.positions[..., call.picked] + before
     of_each = positions if len(weights) > 1 else positions[None]
     tables = (weight.detach().cpu().numpy().astype(np.float64) for weight in weights)
     rows = np.sum([table[at] for table, at in zip(tables, of_each, strict=True)], axis=0)

@@ -77,12 +77,13 @@ def learned_2d(
         held = f"{len(tables[0])} rows of {weights or 'the tables'}"
         raise ValueError(f"max_len must be at most the {held}, got {spec.max_len}")
     dtype = getattr(torch, spec.angle_dtype)
-    sources = [LearnedTable(table[: spec.max_len].to(dtype).contiguous()) for table in tables]
+    tables = (tables[0].to(dtype), tables[1].to(dtype))
+    sources = [LearnedTable(table[: spec.max_len].contiguous()) for table in tables]
     axes, channels_first = (1, 0) if order == "column_first" else (0, 1), tensor_layout == "bdhw"
     layout = grid.GridLayout(("height", "width"), axes, add=False, channels_first=channels_first)
-    exact = [source.weight.detach().double().numpy() for source in sources]
-    widths = [table.shape[1] for table in tables]
-    return grid.encode(sources, widths, spec, layout, formula=partial(reference, exact, layout=layout))
+    exact = [table.double().numpy() for table in tables]
+    formula = partial(reference, exact, order=order, tensor_layout=tensor_layout)
+    return grid.encode(sources, [table.shape[1] for table in tables], spec, layout, formula=formula)
 
 
 def _check(dim: int | None, rows: int | None) -> None:
@@ -119,8 +120,8 @@ def _read(weights: str, key: str | None) -> Tables:
     return load_matrix(weights, names[0]), load_matrix(weights, names[1])
 
 
-def reference(tables: list[Floats], call: Call, *, layout: grid.GridLayout) -> tuple[Array]:
+def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: str) -> tuple[Array]:
     """Return the output in float64: of each place the row of its column and that of its row, as they lie."""
-    halves = [tables[axis][call.positions[axis]] for axis in layout.order]
-    rows = np.concatenate(halves, -1)
-    return (np.moveaxis(rows, -1, 1) if layout.channels_first else rows,)
+    by_row, by_column = (table[at] for table, at in zip(tables, call.positions, strict=True))
+    rows = np.concatenate([by_column, by_row] if order == "column_first" else [by_row, by_column], -1)
+    return (np.moveaxis(rows, -1, 1) if tensor_layout == "bdhw" else rows,)

@@ -3,12 +3,13 @@
 Sources: Qwen2-VL, arXiv:2409.12191 (sectioned); Qwen3-VL, arXiv:2511.21631 (interleaved).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
 
-from posenc import reference as float64
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
@@ -16,7 +17,8 @@ from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import AxialAngles
 from posenc.parameters import Value
 from posenc.ports import Array, Integers
-from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
+from posenc.references import rotation
+from posenc.rope_types import ROPE_TYPES, Frequencies, Rope, scaling_parameters
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.spec import Spec
@@ -68,7 +70,9 @@ def mrope(
         raise ValueError(f"rope_type={rope_type} depends on a call's length, and mrope has several: use rope, or yarn")
     check_table(spec, heads.rotary_dim)
     axis_of_pair = axes_of_pairs(sections, section_layout, heads.rotary_dim // 2)
-    formula = partial(reference, heads=heads, rope=rope, axis_of_pair=axis_of_pair, full=width == "full")
+    exact = partial(ROPE_TYPES[rope_type].reference, rotary_dim or head_dim, rope_theta, 1, **scaling)
+    axes = PairAxes(exact, sections, alternate=section_layout == "interleaved")
+    formula = partial(reference, axes=axes, pairs=rotation.Pairs(layout, tensor_layout, width == "full"))
     output_of = rotary.Output(output, width == "full")
     return rotary.encode(_angles(spec, rope, axis_of_pair), spec, heads, output_of, formula=formula)
 
@@ -102,8 +106,34 @@ def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) ->
     return axes
 
 
-def reference(call: Call, *, heads: Heads, rope: Rope, axis_of_pair: Integers, full: bool) -> tuple[Array, ...]:
+@dataclass(frozen=True)
+class PairAxes:
+    """What the reference rotates by: the paper's frequencies, and how many pairs have each position.
+
+    alternate: time, height, width, time, ... as far as each goes, then time alone; else one after the other.
+    """
+
+    exact: Callable[[], Frequencies]
+    sections: tuple[int, ...]
+    alternate: bool
+
+    def position_of(self, pair: int) -> int:
+        """Return which position a pair is rotated by, as Qwen's code says it.
+
+        `apply_multimodal_rotary_pos_emb` of Qwen2-VL splits the pairs and takes piece i from position i % 3;
+        `apply_interleaved_mrope` of Qwen3-VL overwrites time at 1, 4, 7, ... by height, at 2, 5, 8, ... by width.
+        """
+        if self.alternate:
+            position = pair % 3
+            return position if pair < 3 * self.sections[position] else 0
+        piece = 0
+        while pair >= sum(self.sections[: piece + 1]):
+            piece += 1
+        return piece % 3
+
+
+def reference(call: Call, *, axes: PairAxes, pairs: rotation.Pairs) -> tuple[Array, ...]:
     """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
-    frequencies = rope.at(1)
-    angle = np.moveaxis(call.positions[axis_of_pair], 0, -1) * frequencies.inv_freq
-    return float64.rotary(call, angle, frequencies.attention_factor, heads, full=full)
+    exact = axes.exact()
+    angles = [call.positions[axes.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
+    return rotation.rotary(call, np.stack(angles, -1), exact.attention_factor, pairs)

@@ -1,11 +1,11 @@
 """Rotary position embedding (RoPE, arXiv:2104.09864), with every scaling of its frequencies in use."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
 
-from posenc import reference as float64
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
@@ -13,7 +13,8 @@ from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import LongRopeAngles, RotaryAngles, StaticAngles
 from posenc.parameters import Value
 from posenc.ports import Array
-from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
+from posenc.references import rotation
+from posenc.rope_types import ROPE_TYPES, Frequencies, Rope, scaling_parameters
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
 from posenc.spec import Spec
@@ -61,7 +62,8 @@ def rope(
     """
     heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
     frequencies = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
-    formula = partial(reference, spec, heads=heads, rope=frequencies, full=width == "full")
+    exact = partial(ROPE_TYPES[rope_type].reference, rotary_dim or head_dim, rope_theta, **scaling)
+    formula = partial(reference, spec, exact=exact, pairs=rotation.Pairs(layout, tensor_layout, width == "full"))
     return rotary.encode(
         angles_of(frequencies, spec),
         spec,
@@ -84,8 +86,13 @@ def angles_of(rope: Rope, spec: Spec) -> RotaryAngles:
     return LongRopeAngles(sincos(spec, both, scale=whole.attention_factor), rope.switch)
 
 
-def reference(spec: Spec, call: Call, *, heads: Heads, rope: Rope, full: bool) -> tuple[Array, ...]:
-    """Return the outputs in float64, from the frequencies of the call's own length, at every position."""
-    frequencies = rope.at(spec.max_len if spec.mode == "baked" else int(call.positions.max()) + 1)
+def reference(
+    spec: Spec, call: Call, *, exact: Callable[[int], Frequencies], pairs: rotation.Pairs
+) -> tuple[Array, ...]:
+    """Return the outputs in float64, from the paper's frequencies of the call's own length, at every position.
+
+    exact: the length of a call -> its frequencies, by the reference of a rope type.
+    """
+    frequencies = exact(spec.max_len if spec.mode == "baked" else int(call.positions.max()) + 1)
     angle = call.positions[..., None].astype(np.float64) * frequencies.inv_freq
-    return float64.rotary(call, angle, frequencies.attention_factor, heads, full=full)
+    return rotation.rotary(call, angle, frequencies.attention_factor, pairs)

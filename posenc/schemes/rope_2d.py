@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from posenc import reference as float64
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
 from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import AxialAngles
 from posenc.ports import Array
+from posenc.references import rotation
 from posenc.rope_types import Rope
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
@@ -58,15 +58,20 @@ def rope_2d(
         raise ValueError(f"head_dim must be a multiple of 4, half for rows and half for columns, got {head_dim}")
     check_table(spec, head_dim)
     either = sincos(spec, Rope("default", head_dim // 2, rope_theta, {}).at(1).inv_freq)  # rows and columns share it
-    formula = partial(reference, heads=heads, rope_theta=rope_theta, full=width == "full")
+    formula = partial(
+        reference,
+        head_dim=head_dim,
+        rope_theta=rope_theta,
+        pairs=rotation.Pairs(layout, tensor_layout, width == "full"),
+    )
     output_of = rotary.Output(output, width == "full")
     return rotary.encode(AxialAngles([either, either]), spec, heads, output_of, formula=formula)
 
 
-def reference(call: Call, *, heads: Heads, rope_theta: float, full: bool) -> tuple[Array, ...]:
+def reference(call: Call, *, head_dim: int, rope_theta: float, pairs: rotation.Pairs) -> tuple[Array, ...]:
     """Return the outputs in float64: row and column times frequency, at every place."""
-    quarter = heads.head_dim // 4
+    quarter = head_dim // 4
     inv_freq = np.power(float(rope_theta), -np.arange(quarter) / quarter)
     rows, columns = call.positions
     angle = np.concatenate([rows[..., None] * inv_freq, columns[..., None] * inv_freq], -1)
-    return float64.rotary(call, angle, 1.0, heads, full=full)
+    return rotation.rotary(call, angle, 1.0, pairs)

@@ -48,13 +48,6 @@ class Coordinates:
         """Whether a call's own size changes where its places are."""
         return self.base is not None and self.crop is None
 
-    def of(self, places: Array, size: int) -> Floats:
-        """Return coordinates in float64 of places of an axis that has a size."""
-        if self.relative:
-            return np.asarray(places * float(self.base or 1) / size / self.scale)
-        first = 0 if self.crop is None else (self.crop - size) // 2
-        return np.asarray((places + first) * self.step)
-
 
 def rows_of(parameters: Mapping[str, object]) -> int | None:
     """Return how many places an axis has, where parameters say so, or where tables grow with the square of it."""
@@ -112,7 +105,8 @@ def sincos_2d(
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")
     column_first, add = order == "column_first", output == "add"
     grid_layout = grid.GridLayout(("height", "width"), (1, 0) if column_first else (0, 1), layout, add)
-    formula = partial(reference, inv_freq=inv_freq, where=where, layout=grid_layout)
+    parameters = Parameters(dim, base, order, layout, output, spacing, crop, base_size, interpolation_scale)
+    formula = partial(reference, parameters=parameters)
     return grid.encode([source, source], [dim // 2] * 2, spec, grid_layout, formula=formula, step=where.step)
 
 
@@ -148,14 +142,42 @@ def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bo
     return each if where.crop is None else CenterCrop(each, where.crop, step=where.step)
 
 
-def reference(call: Call, *, inv_freq: Floats, where: Coordinates, layout: grid.GridLayout) -> tuple[Array]:
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters, as they are given: all that the reference knows."""
+
+    dim: int
+    base: float
+    order: str
+    layout: str
+    output: str
+    spacing: str
+    crop: int | None
+    base_size: int | None
+    interpolation_scale: float
+
+    def coordinates(self, places: Array, size: int) -> Floats:
+        """Return where places of an axis are: of the middle of the crop, as far apart as makes that base_size long."""
+        whole = size if self.crop is None else self.crop
+        in_whole = places.astype(np.float64) + (whole - size) // 2
+        return in_whole * (whole if self.base_size is None else self.base_size) / whole / self.interpolation_scale
+
+
+def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     """Return the output in float64: of row and column each its sines and its cosines, as they lie."""
-    angles = [where.of(at, at.shape[1 + axis])[..., None] * inv_freq for axis, at in enumerate(call.positions)]
-    halves = [np.stack([np.sin(angles[axis]), np.cos(angles[axis])]) for axis in layout.order]  # (2, 1, h, w, pairs)
-    if layout.feature_layout == "sines_first":
+    pairs = parameters.dim // 4
+    exponents = np.arange(pairs) / (pairs - 1 if parameters.spacing == "half" else pairs)
+    inv_freq = np.exp(-exponents * np.log(float(parameters.base)))
+    angles = [
+        parameters.coordinates(at, at.shape[1 + axis])[..., None] * inv_freq for axis, at in enumerate(call.positions)
+    ]
+    if parameters.order == "column_first":
+        angles = angles[::-1]
+    halves = [np.stack([np.sin(angle), np.cos(angle)]) for angle in angles]  # (2, 1, h, w, pairs)
+    if parameters.layout == "sines_first":
         rows = np.concatenate([half[wave] for wave in (0, 1) for half in halves], -1)
-    elif layout.feature_layout == "halves":
+    elif parameters.layout == "halves":
         rows = np.concatenate([half[wave] for half in halves for wave in (0, 1)], -1)
     else:
         rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
-    return (call.values[0].astype(np.float64) + rows if layout.add else rows,)
+    return (call.values[0].astype(np.float64) + rows if parameters.output == "add" else rows,)

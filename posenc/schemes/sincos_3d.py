@@ -6,6 +6,7 @@ others first. VideoMAE's table is none of these: it is the scheme `sinusoidal`, 
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -72,7 +73,8 @@ def sincos_3d(
     layout = grid.GridLayout(
         ("frames", "height", "width"), (0, 2, 1) if order == "column_first" else (0, 1, 2), add=output == "add"
     )
-    formula = partial(reference, base=base, widths=widths, scales=scales, layout=layout)
+    divisors = (temporal_interpolation_scale, spatial_interpolation_scale)
+    formula = partial(reference, parameters=Parameters(dim, temporal, base, order, output, divisors))
     return grid.encode([by_frame, by_place, by_place], widths, spec, layout, formula=formula, step=1 / min(scales))
 
 
@@ -97,12 +99,32 @@ def _check(base: float, scales: tuple[float, ...]) -> None:
             raise ValueError(f"{name}_interpolation_scale must be a finite number above 0, got {scale}")
 
 
-def reference(
-    call: Call, *, base: float, widths: list[int], scales: tuple[float, ...], layout: grid.GridLayout
-) -> tuple[Array]:
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters, as they are given: all that the reference knows. scales: of frames, and of places."""
+
+    dim: int
+    temporal: int | None
+    base: float
+    order: str
+    output: str
+    scales: tuple[float, float]
+
+
+def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     """Return the output in float64: of each axis all sines, then all cosines, of place / scale / base^(2 i / width)."""
-    angles: list[Floats] = []
-    for at, width, scale in zip(call.positions, widths, scales, strict=True):
-        angles.append(at[..., None] / scale / np.power(float(base), 2.0 * np.arange(width // 2) / width))
-    rows = np.concatenate([wave(angles[axis]) for axis in layout.order for wave in (np.sin, np.cos)], -1)
-    return (call.values[0].astype(np.float64) + rows if layout.add else rows,)
+    of_frame = parameters.dim // 4 if parameters.temporal is None else parameters.temporal
+    of_place = (parameters.dim - of_frame) / 2
+    frames, rows, columns = call.positions
+    places = [columns, rows] if parameters.order == "column_first" else [rows, columns]
+    waves: list[Floats] = []
+    for at, width, scale in zip(
+        (frames, *places),
+        (of_frame, of_place, of_place),
+        (parameters.scales[0], *parameters.scales[1:] * 2),
+        strict=True,
+    ):
+        angle = at[..., None] / scale / np.power(float(parameters.base), 2.0 * np.arange(int(width) // 2) / width)
+        waves += [np.sin(angle), np.cos(angle)]
+    output = np.concatenate(waves, -1)
+    return (call.values[0].astype(np.float64) + output if parameters.output == "add" else output,)

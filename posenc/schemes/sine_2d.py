@@ -10,7 +10,7 @@ A row or column without a valid place has a row like one of a single place: Defo
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -78,7 +78,8 @@ def sine_2d(
         add=False,
         channels_first=tensor_layout == "bdhw",
     )
-    formula = partial(reference, spec, temperature=temperature, fraction=fraction, dim=dim, layout=layout)
+    parameters = Parameters(dim, temperature, normalize, scale, shift, order, tensor_layout)
+    formula = partial(reference, spec, parameters=parameters)
     if spec.positions == "mask":
         return grid.encode_masked(source, dim // 2, spec, layout, formula=formula)
     return grid.encode([source, source], [dim // 2] * 2, spec, layout, formula=formula)
@@ -106,18 +107,30 @@ def _source(spec: Spec, width: int, temperature: float, fraction: Fraction | Non
     return Counts(sincos(counted, inv_freq, interleaved=True))
 
 
-def reference(
-    spec: Spec, call: Call, *, temperature: float, fraction: Fraction | None, dim: int, layout: grid.GridLayout
-) -> tuple[Array]:
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters, as they are given: all that the reference knows."""
+
+    dim: int
+    temperature: float
+    normalize: bool
+    scale: float
+    shift: float
+    order: str
+    tensor_layout: str
+
+
+def reference(spec: Spec, call: Call, *, parameters: Parameters) -> tuple[Array]:
     """Return the output in float64, as the formula above has it."""
     counts = call.positions if spec.positions == "mask" else call.positions + 1
+    column, half = np.arange(parameters.dim // 2), parameters.dim // 2
     halves = []
-    for axis in layout.order:
+    for axis in (0, 1) if parameters.order == "row_first" else (1, 0):
         count = counts[axis].astype(np.float64)
-        if fraction is not None:
+        if parameters.normalize:
             whole = np.maximum(count.max(1 + axis, keepdims=True), 1)
-            count = fraction.scale * (count + fraction.shift) / (whole + fraction.small)
-        angle = count[..., None] / np.power(float(temperature), 2.0 * (np.arange(dim // 2) // 2) / (dim // 2))
-        halves.append(np.where(np.arange(dim // 2) % 2, np.cos(angle), np.sin(angle)))
+            count = parameters.scale * (count + parameters.shift) / (whole + 1e-6)
+        angle = count[..., None] / np.power(float(parameters.temperature), 2.0 * (column // 2) / half)
+        halves.append(np.where(column % 2, np.cos(angle), np.sin(angle)))
     rows = np.concatenate(halves, -1)
-    return (np.moveaxis(rows, -1, 1) if layout.channels_first else rows,)
+    return (np.moveaxis(rows, -1, 1) if parameters.tensor_layout == "bdhw" else rows,)

@@ -87,7 +87,13 @@ def sinusoidal(
     width = None if d_model == "auto" else d_model
     rows = Rows(width, base, layout == "interleaved", spacing == "half", padding_row, _scale(scale, weights, key))
     of_x = _scale_x(scale_x, width, output)
-    formula = partial(reference, rows=rows, scale_x=of_x, add=output == "add")
+    formula = partial(
+        reference,
+        rows=rows,
+        scale=scale if weights is None else rows.scale,
+        scale_x=scale_x,
+        add=output == "add",
+    )
     returned = additive.Output(output, width, scale_x=of_x, scale=rows.scale)
     return additive.encode(_source(spec, rows), spec, returned, formula=formula)
 
@@ -145,14 +151,17 @@ def _source(spec: Spec, rows: Rows) -> RowSource:
     )
 
 
-def reference(call: Call, *, rows: Rows, scale_x: float, add: bool) -> tuple[Array]:
+def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
     """Return the output in float64 from the formula alone, at the positions that are wanted."""
     d = call.values[0].shape[2] if rows.width is None else rows.width
     positions = call.positions[..., call.picked, None].astype(np.float64)
-    y = rows.scale * _waves(positions, d, rows)
+    y = scale * _waves(positions, d, rows)
     if rows.padding_row is not None:
         y = np.where(positions == rows.padding_row, 0.0, y)
-    return (call.values[0][:, call.picked].astype(np.float64) * scale_x + y if add and call.values else y,)
+    if not (add and call.values):
+        return (y,)
+    grown = d**0.5 if isinstance(scale_x, str) else scale_x
+    return (call.values[0][:, call.picked].astype(np.float64) * grown + y,)
 
 
 def _waves(positions: Floats, d: int, rows: Rows) -> Floats:

@@ -6,6 +6,7 @@ last. In a window of another size there are more differences, or fewer, and the 
 is resampled to as many: bilinear in BEiT, bicubic where Swin is fine-tuned at another size. The three rows are kept.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -21,7 +22,8 @@ from posenc.families.resampled import Plane
 from posenc.families.resampled_bias import ResampledBias, ResampledBiasOfClass
 from posenc.families.window import Sides
 from posenc.ports import Floats, Integers
-from posenc.resampling import resampled
+from posenc.references.resampling import Resampling, resampled
+from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
@@ -73,24 +75,18 @@ def swin_bias(
     else:
         table = _from_file(weights, key, rows, heads)
     table = table.to(getattr(torch, spec.angle_dtype))
+    formula = partial(reference, table=table.double().numpy(), trained=sides, cubic=interpolation == "bicubic")
     if baked:
-        return _baked(spec, table, sides, class_token=class_token, scores=scores)
+        index = with_class(windows.indices(sides), len(table)) if class_token else windows.indices(sides)
+        return windows.encode(spec, table, index, partial(formula, sides), scores=scores)
     windows.check_any(scores=scores)
-    return _dynamic(spec, table, sides, Filter(cubic=interpolation == "bicubic"), class_token=class_token)
+    grid = Grid(*_parts(table, sides, class_token), Filter(cubic=interpolation == "bicubic"))
+    return _dynamic(spec, grid, sides, formula)
 
 
-def _baked(spec: Spec, table: Tensor, sides: Sides, *, class_token: bool, scores: bool) -> Encoding:
-    index = with_class(windows.indices(sides), len(table)) if class_token else windows.indices(sides)
-    grid, of_class = _parts(table, sides, class_token)
-    formula = partial(reference, grid=grid.double().numpy(), of_class=of_class.double().numpy())
-    return windows.encode(spec, table, index, partial(formula, sides=sides), scores=scores)
-
-
-def _dynamic(spec: Spec, table: Tensor, sides: Sides, of: Filter, *, class_token: bool) -> Encoding:
+def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Callable[[Sides], Floats]) -> Encoding:
     """Return the encoding of a window as large as each x, its table resampled in the graph."""
-    grid = Grid(*_parts(table, sides, class_token), of)
-    dtype, plane = getattr(torch, spec.torch_dtype), Plane(grid.weight, of)
-    exact, of_class = grid.weight.double().numpy(), grid.prefix.double().numpy()
+    dtype, plane, class_token = getattr(torch, spec.torch_dtype), Plane(grid.weight, grid.of), len(grid.prefix) > 0
 
     def off(sides: Sides) -> float:
         sizes = _differences(sides)
@@ -98,8 +94,8 @@ def _dynamic(spec: Spec, table: Tensor, sides: Sides, of: Filter, *, class_token
 
     made = windows.OfAny(
         ResampledBiasOfClass(plane, grid.prefix, dtype) if class_token else ResampledBias(plane, dtype),
-        table.shape[1],
-        formula=lambda sides: reference(resampled(exact, of, _differences(sides)), of_class, sides),
+        grid.weight.shape[-1],
+        formula=formula,
         off=off,
         lengths=tuple(dict.fromkeys(sides)),
         before=int(class_token),
@@ -134,9 +130,15 @@ def with_class(index: Integers, rows: int) -> Integers:
     return padded
 
 
-def reference(grid: Floats, of_class: Floats, sides: Sides) -> Floats:
-    """Return the bias by head in float64: that of every two places, and of the class token where it has rows."""
-    bias = windows.of_places(grid, sides)
+def reference(sides: Sides, *, table: Floats, trained: Sides, cubic: bool) -> Floats:
+    """Return the bias by head in float64: that of every two places, and of the class token where it has rows.
+
+    table: a row for each difference of rows, and within it of columns, of the window that was trained; then the rows of
+    the class token: to a place, from a place, to itself.
+    """
+    down, across = 2 * trained[0] - 1, 2 * trained[1] - 1
+    grid, of_class = table[: down * across].reshape(down, across, -1), table[down * across :]
+    bias = of_places(resampled(grid, Resampling(cubic), [2 * side - 1 for side in sides]), sides)
     if len(of_class):
         to_place, to_class, to_itself = of_class
         first = np.concatenate([to_itself[None], np.tile(to_place, (len(bias), 1))])

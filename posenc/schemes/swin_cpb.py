@@ -8,6 +8,7 @@ differences once; the bias is then looked up. The differences of a window of one
 transformers divides 0 by 0.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -20,6 +21,7 @@ from posenc.families import window as windows
 from posenc.families.continuous_bias import ContinuousBias, Network
 from posenc.families.window import Sides
 from posenc.ports import Floats
+from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_tensor, names_in, one_start, record
@@ -68,10 +70,11 @@ def swin_cpb(
         raise ValueError(f"hidden must be at least 1, got {hidden}")
     network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))
+    formula = partial(reference, network=network, pretrained=pretrained_window)
     if spec.mode == "baked":
-        return _baked(spec, network, sides, norm, output == "scores")
+        return _baked(spec, network, (sides, norm), output == "scores", partial(formula, sides))
     windows.check_any(scores=output == "scores")
-    return _dynamic(spec, network, norm)
+    return _dynamic(spec, network, norm, formula)
 
 
 def _norm(pretrained: int | tuple[int, ...]) -> Sides:
@@ -112,22 +115,24 @@ def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, .
     return tuple(networks[one_start(path, len(tensors), meant, known, key=key, what="networks of such a bias")])
 
 
-def _baked(spec: Spec, network: Network, sides: Sides, norm: Sides, scores: bool) -> Encoding:
-    """Return the encoding of a window whose network ran here, in float64."""
-    formula = partial(reference, network=network, sides=sides, norm=norm)
+def _baked(
+    spec: Spec, network: Network, of: tuple[Sides, Sides], scores: bool, formula: Callable[[], Floats]
+) -> Encoding:
+    """Return the encoding of a window whose network ran here, in float64; of: its sides, and those that are 1."""
+    sides, norm = of
     with torch.no_grad():
         table = ContinuousBias(network.to(torch.float64), norm, torch.float64).table(*sides).to(network.first.dtype)
     off = 16 * eps(spec.angle_dtype) / 2 + error(network, sides, norm, eps("float64"))
     return windows.encode(spec, table, windows.indices(sides), formula, scores=scores, off=off)
 
 
-def _dynamic(spec: Spec, network: Network, norm: Sides) -> Encoding:
+def _dynamic(spec: Spec, network: Network, norm: Sides, formula: Callable[[Sides], Floats]) -> Encoding:
     """Return the encoding of a window as large as each x; coordinates, and errors, grow with its sides."""
     module = ContinuousBias(network, norm, getattr(torch, spec.torch_dtype))
     made = windows.OfAny(
         module,
         len(network.second),
-        formula=lambda sides: reference(network=network, sides=sides, norm=norm),
+        formula=formula,
         off=lambda sides: error(network, sides, norm, eps(spec.angle_dtype)),
     )
     return windows.encode_any(spec, made)
@@ -153,19 +158,19 @@ def error(network: Network, sides: Sides, norm: Sides, unit: float) -> float:
     return unit / 2 * (4 * (8 + 4 + 1 + len(network.bias)) * largest + 4 * 16)
 
 
-def logits(network: Network, sides: Sides, norm: Sides) -> Floats:
+def logits(network: Network, sides: Sides, pretrained: int | tuple[int, ...]) -> Floats:
     """Return what the network says of every pair of differences in float64: (rows, heads)."""
     first, bias, second = (tensor.double().numpy() for tensor in (network.first, network.bias, network.second))
     coordinates = []
-    for side, n in zip(sides, norm, strict=True):
+    for side, n in zip(sides, np.broadcast_to(pretrained, 2).tolist(), strict=True):
         difference = np.arange(1 - side, side) * 8.0 / max(1, (n or side) - 1)
         coordinates.append(np.sign(difference) * np.log2(np.abs(difference) + 1) / 3)
     places = np.stack(np.meshgrid(*coordinates, indexing="ij"), -1).reshape(-1, 2)
     return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
 
 
-def reference(*, network: Network, sides: Sides, norm: Sides) -> Floats:
+def reference(sides: Sides, *, network: Network, pretrained: int | tuple[int, ...]) -> Floats:
     """Return the bias by head in float64, from the formula, for every two places: (heads, tokens, tokens)."""
-    bias = 16 / (1 + np.exp(-logits(network, sides, norm)))
+    bias = 16 / (1 + np.exp(-logits(network, sides, pretrained)))
     height, width = sides
-    return np.moveaxis(windows.of_places(bias.reshape(2 * height - 1, 2 * width - 1, -1), sides), -1, 0)
+    return np.moveaxis(of_places(bias.reshape(2 * height - 1, 2 * width - 1, -1), sides), -1, 0)

@@ -61,9 +61,7 @@ def t5_bias(
     past = buckets(np.arange(last + 1), single, growing, max_distance)
     future = past[1:] + single + growing if bidirectional else past[:0]
     rows = table[torch.from_numpy(np.concatenate([past[::-1], future]))].contiguous()
-    formula = partial(
-        reference, weight=table.double().numpy(), single=single, far=max_distance, bidirectional=bidirectional
-    )
+    formula = partial(reference, weight=table.double().numpy(), far=max_distance, bidirectional=bidirectional)
     return bias.encode(ByDistance(rows, last), spec, bias.Output(output, table.shape[1]), formula=formula)
 
 
@@ -117,7 +115,6 @@ def reference(
     key: Integers,
     *,
     weight: Floats,
-    single: int,
     far: int,
     bidirectional: bool,
 ) -> Floats:
@@ -127,6 +124,7 @@ def reference(
     """
     relative = key[:, None, :] - query[:, :, None]
     each = len(weight) // 2 if bidirectional else len(weight)
+    single = each // 2
     distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
     growth = np.log(np.maximum(distance, single) / single) / np.log(far / single)
     large = np.minimum(single + np.floor(growth * (each - single) + 1e-9), each - 1)

@@ -27,6 +27,7 @@ from posenc.families import relative
 from posenc.families.relative import RelativeRows, shifted, skewed
 from posenc.families.sizes import larger
 from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
+from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -175,7 +176,7 @@ def reference(
         distance = np.arange(seq_k, -sizes[SEQ.name] if attention == "bi" else -1, -1)
     if clamp is not None:
         distance = np.minimum(np.maximum(distance, -clamp), clamp)
-    return relative.waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=False)
+    return waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=False)
 
 
 @dataclass(frozen=True)

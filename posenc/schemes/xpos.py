@@ -5,14 +5,13 @@ key by the inverse, so that their product has zeta^((n - m) / scale_base): at mo
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 
-from posenc import reference as float64
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import rotary
@@ -20,6 +19,7 @@ from posenc.families.apply_rotary import Heads
 from posenc.families.rotary_angles import StaticAngles
 from posenc.families.xpos_angles import Fade, XPosAngles
 from posenc.ports import Array
+from posenc.references import rotation
 from posenc.rope_types import Rope
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
@@ -72,7 +72,8 @@ def xpos(
     _check_fits(spec, fade)
     inv_freq = Rope("default", head_dim, rope_theta, {}).at(1).inv_freq
     angles = XPosAngles(StaticAngles(sincos(spec, inv_freq)), fade, getattr(torch, spec.angle_dtype))
-    formula = partial(reference, heads=heads, rope_theta=rope_theta, gamma=gamma, fade=fade)
+    parameters = Parameters(head_dim, rope_theta, gamma, scale_base, center)
+    formula = partial(reference, parameters=parameters, pairs=rotation.Pairs(layout, tensor_layout))
     return rotary.encode(angles, spec, heads, rotary.Output(), formula=formula)
 
 
@@ -112,13 +113,24 @@ def _check_fits(spec: Spec, fade: Fade) -> None:
         )
 
 
-def reference(call: Call, *, heads: Heads, rope_theta: float, gamma: float, fade: Fade) -> tuple[Array, Array]:
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters, as they are given: all that the reference knows."""
+
+    head_dim: int
+    rope_theta: float
+    gamma: float
+    scale_base: float
+    center: int | str
+
+
+def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> tuple[Array, Array]:
     """Return the outputs in float64, at every position."""
     positions = call.positions[..., None].astype(np.float64)
-    i = np.arange(heads.head_dim // 2)
-    angle = positions * np.power(float(rope_theta), -2.0 * i / heads.head_dim)
-    middle = (max(int(positions.max()), -2) + 2) // 2 if fade.center is None else fade.center
-    zeta = (2 * i / heads.head_dim + gamma) / (1 + gamma)
-    scale = np.power(zeta, (positions - middle) / fade.scale_base)
+    share = 2 * np.arange(parameters.head_dim // 2) / parameters.head_dim
+    angle = positions * np.power(float(parameters.rope_theta), -share)
+    middle = parameters.center if isinstance(parameters.center, int) else (max(int(positions.max()), -2) + 2) // 2
+    zeta = (share + parameters.gamma) / (1 + parameters.gamma)
+    scale = np.power(zeta, (positions - middle) / parameters.scale_base)
     q, k = call.values
-    return float64.apply_rotary(q, angle, scale, heads), float64.apply_rotary(k, angle, 1 / scale, heads)
+    return rotation.apply_rotary(q, angle, scale, pairs), rotation.apply_rotary(k, angle, 1 / scale, pairs)

@@ -1,19 +1,26 @@
-"""A grid resampled in float64, for the references of schemes that resample one; shares nothing with their modules."""
+"""A grid resampled in float64, for the references of schemes that resample one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from posenc.ports import Floats
 
-if TYPE_CHECKING:
-    from posenc.families.axis_weights import Filter
+
+@dataclass(frozen=True)
+class Resampling:
+    """What `torch.nn.functional.interpolate` is asked for; offset: what is added to a size for the scale."""
+
+    cubic: bool
+    antialias: bool = False
+    align_corners: bool = False
+    offset: float = 0.0
 
 
-def resampled(table: Floats, of: Filter, sizes: Sequence[int]) -> Floats:
+def resampled(table: Floats, of: Resampling, sizes: Sequence[int]) -> Floats:
     """Return a grid (*grid, features) resampled in float64: (*sizes, features)."""
     unlike = [size != grid for size, grid in zip(sizes, table.shape, strict=False)]
     for axis, size in enumerate(sizes):
@@ -23,7 +30,7 @@ def resampled(table: Floats, of: Filter, sizes: Sequence[int]) -> Floats:
     return table
 
 
-def matrix(grid: int, size: int, of: Filter, offset: float) -> Floats:
+def matrix(grid: int, size: int, of: Resampling, offset: float) -> Floats:
     """Return the weights of the rows at each place: (size, grid), by the definition of each."""
     scale = (grid - 1) / max(size - 1, 1) * (size > 1) if of.align_corners else grid / (size + offset)
     i = np.arange(size)[:, None]

@@ -1,0 +1,18 @@
+"""RoFormer's frequencies, and what YaRN and LongRoPE multiply attention by, for the references of rope types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posenc.ports import Floats
+
+
+def roformer(dim: int, rope_theta: float) -> Floats:
+    """Return theta_i = rope_theta^(-2 (i - 1) / dim), i = 1, ..., dim / 2 (arXiv:2104.09864, equation 15)."""
+    i = np.arange(1, dim // 2 + 1)
+    return np.asarray(np.exp(-2 * (i - 1) / dim * np.log(float(rope_theta))))
+
+
+def context_ratio(factor: float | None, longer: int | None, original: int) -> float:
+    """Return s = L' / L, where no factor says so."""
+    return float(factor) if factor is not None else float(longer or original) / original

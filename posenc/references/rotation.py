@@ -1,0 +1,52 @@
+"""Rotation in float64 with complex numbers, for the references of rotary schemes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from posenc.call import Call
+from posenc.ports import Array, Floats
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Which features of queries and keys are a pair, and where heads lie, as the parameters of a scheme say it.
+
+    full: cosines and sines have a column a feature; else a column a pair.
+    """
+
+    layout: str
+    tensor_layout: str
+    full: bool = False
+
+
+def apply_rotary(x: Array, angle: Floats, scale: Floats | float, pairs: Pairs) -> Floats:
+    """Multiply each pair of features, as a complex number, by scale * exp(i angle): angle (..., seq, pairs) -> as x.
+
+    As many features as there are pairs of angles are rotated; the others pass.
+    """
+    factor = np.expand_dims(scale * np.exp(1j * angle), 1 if pairs.tensor_layout == "bhsd" else -2)
+    count, neighbours = angle.shape[-1], pairs.layout == "interleaved"
+    y: Floats = x.astype(np.float64)
+    a = slice(0, 2 * count, 2) if neighbours else slice(0, count)
+    b = slice(1, 2 * count, 2) if neighbours else slice(count, 2 * count)
+    z = (y[..., a] + 1j * y[..., b]) * factor
+    y[..., a], y[..., b] = z.real, z.imag
+    return y
+
+
+def cos_sin(angle: Floats, scale: float, pairs: Pairs) -> tuple[Array, Array]:
+    """Return scaled cosines and sines, a column a pair, or a column a feature of the layout."""
+    columns = np.arange(angle.shape[-1])
+    if pairs.full:
+        columns = np.repeat(columns, 2) if pairs.layout == "interleaved" else np.tile(columns, 2)
+    return scale * np.cos(angle)[..., columns], scale * np.sin(angle)[..., columns]
+
+
+def rotary(call: Call, angle: Floats, scale: float, pairs: Pairs) -> tuple[Array, ...]:
+    """Return the outputs of a rotary encoding: queries and keys rotated by `angle`, times `scale`; else the two."""
+    if not call.values:
+        return cos_sin(angle, scale, pairs)
+    return tuple(apply_rotary(value, angle, scale, pairs) for value in call.values)
