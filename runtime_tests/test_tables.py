@@ -71,13 +71,11 @@ def digits(once: Once, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "mode", "positions", "params"),
-    one_of_each(COMBINATIONS, lambda one: one[0] if one[0] in QUICK else "others of the exhaustive run"),
+    "index",
+    one_of_each(range(len(COMBINATIONS)), lambda i: i if COMBINATIONS[i][0] in QUICK else "the exhaustive run"),
 )
-def test_a_row_that_is_made_zero_is_named(
-    once: Once, tmp_path: Path, scheme: str, mode: Mode, positions: Positions, params: Mapping[str, Value]
-) -> None:
-    bundle = Path(shutil.copytree(written(once, (scheme, mode, positions, params)), tmp_path / "b"))
+def test_a_row_that_is_made_zero_is_named(once: Once, tmp_path: Path, index: int) -> None:
+    bundle = Path(shutil.copytree(written(once, COMBINATIONS[index]), tmp_path / "b"))
     found = finding(bundle)
     rows, of, all_rows, *_ = found.measured.split()
     assert (found.problems, rows, of) == ([], all_rows, "of")
