@@ -40,9 +40,9 @@ COMBINATIONS: list[Combination] = [
     ("learned", "baked", "implicit", {"d_model": 8}),
     ("sine_2d", "baked", "mask", {"dim": 8}),
     ("deberta_buckets", "dynamic", "implicit", {"num_buckets": 16, "max_distance": 40}),
-    ("sincos_2d", "dynamic", "implicit", {"d_model": 8}),
+    ("sincos_2d", "dynamic", "implicit", {"dim": 8}),
     ("conformer_relative", "dynamic", "implicit", {"d_model": 16}),
-    ("t5_bias", "dynamic", "implicit", {"num_heads": 2}),
+    ("t5_bias", "dynamic", "implicit", {"heads": 2}),
     ("xpos", "dynamic", "implicit", {"head_dim": 16}),
 ]
 QUICK = 3
