@@ -26,7 +26,8 @@ Rows = Callable[[Values], Array]
 class LookUp:
     """One node that reads some rows of a stored tensor.
 
-    axis: along which it picks them. needs: values that say which ones. rows: the values of a call -> indices of rows.
+    axis: along which it picks them. needs: values that say which ones. rows: the values of a call -> indices of rows,
+        as the rows lie in what is looked up.
     """
 
     table: str
@@ -70,14 +71,14 @@ def _gather(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] |
         return None
     axis, index = _attribute(node, "axis", 0) % len(shape), node.input[1]
     count = shape[axis]
-    return [LookUp(table, axis, (index,), lambda values: np.ravel(values[index]) % count)]
+    return [LookUp(table, axis, (index,), lambda values: values[index] % count)]
 
 
 def _gather_nd(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
     if node.input[0] != table or _attribute(node, "batch_dims", 0):
         return None
     index = node.input[1]
-    return [LookUp(table, 0, (index,), lambda values: np.ravel(values[index][..., 0]) % shape[0])]
+    return [LookUp(table, 0, (index,), lambda values: values[index][..., 0] % shape[0])]
 
 
 def _slice(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:

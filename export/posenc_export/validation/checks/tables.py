@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.encoding import Encoding
+from posenc.memory import GIB, free_memory
 from posenc.ports import Array
+from posenc_export.arrays import free
 from posenc_export.bundle.golden import read_golden
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.tensors import stored_tensors
+from posenc_export.runtimes import Missing
 from posenc_export.validation.catalogue import Words
 from posenc_export.validation.checks import Context, Finding, check
 from posenc_export.validation.far import far_out
 from posenc_export.validation.held import Bools, Digest, Twin, digest, module_rows, ranges, twin
-from posenc_export.validation.reading import axes_read, rows_read
+from posenc_export.validation.reading import Calls, Read, axes_read, rows_read
 from posenc_export.validation.rebuilding import NotHeld, rebuilt, written_elsewhere
 from posenc_export.validation.scripts import script_problems
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+COPIES = 3
+"""So many times a file's tables are in memory: its own, the encoding's, and what is compared at a time."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,13 @@ class File:
     tensors: Mapping[str, Array]
     axes: Mapping[str, int]
 
-    def read(self, names: Sequence[str]) -> dict[str, Bools]:
-        """Return which rows of some tensors the golden cases read."""
+    def read(self, names: Sequence[str]) -> dict[str, Read]:
+        """Return which rows of some tensors the golden cases read, and compare."""
         folder, manifest = self.context.path.parent, self.context.manifest
+        cases = read_golden(folder, manifest)
+        calls = Calls(manifest.inputs, manifest.outputs, folder, cases, self.context.timeout)
         some = {name: self.tensors[name] for name in names}
-        return rows_read(self.model, some, manifest.inputs, folder, read_golden(folder, manifest)) if some else {}
+        return rows_read(self.model, some, calls) if some else {}
 
     @property
     def rows(self) -> int:
@@ -60,8 +68,16 @@ class File:
 )
 def tables(context: Context) -> Finding:
     """Every stored row is the encoding's, bit for bit, and held against float64, or read by a case that is compared."""
-    if context.artifact.format == "torchscript":
-        return _of_script(context)
+    needed = COPIES * sum(artifact.bytes for artifact in context.manifest.artifacts)
+    if needed > free_memory():
+        raise Missing(f"takes {needed / GIB:.3g} GiB of memory, and {free_memory() / GIB:.3g} are free")
+    try:
+        return _of_script(context) if context.artifact.format == "torchscript" else _of_onnx(context)
+    finally:
+        free(context.artifact.bytes)
+
+
+def _of_onnx(context: Context) -> Finding:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
     file = File(context, model, tensors, axes_read(model, tensors))
@@ -82,7 +98,7 @@ def _of_scheme(file: File, encoding: Encoding) -> Finding:
     held = {name: _held(file, name, one, mine.held) for name, one in twins.items()}
     unheld = [name for name, rows in held.items() if not rows.all()]
     for name, rows in file.read(unheld).items():
-        held[name] = held[name] | rows
+        held[name] = held[name] | rows.compared
     changed = {name: ~one.same for name, one in twins.items() if one is not None and not one.same.all()}
     if elsewhere and file.context.manifest.seed is None:
         changed = {}
@@ -114,7 +130,7 @@ def _held(file: File, name: str, one: Twin | None, held: Mapping[str, Bools]) ->
 
 def _not_rebuilt(file: File, reason: str) -> Finding:
     """Say what the cases read, where the encoding cannot be made again; at an export, that is a failure."""
-    count = sum(int(rows.sum()) for rows in file.read(list(file.tensors)).values())
+    count = sum(int(rows.compared.sum()) for rows in file.read(list(file.tensors)).values())
     words = f"{count:,} of {file.rows:,} rows"
     if file.context.capture is not None:
         return Finding([f"not held: {reason}"], words)
@@ -124,8 +140,12 @@ def _not_rebuilt(file: File, reason: str) -> Finding:
 def _of_own_module(file: File) -> Finding:
     """Say which numbers are those of the module's tensors, and which rows of a look-up no case reads."""
     read = file.read(list(file.tensors))
-    words = [f"{sum(int(rows.sum()) for rows in read.values()):,} of {file.rows:,} rows"]
-    unread = [f"{ranges(~rows)} of table {name} were never read" for name, rows in read.items() if not rows.all()]
+    words = [f"{sum(int(rows.compared.sum()) for rows in read.values()):,} of {file.rows:,} rows"]
+    unread = [
+        f"{ranges(~rows.read)} of table {name} {'was' if (~rows.read).sum() == 1 else 'were'} never read"
+        for name, rows in read.items()
+        if not rows.read.all()
+    ]
     own = file.context.capture.stored if file.context.capture else {}
     digests = {name: digest(array) for name, array in file.tensors.items()}
     same = sum(file.tensors[name].size for name, one in digests.items() if one in own.values())
