@@ -125,6 +125,10 @@ CASES = [
         "",
         operator("g", what="taken out"),
     ),
+    ("a guard that what follows repeats", "s = Shape(x) m = Mul(s, c) g = Reshape(x, m) y = Reshape(g, s)",
+     "int64[1] c = {1}", operator("g", what="taken out")),
+    ("", "s = Shape(x) m = Mul(s, c) g = Reshape(x, m) y = Neg(g)", "int64[1] c = {1}",
+     operator("g", what="taken out")),
     ("", "s = Shape(x) g = Split(x, s) y = Abs(g)", "", operator("g", what="taken out")),
     ("how many blocks are made: what lies beyond the length is cut off", BLOCKS, STORED, operator("b", "Div", "Max")),
     (

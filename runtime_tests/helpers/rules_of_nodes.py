@@ -84,10 +84,16 @@ def sizes_in_a_shape(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
 
 @of_node("a guard that what follows repeats")
 def repeated_guard(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
-    """Split of a slice to a length: Expand to that length, or an addition of as many rows, refuses another one."""
-    return (
-        node.op_type == "Split" and mutation.what == "taken out" and _reaches(facts, node.output[0], {"Expand", "Add"})
-    )
+    """Split of a slice to a length: Expand to that length, or an addition of as many rows, refuses another one.
+
+    So does a Reshape to sizes of another input that comes behind a Reshape which compares them.
+    """
+    if mutation.what != "taken out":
+        return False
+    if node.op_type == "Reshape":
+        following = {use.node.op_type for use in facts.uses(node.output[0])}
+        return facts.maker(node.input[1]) == "Mul" and "Reshape" in following
+    return node.op_type == "Split" and _reaches(facts, node.output[0], {"Expand", "Add"})
 
 
 def _reaches(facts: Facts, name: str, ends: set[str]) -> bool:
