@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
+ROUNDED = Tolerance(ulps=0.5)
+"""What one rounding costs."""
 OF_FLOAT64 = 4 * 2.0**-52
 """What a sine or cosine of float64 is off by, of each radian of its angle."""
 
@@ -29,7 +31,7 @@ class StoredRows:
 
     buffer: str
     expected: Array
-    tolerance: Tolerance = Tolerance(ulps=0.5)
+    tolerance: Tolerance = ROUNDED
     first: int = 0
 
 
@@ -54,8 +56,8 @@ def stored_rows(module: nn.Module) -> Iterator[tuple[str, Tensor, StoredRows]]:
 
 def circular(positions: Array, inv_freq: Floats, scale: float = 1.0) -> tuple[Floats, Floats]:
     """Return sines and cosines of positions x frequencies, times a scale, as parts of one complex number each."""
-    turns = scale * np.exp(1j * np.multiply.outer(positions.astype(np.float64), inv_freq))
-    return np.asarray(turns.imag), np.asarray(turns.real)
+    waves = scale * np.exp(1j * np.multiply.outer(positions.astype(np.float64), inv_freq))
+    return np.asarray(waves.imag), np.asarray(waves.real)
 
 
 def rounded(largest: float, scale: float = 1.0) -> Tolerance:

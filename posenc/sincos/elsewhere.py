@@ -1,6 +1,6 @@
 """Sources that begin at another position than 0: what an implicit call gives far out, without all tokens before."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -29,7 +29,7 @@ def begun_at(module: nn.Module, start: int) -> Iterator[None]:
             del part.cos_sin, part.arange
 
 
-def _cos_sin(cos_sin: partial[tuple[Tensor, Tensor]], start: int, positions: Tensor) -> tuple[Tensor, Tensor]:
+def _cos_sin(cos_sin: Callable[[Tensor], tuple[Tensor, Tensor]], start: int, positions: Tensor) -> tuple[Tensor, Tensor]:
     return cos_sin(positions + start)
 
 

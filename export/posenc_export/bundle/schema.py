@@ -1,7 +1,6 @@
 """What manifest.json holds, field by field: the one table for its validation and for docs/manifest.schema.json.
 
-A bundle is input from a stranger. Here every type, range and name is checked once, before anything is made of it;
-that its parts fit each other is checked in `consistency.py`. The dataclasses of `manifest.py` have the same fields.
+A stranger's types, ranges and names are checked here, how they fit each other in `consistency.py`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BLOCKS, FEW = 2, 5
 """Blocks of a call, and places along the other axes of a grid."""
-STARTS = (1, 511, 512, 513, 1023, 4096, 2**14 + 37, 2**15 - 1, 2**17 + 511, 200_003)
+STARTS = (1, 511, 512, 1023, 4096, 2**14 + 37, 2**17 + 511)
 """Blocks at which calls begin, at edges of digits and elsewhere; one more begins two blocks before the end."""
 Outputs = Mapping[str, Array]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.ports import Array
+from posenc.ports import Array, Floats
 from posenc.stored import stored_rows
 from posenc_export.arrays import FLOATS, to_numpy
 from posenc_export.validation.compare import judge, measure
@@ -31,12 +31,12 @@ AT_ONCE = 2**22
 class Twin:
     """A tensor of a module that a stored one was made of, and which rows of that are the same.
 
-    is_turned: whether its rows are not the rows of the module's.
+    is_transposed: whether its rows are not the rows of the module's.
     """
 
     name: str
     same: Bools
-    is_turned: bool
+    is_transposed: bool
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,22 @@ def module_rows(module: nn.Module) -> ModuleRows:
 
 
 def twin(array: Array, axis: int, tensors: Mapping[str, Array], near: bool) -> Twin | None:
-    """Return the tensor of a module that has more than half of the rows of a stored one, and most of all.
+    """Return the tensor of a module that has more than half of the numbers of a stored one, and most of all.
 
     near: whether one step of the dtype is no difference, as where another version has made the tables.
     """
     best: Twin | None = None
+    most = 0.5
     for name, tensor in tensors.items():
         if tensor.dtype != array.dtype or tensor.size != array.size:
             continue
         for view in _views(tensor, array.shape):
-            one = Twin(name, rows_alike(array, view, axis, near), axis > 0 or view.shape[:1] != tensor.shape[:1])
-            if one.same.all():
-                return one
-            if 2 * one.same.sum() > len(one.same) and (best is None or one.same.sum() > best.same.sum()):
-                best = one
+            shares = shares_alike(array, view, axis, near)
+            if shares.mean() > most:
+                is_transposed = axis > 0 or view.shape[:1] != tensor.shape[:1]
+                best, most = Twin(name, shares == 1, is_transposed), shares.mean()
+            if most == 1:
+                return best
     return best
 
 
@@ -97,14 +99,12 @@ def _views(tensor: Array, shape: tuple[int, ...]) -> Iterator[Array]:
                 yield flat.transpose(order).reshape(shape)
 
 
-def rows_alike(one: Array, other: Array, axis: int, near: bool) -> Bools:
-    """Return which rows of two arrays of one shape and dtype are the same, bit for bit."""
-    if not one.ndim:
-        return np.atleast_1d(_alike(one, other, near))
+def shares_alike(one: Array, other: Array, axis: int, near: bool) -> Floats:
+    """Return which part of the numbers of each row is the same, bit for bit, in two arrays of one shape and dtype."""
     ones, others = np.moveaxis(one, axis, 0), np.moveaxis(other, axis, 0)
     step = max(1, AT_ONCE * len(ones) // max(one.size, 1))
     parts = [_alike(ones[i : i + step], others[i : i + step], near) for i in range(0, len(ones), step)]
-    return np.concatenate([part.reshape(len(part), -1).all(1) for part in parts])
+    return np.concatenate([part.reshape(len(part), -1).mean(1) for part in parts])
 
 
 def _alike(one: Array, other: Array, near: bool) -> Bools:
@@ -126,8 +126,8 @@ def digests_of(module: nn.Module) -> dict[str, Digest]:
     """Return a digest of every parameter and buffer by its name; of a matrix that of its columns, too."""
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     arrays = {name: to_numpy(tensor) for name, tensor in own.items()}
-    turned = {f"{name}.T": array.T for name, array in arrays.items() if array.ndim == 2}
-    return {name: digest(array) for name, array in {**arrays, **turned}.items()}
+    transposed = {f"{name}.T": array.T for name, array in arrays.items() if array.ndim == 2}
+    return {name: digest(array) for name, array in {**arrays, **transposed}.items()}
 
 
 def ranges(rows: Bools) -> str:

@@ -20,7 +20,7 @@ from posenc_export.machine import versions
 OF_FILES = ("weights",)
 """Parameters that name files."""
 ROOM, MOST = 2**26, 2**24
-"""Bytes of an array, and the largest number of a parameter, that any manifest may ask for; larger files may for more."""
+"""Bytes of an array, and the largest number of a parameter, that any manifest may ask for; one of large files, more."""
 LARGER = 4
 """So many times the bytes of its files: float64 where float16 was written."""
 

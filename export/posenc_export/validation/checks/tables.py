@@ -53,13 +53,13 @@ class File:
     words=Words(
         code="PE113",
         asks="Is every row of what the file stores held: by a case that reads it, or against float64?",
-        failure="A number of the file is not that of the encoding, or nothing has looked at it: calls that nobody tried are wrong",
+        failure="A number of the file is not the encoding's, or nothing has looked at it: calls that read it are wrong",
         remedy="Export anew; where the file was changed by another tool, ask that tool for the constants it had.",
         example="a row of a table that is zero, which only positions beyond max_len read",
     ),
 )
 def tables(context: Context) -> Finding:
-    """Every row of every stored tensor is that of the encoding, bit for bit, and held against float64, or read by a case."""
+    """Every stored row is the encoding's, bit for bit, and held against float64, or read by a case that is compared."""
     if context.artifact.format == "torchscript":
         return _of_script(context)
     model = read_onnx(context.path)
@@ -109,7 +109,7 @@ def _held(file: File, name: str, one: Twin | None, held: Mapping[str, Bools]) ->
     if one is None:
         return np.zeros(rows, bool)
     of_module = held[one.name]
-    return one.same & (of_module if not one.is_turned and len(of_module) == rows else of_module.all())
+    return one.same & (of_module if not one.is_transposed and len(of_module) == rows else of_module.all())
 
 
 def _not_rebuilt(file: File, reason: str) -> Finding:
