@@ -1,14 +1,17 @@
 """Rows along one axis of a grid: what a source of them is; those of the middle of a longer axis, and of counts."""
 
 import math
+from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from posenc.encoding import Probes, RowSource, Source, Tolerance
 from posenc.lookup import check_length, inside, take
 from posenc.sincos import SinCosMethod
+from posenc.stored import StoredRows
 
 
 class AxisRows(Source, Protocol):
@@ -51,6 +54,10 @@ class CenterCrop(nn.Module):
         positions = take(self.places, inside(index, self.end), self.end).squeeze(-1)
         rows: Tensor = self.source(positions, width)
         return rows.unsqueeze(0)
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the places."""
+        yield StoredRows("places", np.arange(self.end)[:, None])
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return what rows may be off by: a short call reads places in the middle, too."""

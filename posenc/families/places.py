@@ -1,9 +1,13 @@
 """Positions of keys that are counted from 0, and of queries: without an end, or stored up to one."""
 
+from collections.abc import Iterator
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from posenc.lookup import check_length, inside, take
+from posenc.stored import StoredRows
 
 
 class CountedPlaces(nn.Module):
@@ -42,3 +46,8 @@ class StoredPlaces(nn.Module):
         """Return positions, each of which is below the end."""
         end = self.places.shape[0]
         return take(self.places, inside(positions, end), end).squeeze(-1)
+
+    def stored_rows(self) -> Iterator[StoredRows]:
+        """Yield the places, and what brings one to that before it."""
+        yield StoredRows("places", np.arange(len(self.places))[:, None])
+        yield StoredRows("before", np.full(len(self.before), -1))

@@ -29,7 +29,9 @@ def begun_at(module: nn.Module, start: int) -> Iterator[None]:
             del part.cos_sin, part.arange
 
 
-def _cos_sin(cos_sin: Callable[[Tensor], tuple[Tensor, Tensor]], start: int, positions: Tensor) -> tuple[Tensor, Tensor]:
+def _cos_sin(
+    cos_sin: Callable[[Tensor], tuple[Tensor, Tensor]], start: int, positions: Tensor
+) -> tuple[Tensor, Tensor]:
     return cos_sin(positions + start)
 
 

@@ -23,9 +23,9 @@ Bools = NDArray[np.bool_]
 
 
 def axes_read(model: ModelProto, tensors: Mapping[str, Array]) -> dict[str, int]:
-    """Return the axis along which each stored tensor is looked up; the first, of one that is read whole."""
+    """Return the axis along which each stored tensor is looked up; of one that is read whole, the first with rows."""
     found = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
-    return {name: lookups[0].axis if lookups else 0 for name, lookups in found.items()}
+    return {name: _axis(tensors[name], lookups) for name, lookups in found.items()}
 
 
 def rows_read(
@@ -33,7 +33,10 @@ def rows_read(
 ) -> dict[str, Bools]:
     """Return which rows of stored tensors the cases read that are compared; every row, where one is read whole."""
     found = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
-    read = {name: np.full(_rows(tensors[name], lookups), lookups is None) for name, lookups in found.items()}
+    read = {
+        name: np.full(tensors[name].shape[_axis(tensors[name], lookups)], lookups is None)
+        for name, lookups in found.items()
+    }
     partly = [lookup for lookups in found.values() for lookup in lookups or ()]
     for values in _values(model, partly, inputs, folder, cases):
         for name, lookups in found.items():
@@ -43,8 +46,9 @@ def rows_read(
     return read
 
 
-def _rows(array: Array, lookups: Sequence[LookUp] | None) -> int:
-    return array.shape[lookups[0].axis if lookups else 0] if array.ndim else 1
+def _axis(array: Array, lookups: Sequence[LookUp] | None) -> int:
+    several = (i for i, size in enumerate(array.shape) if size > 1)
+    return lookups[0].axis if lookups else next(several)
 
 
 def _values(

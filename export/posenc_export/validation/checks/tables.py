@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.encoding import Encoding
+from posenc.memory import GIB, free_memory
 from posenc.ports import Array
+from posenc_export.arrays import free
 from posenc_export.bundle.golden import read_golden
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.tensors import stored_tensors
+from posenc_export.runtimes import Missing
 from posenc_export.validation.catalogue import Words
 from posenc_export.validation.checks import Context, Finding, check
 from posenc_export.validation.far import far_out
@@ -23,6 +26,9 @@ from posenc_export.validation.scripts import script_problems
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+COPIES = 3
+"""So many times a file's tables are in memory: its own, the encoding's, and what is compared at a time."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,16 @@ class File:
 )
 def tables(context: Context) -> Finding:
     """Every stored row is the encoding's, bit for bit, and held against float64, or read by a case that is compared."""
-    if context.artifact.format == "torchscript":
-        return _of_script(context)
+    needed = COPIES * sum(artifact.bytes for artifact in context.manifest.artifacts)
+    if needed > free_memory():
+        raise Missing(f"takes {needed / GIB:.3g} GiB of memory, and {free_memory() / GIB:.3g} are free")
+    try:
+        return _of_script(context) if context.artifact.format == "torchscript" else _of_onnx(context)
+    finally:
+        free(context.artifact.bytes)
+
+
+def _of_onnx(context: Context) -> Finding:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
     file = File(context, model, tensors, axes_read(model, tensors))
