@@ -90,6 +90,10 @@ CASES = [
     (LAST, "y = Div(x, c)", "double c = {20.0}", constant("c", "20.0", "-20.0")),
     ("", "y = Div(x, c)", "double c = {6.0}", constant("c", "6.0", "7.0")),
     (LAST, "d = Div(x, c) y = Sub(o, d)", "double c = {20.0}, double o = {1.0}", operator("y", "Sub", "Max")),
+    (LAST, "d = Div(x, c) s = Sub(o, d) y = Mul(x, s)", "double c = {20.0}, double o = {1.0}",
+     operator("y", what="taken out")),
+    ("", "d = Div(x, c) s = Sub(o, d) y = Mul(x, s)", "double c = {20.0}, double o = {1.0}",
+     operator("y", "Mul", "Div")),
     ("", "d = Div(x, c) y = Sub(o, d)", "float c = {20.0}, float o = {1.0}", operator("y", "Sub", "Max")),
     (
         "allowzero, where no axis is empty",
@@ -125,6 +129,10 @@ CASES = [
         "",
         operator("g", what="taken out"),
     ),
+    ("a guard that what follows repeats", "s = Shape(x) m = Mul(s, c) g = Reshape(x, m) y = Reshape(g, s)",
+     "int64[1] c = {1}", operator("g", what="taken out")),
+    ("", "s = Shape(x) m = Mul(s, c) g = Reshape(x, m) y = Neg(g)", "int64[1] c = {1}",
+     operator("g", what="taken out")),
     ("", "s = Shape(x) g = Split(x, s) y = Abs(g)", "", operator("g", what="taken out")),
     ("how many blocks are made: what lies beyond the length is cut off", BLOCKS, STORED, operator("b", "Div", "Max")),
     (

@@ -1,6 +1,7 @@
 """What plans try beside lengths and positions: numbers and masks that read every row, holes, unlike lengths."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def cases_of(encoding: Encoding, max_len: int) -> tuple[Case, ...]:
 @pytest.mark.parametrize("mode", ["baked", "dynamic"])
 def test_some_steps_read_every_row_of_a_timestep(mode: str) -> None:
     encoding = build("timestep", Spec(mode, max_len=1001), dim=8)  # type: ignore[arg-type]
-    waves = encoding.module.waves
+    waves: Any = encoding.module.waves
     probes = [case.probe_values for case in cases_of(encoding, 1001) if case.probe_values]
     units = np.array(probes).ravel() * waves.units
     assert (units == units.round()).all()

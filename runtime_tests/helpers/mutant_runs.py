@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -87,23 +86,22 @@ def mutated_at_export(
     """Export a combination so many times, of which each time the file or the module is made wrong before the proof."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        exported(combination, Path(scratch) / "whole", validate=False)  # loads what every child needs
+        exported(combination, Path(scratch) / "whole", validate=False)
         model = ModelProto.FromString((Path(scratch) / "whole" / MODEL).read_bytes())
         drawn = mutants(model, (seed, *str(combination).encode()), kinds)
         usable = (mutant for mutant in drawn if in_a_child(partial(loads, mutant.model)))
-        works = (_work(combination, mutant, i, Path(scratch)) for i, mutant in enumerate(islice(usable, each)))
-        outcomes = tuple(in_a_child(work) or died for work, died in works)
+        outcomes = tuple(
+            _wrong_at_export(combination, mutant, i, Path(scratch) / str(i))
+            for i, mutant in enumerate(islice(usable, each))
+        )
     return Result(combination, outcomes, time.monotonic() - begin)
 
 
-def _work(
-    combination: Combination, mutant: Mutant, number: int, scratch: Path
-) -> tuple[Callable[[], Outcome], Outcome]:
-    """Return an export in which something goes wrong, and what to say where that ends the process."""
-    folder = scratch / str(number)
+def _wrong_at_export(combination: Combination, mutant: Mutant, number: int, folder: Path) -> Outcome:
+    """Export with one thing wrong, by turns in the file and in the module."""
     if number % OF_THE_MODULE == OF_THE_MODULE - 1:
-        return partial(_with_another_module, combination, folder, number), Outcome(mutant.mutation, "refused")
-    return partial(_with_another_file, combination, folder, mutant), Outcome(mutant.mutation, "refused")
+        return _with_another_module(combination, folder, number)
+    return _with_another_file(combination, folder, mutant)
 
 
 def _with_another_file(combination: Combination, folder: Path, mutant: Mutant) -> Outcome:

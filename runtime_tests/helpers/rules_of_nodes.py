@@ -84,10 +84,16 @@ def sizes_in_a_shape(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
 
 @of_node("a guard that what follows repeats")
 def repeated_guard(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
-    """Split of a slice to a length: Expand to that length, or an addition of as many rows, refuses another one."""
-    return (
-        node.op_type == "Split" and mutation.what == "taken out" and _reaches(facts, node.output[0], {"Expand", "Add"})
-    )
+    """Split of a slice to a length: Expand to that length, or an addition of as many rows, refuses another one.
+
+    So does a Reshape to sizes of another input that comes behind a Reshape which compares them.
+    """
+    if mutation.what != "taken out":
+        return False
+    if node.op_type == "Reshape":
+        following = {use.node.op_type for use in facts.uses(node.output[0])}
+        return facts.maker(node.input[1]) == "Mul" and "Reshape" in following
+    return node.op_type == "Split" and _reaches(facts, node.output[0], {"Expand", "Add"})
 
 
 def _reaches(facts: Facts, name: str, ends: set[str]) -> bool:
@@ -112,7 +118,14 @@ def below_one(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
 
 @of_node("the last term of a polynomial in float64, below the last digit of float32")
 def last_terms(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
-    """1 - r^2 / 20 and 1 - r^2 / 12, of an r below 0.01."""
+    """1 - r^2 / 20 and 1 - r^2 / 12, of an r below 0.01, and the product of that with r^2 that becomes r^2."""
+    if node.op_type == "Mul" and mutation.what == "taken out":
+        factor = facts.makers.get(node.input[1])
+        return factor is not None and _is_last_term(facts, factor)
+    return _is_last_term(facts, node)
+
+
+def _is_last_term(facts: Facts, node: NodeProto) -> bool:
     divided = facts.makers.get(node.input[1]) if node.op_type == "Sub" else None
     by = facts.stored.get(divided.input[1]) if divided is not None and divided.op_type == "Div" else None
     return by is not None and by.dtype == np.float64 and by.ndim == 0 and float(by) >= LAST_TERM

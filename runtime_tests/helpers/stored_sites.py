@@ -25,15 +25,13 @@ class Place:
 
     def proto(self, model: ModelProto) -> TensorProto:
         """Return the tensor itself."""
-        if not self.of_node:
-            return model.graph.initializer[self.index]
-        return next(a for a in model.graph.node[self.index].attribute if a.name == "value").t
+        value = (a.t for a in model.graph.node[self.index].attribute if a.name == "value") if self.of_node else ()
+        tensor: TensorProto = next(iter(value), None) or model.graph.initializer[self.index]
+        return tensor
 
     def name(self, model: ModelProto) -> str:
         """Return the name by which nodes read it."""
-        if not self.of_node:
-            return model.graph.initializer[self.index].name
-        return model.graph.node[self.index].output[0]
+        return str(model.graph.node[self.index].output[0] if self.of_node else model.graph.initializer[self.index].name)
 
     def array(self, model: ModelProto) -> Array:
         """Return what it holds, to be changed."""

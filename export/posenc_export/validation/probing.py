@@ -45,7 +45,7 @@ def _probing(scope: Scope, sizes: Mapping[str, int], number: int | str) -> Case:
 
 def _calls(scope: Scope, probes: tuple[T, ...], sizes: Mapping[str, int]) -> list[tuple[T, ...]]:
     """Return probes, cut into calls of which all is kept: if these are too many, some in even steps."""
-    each = dict.fromkeys((axis.name for axis in scope.axes), 1) | sizes
+    each = {**dict.fromkeys((axis.name for axis in scope.axes), 1), **sizes}
     step = max(1, LARGE // elements(scope.ports, each))
     calls = [probes[i : i + step] for i in range(0, len(probes), step)]
     return calls[:: -(-len(calls) // CALLS)]
