@@ -281,7 +281,7 @@ def test_a_table_is_held_where_it_is_meant_to_agree(
     assert asked
     assert model is not None
     if positions == "explicit":
-        assert all(64 <= case.max_position < 512 for case in asked)
+        assert all(case.max_position >= 64 for case in asked if case.max_position)
         assert "shorter ones the model's angles are others" in model.note
 
 
