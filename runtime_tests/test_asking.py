@@ -268,6 +268,24 @@ def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("positions", ["explicit", "implicit"])
+def test_a_table_is_held_where_it_is_meant_to_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, positions: str
+) -> None:
+    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    settings = {**ONNX, "mode": "baked", "positions": positions, "output": "cos_sin"}
+    result = posenc_export.export(ModelConfig.of(LONGROPE), to=tmp_path / "out", **settings)
+    assert result.passed
+    asked = [case for case in result.manifest.cases if case.model_tolerance is not None]
+    model = result.manifest.model
+    assert asked
+    assert model is not None
+    if positions == "explicit":
+        assert all(case.max_position >= 64 for case in asked if case.max_position)
+        assert "shorter ones the model's angles are others" in model.note
+
+
+@pytest.mark.exhaustive
 def test_both_sides_of_a_switch_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
     content = {**LONGROPE, "original_max_position_embeddings": 1000}

@@ -17,15 +17,11 @@ from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import AskedModel
+from posenc_export.exporter.near import NEAR, calls_of
 from posenc_export.targets import Target
 from posenc_export.validation.compare import judge, measure
-from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.record import at_rows
 
-NEAR = 512
-"""Positions from here on are held against float64 alone: the model's own float32 angles hide errors there."""
-FARTHEST = 2**17
-"""Both sides of a switch are asked up to here."""
 ROUNDINGS = 4
 """Roundings of float32, of its position, that an angle of a model may be off by, and those of a rotation after it."""
 
@@ -52,33 +48,22 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
     """Return the cases with what the model gives in those that it is asked."""
     if not isinstance(asking, Asking):
         return Asked(asking, cases)
-    wanted = [golden.case for golden in cases if _is_asked(golden.case, target.encoding)]
-    if not wanted:
-        return Asked(AskedModel(unasked=f"no call is tried whose positions are below {NEAR}"), cases)
-    feeds = {case.name: feeds_for(target.encoding.inputs, case, seed) for case in wanted}
+    calls = calls_of(target, cases, seed)
+    if not calls.feeds:
+        return Asked(AskedModel(unasked=calls.note or f"no call is tried whose positions are below {NEAR}"), cases)
     try:
-        answers = asking.answers(feeds)
+        answers = asking.answers(calls.feeds)
     except CannotAsk as error:
         return Asked(AskedModel(unasked=str(error)), cases)
     except AskingFailed as error:
         return Asked(AskedModel(unasked=str(error), crashed=True), cases)
-    words = AskedModel(answers.words, answers.library, answers.permutation, answers.note)
+    note = "; ".join(filter(None, (answers.note, calls.note)))
+    words = AskedModel(answers.words, answers.library, answers.permutation, note)
     unlike = next((line for golden in cases if (line := _shape_off(golden, answers, target.encoding))), "")
     if unlike:
         return Asked(replace(words, difference=unlike), cases)
     answered = [_with_answers(golden, answers, target.encoding) for golden in cases]
-    return Asked(replace(words, difference=_difference(target, answered, feeds)), answered)
-
-
-def _is_asked(case: Case, encoding: Encoding) -> bool:
-    """Return whether a model is asked in a case: near the first position, and on both sides of every switch.
-
-    Where nothing goes in, there is one case, whatever is in it.
-    """
-    if case.refused or not encoding.inputs:
-        return not case.refused
-    length = case.max_position + 1
-    return length <= NEAR or (length <= FARTHEST and any(abs(length - n) <= 1 for n in encoding.probes.lengths))
+    return Asked(replace(words, difference=_difference(target, answered, calls.feeds)), answered)
 
 
 def _shape_off(golden: GoldenCase, answers: Answers, encoding: Encoding) -> str:
@@ -101,7 +86,10 @@ def _with_answers(golden: GoldenCase, answers: Answers, encoding: Encoding) -> G
     outputs = answers.outputs.get(golden.case.name)
     if outputs is None:
         return golden
-    fit = {port.name: np.asarray(outputs[port.name], np.float64) for port in encoding.outputs}
+    fit = {port.name: np.array(outputs[port.name], np.float64) for port in encoding.outputs}
+    if not encoding.inputs:  # a whole table: far rows are held against float64 alone
+        for values in fit.values():
+            values[NEAR:] = np.nan
     kept = {port.name: at_rows(port, fit[port.name], golden.rows) for port in encoding.outputs}
     kept = {name: np.where(np.isnan(values), golden.reference[name], values) for name, values in kept.items()}
     tolerance = model_tolerance(golden.case, encoding, answers.amplitude, answers.atol)
@@ -121,7 +109,8 @@ def model_tolerance(case: Case, encoding: Encoding, amplitude: float, atol: floa
         both = both.plus(Tolerance(atol=atol))
     if not amplitude:
         return both
-    angle = ROUNDINGS * eps("float32") * max(case.max_position, 1)
+    last = case.max_position if encoding.inputs else min(case.max_position, NEAR - 1)
+    angle = ROUNDINGS * eps("float32") * max(last, 1)
     if encoding.family == "rotary":
         return both.plus(Tolerance(vector=2 * angle))
     return both.plus(Tolerance(atol=angle * amplitude))
