@@ -24,12 +24,13 @@ KINDS = {
     "sincos_2d": "SinePositionEmbedding",
 }
 """How the names of their classes end."""
+TABLES = ("row_embeddings.weight", "column_embeddings.weight")
 
 FRACTIONS = 8 * 2 * np.pi * eps("float32")
 """What float32 costs the sines of fractions of a circle, which are up to 2 pi.
 
-A count is divided by another, multiplied by 2 pi and divided by a power, whose exponent's rounding is one of 4.6 eps where
-the temperature is 10000; the others are half an eps each.
+A count is divided by another, multiplied by 2 pi and divided by a power, whose exponent's rounding is one of 4.6 eps
+where the temperature is 10000; the others are half an eps each.
 """
 
 
@@ -74,7 +75,7 @@ def _as_asked(question: Question, feeds: Feeds, module: nn.Module) -> Array:
 
 
 def _counted(mask: Array) -> Array:
-    """Return which places are in a row and in a column that have a valid place; of others no attention reads anything."""
+    """Return which places are in a row and a column with a valid place; of others no attention reads anything."""
     return np.asarray((mask.any(1, keepdims=True) & mask.any(2, keepdims=True))[:, None])
 
 
@@ -127,5 +128,5 @@ def _mae_table(part: str, config: Any, side: int) -> Array:
         for leaf, parameter in module._parameters.items():
             if parameter is not None:
                 module._parameters[leaf] = torch.nn.Parameter(torch.zeros(parameter.shape), False)
-    run_(owner.initialize_weights if part == "encoder" else lambda: owner.initialize_weights(side * side))
+    run_(owner.initialize_weights if encodes else lambda: owner.initialize_weights(side * side))
     return array(getattr(owner, name))[:, 1:].reshape(1, side, side, -1)

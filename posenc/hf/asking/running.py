@@ -28,7 +28,7 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     """Return what a module gives while something runs, or what goes into it; raise CannotAsk where it is not called."""
 
     def reached(_: object, inputs: Any, *outputs: Any) -> None:
-        raise Reached(inputs if before else outputs[-1])
+        raise Reached(outputs[-1])
 
     def entered(_: object, inputs: Any, keywords: Any) -> None:
         raise Reached(inputs[0] if inputs else next(iter(keywords.values())))
@@ -41,7 +41,7 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     except Reached as found:
         return found.value
     finally:
-        hook.remove()
+        hooks[before].remove()
     raise CannotAsk(f"{type(module).__name__} is not called by its model")
 
 

@@ -15,6 +15,8 @@ LONG = "|".join(LOCAL.format(name) for name in ("LocalSelfAttention", "Transient
 RELATIVE = If(Key("relative_attention", False), (True,))
 NO_BUCKETS = "its distances are in no buckets"
 
+NOT_EIGHT = "attn_config.alibi_bias_max is not 8, which transformers' code takes whatever it is"
+
 
 def _t5(heads: int, encoder: str = T5.format("encoder")) -> tuple[Row, Row]:
     """Return T5's buckets: its encoder's on either side of a query, its decoder's before it."""
