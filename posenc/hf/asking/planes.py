@@ -121,10 +121,10 @@ def _mae_table(part: str, config: Any, side: int) -> Array:
     sized.image_size = side * config.patch_size
     (kind,) = (one for one in classes_of(config) if one.__name__ == "ViTMAEForPreTraining")
     model: Any = zeros(kind, sized)
-    owner, name = (
-        (model.vit.embeddings, "position_embeddings") if part == "encoder" else (model.decoder, "decoder_pos_embed")
-    )
-    for module in owner.modules() if part == "encoder" else (owner,):
+    encodes = part == "encoder"
+    owner = model.vit.embeddings if encodes else model.decoder
+    name = "position_embeddings" if encodes else "decoder_pos_embed"
+    for module in owner.modules() if encodes else (owner,):
         for leaf, parameter in module._parameters.items():
             if parameter is not None:
                 module._parameters[leaf] = torch.nn.Parameter(torch.zeros(parameter.shape), False)

@@ -33,9 +33,8 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     def entered(_: object, inputs: Any, keywords: Any) -> None:
         raise Reached(inputs[0] if inputs else next(iter(keywords.values())))
 
-    hook = (
-        module.register_forward_pre_hook(entered, with_kwargs=True) if before else module.register_forward_hook(reached)
-    )
+    hooks = (module.register_forward_hook(reached), module.register_forward_pre_hook(entered, with_kwargs=True))
+    hooks[not before].remove()
     try:
         run_(run)
     except Reached as found:
