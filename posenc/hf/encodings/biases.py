@@ -43,7 +43,7 @@ def _mpt() -> tuple[Row, Row]:
     """Return MPT's slopes, of a largest bias of 8: transformers' code gives its key to nothing."""
     alibi, largest = If(Key("attn_config.alibi", True), (True,)), Key("attn_config.alibi_bias_max", 8)
     eight = Made("{} is 8", lambda most: most == 8, (largest,))
-    parameters = {"heads": Key("n_heads", 16), "form": "last_key"}
+    parameters = {"heads": Key("n_heads", 16), "form": "last_key", "bias_max": Made("{}", float, (largest,))}
     return (
         Row("alibi", parameters, when=(alibi, If(eight, (True,)))),
         Row(
