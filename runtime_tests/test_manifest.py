@@ -13,9 +13,9 @@ from conftest import ROOT, Cli
 from posenc.encoding import Tolerance
 from posenc.ports import Axis, Port
 from posenc_export.arrays import DTYPES
-from posenc_export.bundle import schema
+from posenc_export.bundle import kinds, schema
 from posenc_export.bundle.case import Case
-from posenc_export.bundle.manifest import CARRIES, Artifact, Manifest
+from posenc_export.bundle.manifest import CARRIES, Artifact, AskedModel, Manifest
 from posenc_export.errors import BadInput
 from posenc_export.formats import ROTARY_OPS
 from posenc_export.validation.report import report_markdown
@@ -127,6 +127,7 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
         (schema.PortJson, Port),
         (schema.AxisJson, Axis),
         (schema.ToleranceJson, Tolerance),
+        (schema.ModelJson, AskedModel),
     ]
     carried = (schema.ValuesJson, schema.PositionsJson, schema.IndicesJson, schema.MaskJson, schema.SizeJson)
     kinds = [(one, CARRIES[what]) for one in carried for what in get_args(get_type_hints(one)["what"])]
@@ -137,7 +138,7 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
 
 
 def test_the_choices_of_the_schema_are_those_of_the_code() -> None:
-    assert get_args(schema.DType) == DTYPES
+    assert get_args(kinds.DType) == DTYPES
     assert get_args(get_type_hints(schema.ManifestJson)["rotary_op"]) == tuple(ROTARY_OPS)
 
 

@@ -84,9 +84,10 @@ def own_sides(content: Mapping[str, Any], part: str) -> tuple[int, ...]:
     chosen = choose_part(content, part or None)
     config = content if chosen is None else chosen.config.content
     image, patch = config.get("image_size"), config.get("patch_size")
-    if not image or not isinstance(patch, int) or (chosen and chosen.scheme != "interpolated"):
+    sides = (image, image) if isinstance(image, int) else image
+    if not isinstance(sides, Sequence) or not isinstance(patch, int) or (chosen and chosen.scheme != "interpolated"):
         return ()
-    return tuple(side // patch for side in (image if isinstance(image, list) else (image, image)))
+    return tuple(int(side) // patch for side in sides)
 
 
 def built_in(reading: Reading, modes: Sequence[Mode]) -> Encoding:

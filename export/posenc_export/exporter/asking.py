@@ -53,6 +53,8 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
     if not isinstance(asking, Asking):
         return Asked(asking, cases)
     wanted = [golden.case for golden in cases if _is_asked(golden.case, target.encoding)]
+    if not wanted:
+        return Asked(AskedModel(unasked=f"no call is tried whose positions are below {NEAR}"), cases)
     feeds = {case.name: feeds_for(target.encoding.inputs, case, seed) for case in wanted}
     try:
         answers = asking.answers(feeds)
@@ -60,8 +62,11 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
         return Asked(AskedModel(unasked=str(error)), cases)
     except AskingFailed as error:
         return Asked(AskedModel(unasked=str(error), crashed=True), cases)
-    answered = [_with_answers(golden, answers, target.encoding) for golden in cases]
     words = AskedModel(answers.words, answers.library, answers.permutation, answers.note)
+    unlike = next((line for golden in cases if (line := _shape_off(golden, answers, target.encoding))), "")
+    if unlike:
+        return Asked(replace(words, difference=unlike), cases)
+    answered = [_with_answers(golden, answers, target.encoding) for golden in cases]
     return Asked(replace(words, difference=_difference(target, answered, feeds)), answered)
 
 
@@ -74,6 +79,21 @@ def _is_asked(case: Case, encoding: Encoding) -> bool:
         return not case.refused
     length = case.max_position + 1
     return length <= NEAR or (length <= FARTHEST and any(abs(length - n) <= 1 for n in encoding.probes.lengths))
+
+
+def _shape_off(golden: GoldenCase, answers: Answers, encoding: Encoding) -> str:
+    """Return in words where an output of the model has another shape than ours, or nothing."""
+    outputs = answers.outputs.get(golden.case.name, {})
+    for port in encoding.outputs:
+        ours = golden.eager[port.name].shape if port.name in outputs else ()
+        other = at_rows(port, outputs[port.name], golden.rows).shape if port.name in outputs else ()
+        if ours != other:
+            return f"{port.name} of the model is {_shape(other)} in {golden.case.name}, not {_shape(ours)}"
+    return ""
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    return " x ".join(map(str, sizes))
 
 
 def _with_answers(golden: GoldenCase, answers: Answers, encoding: Encoding) -> GoldenCase:

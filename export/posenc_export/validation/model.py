@@ -16,7 +16,7 @@ def unasked(manifest: Manifest) -> Iterator[Verdict]:
     """Yield a row where a model should have been asked and was not: failed, where asking it crashed or hung."""
     model = manifest.model
     if model is not None and model.unasked:
-        yield Verdict(SUBJECT, MODEL, "fail" if model.crashed else "skip", model.unasked)
+        yield Verdict(SUBJECT, "model", "fail" if model.crashed else "skip", model.unasked)
 
 
 def against_model(name: str, model: AskedModel, comparisons: Sequence[Comparison]) -> Iterator[Verdict]:
@@ -25,16 +25,16 @@ def against_model(name: str, model: AskedModel, comparisons: Sequence[Comparison
         return
     wrong = [comparison for comparison in comparisons if not comparison.passed]
     if not comparisons:
-        yield Verdict(name, MODEL, "fail", f"{model.line}: no case was compared")
+        yield Verdict(name, "model", "fail", f"{model.line}: {model.difference or 'no case was compared'}")
         return
     if not wrong:
         cases = len({comparison.case for comparison in comparisons})
-        yield Verdict(name, MODEL, "pass", f"{model.line}: {cases} cases", tuple(comparisons))
+        yield Verdict(name, "model", "pass", f"{model.line}: {cases} cases", tuple(comparisons))
         return
     first, more = wrong[0], f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     where = f"{first.output} in {first.case}: {first.reason}{more}"
     difference = f"; {model.difference}" if model.difference else ""
-    yield Verdict(name, MODEL, "fail", f"{model.line}: {where}{difference}", tuple(comparisons))
+    yield Verdict(name, "model", "fail", f"{model.line}: {where}{difference}", tuple(comparisons))
 
 
 def check_has_model(required: Sequence[str], has_config: bool) -> None:

@@ -37,12 +37,16 @@ SCHEMES: Mapping[str, str] = {
 """The module of this package that asks about a scheme: each has a function `model_of`."""
 
 
+def check_scheme(scheme: str) -> None:
+    """Raise CannotAsk where nothing here asks about a scheme."""
+    if scheme not in SCHEMES:
+        raise CannotAsk(f"no model is asked about the scheme {scheme}")
+
+
 def model_of(question: Question) -> Model:
     """Return the model's own code for what was read; raise CannotAsk, in one line, where it cannot be asked."""
-    name = SCHEMES.get(question.reading.scheme)
-    if name is None:
-        raise CannotAsk(f"no model is asked about the scheme {question.reading.scheme}")
-    ask: object = importlib.import_module(f"posenc.hf.asking.{name}").model_of
+    check_scheme(question.reading.scheme)
+    ask: object = importlib.import_module(f"posenc.hf.asking.{SCHEMES[question.reading.scheme]}").model_of
     assert callable(ask)
     model = ask(question)
     assert isinstance(model, Model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,11 @@ from posenc.hf.settings import Json, Settings, short
 INSTALL = "pip install 'posenc-export[transformers]'"
 REMOTE = "auto_map"
 """The key of a config that names code of its own."""
+
+MOST, MOST_LAYERS = 2**31, 1000
+"""What a size, and a number of layers, may be."""
+LAYERS, BASES = re.compile(r"layers?$|depth|blocks$"), re.compile(r"theta|base|_id$|seed")
+"""Keys of numbers of layers; keys of numbers that are no sizes."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def config_of(content: Json, library: str) -> Any:
     if config_class is None:
         raise CannotAsk(f"{library} has no class {names[model_type]} for model type {model_type}")
     values = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
+    _check_sizes(values)
     try:
         with quiet():
             return config_class.from_dict(values)
@@ -88,6 +95,18 @@ def _configuration(model_type: str, folder: str) -> str:
     own = f"{package}.configuration_{model_type.replace('-', '_')}"
     has_own = importlib.util.find_spec(own) if importlib.util.find_spec(package) else None
     return own if has_own else f"{package}.configuration_{folder}"
+
+
+def _check_sizes(content: Json, path: str = "") -> None:
+    """Raise CannotAsk for sizes that no model has: making it would take for ever, even without numbers."""
+    for key, value in content.items():
+        where = f"{path}{key}"
+        if isinstance(value, dict):
+            _check_sizes(value, f"{where}.")
+        elif isinstance(value, int) and not BASES.search(key):
+            most = MOST_LAYERS if LAYERS.search(key) else MOST
+            if value > most:
+                raise CannotAsk(f"{where} is {value:,}: a model is made of at most {most:,}")
 
 
 def modeling_of(config: Any) -> ModuleType:

@@ -76,7 +76,9 @@ def _as_asked(question: Question, feeds: Feeds, module: nn.Module) -> Array:
 
 def _counted(mask: Array) -> Array:
     """Return which places are in a row and a column with a valid place; of others no attention reads anything."""
-    return np.asarray((mask.any(1, keepdims=True) & mask.any(2, keepdims=True))[:, None])
+    valid = np.asarray(mask, bool)
+    both: Array = np.any(valid, 1, keepdims=True) & np.any(valid, 2, keepdims=True)
+    return both[:, None]
 
 
 def _of_grid(module: nn.Module, sides: Sides, mask: Array | None) -> Array:

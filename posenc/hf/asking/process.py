@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from posenc.hf.asking import check_scheme
 from posenc.hf.asking.load import library_of
 from posenc.hf.asking.model import CannotAsk, Question
 from posenc.ports import Array, Feeds
@@ -56,7 +57,8 @@ class Asking:
     """A model that is being asked in a child."""
 
     def __init__(self, question: Question, library: str = "transformers", timeout: float = TIMEOUT) -> None:
-        """Start the child; raise CannotAsk where the library is not installed."""
+        """Start the child; raise CannotAsk where nothing asks about the scheme, or the library is not installed."""
+        check_scheme(question.reading.scheme)
         library_of(library)
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-asking-")
         self.folder = Path(self.scratch.name)
@@ -91,7 +93,7 @@ class Asking:
         """Tell the child that there are calls, and wait for its end."""
         try:
             with contextlib.suppress(BrokenPipeError):
-                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 1.0))
+                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 0.01))
         except subprocess.TimeoutExpired:
             raise AskingFailed(f"the model gave no answer within {self.timeout:g} s") from None
         if self.process.returncode:

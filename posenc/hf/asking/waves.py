@@ -112,4 +112,5 @@ class Counted:
         if takes(self.module, "input"):
             return {"input": torch.arange(mask.shape[1])}
         ids = tokens(self.module, self.made.config, mask)["input_ids"]
-        return {"input_ids": torch.where(torch.from_numpy(mask) != 0, ids, self.module.padding_idx)}
+        padding: Any = self.module.padding_idx
+        return {"input_ids": torch.where(torch.from_numpy(mask) != 0, ids, padding)}

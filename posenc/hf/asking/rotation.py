@@ -1,0 +1,189 @@
+"""The rotations that were seen of a layer, of heads of ours: where batch, heads and length are in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc.hf.asking.load import said
+from posenc.hf.asking.model import CannotAsk
+from posenc.ports import Array, Integers
+
+if TYPE_CHECKING:
+    from posenc.hf.asking.tracing import Layer, RotaryCall, Rotated, Traced
+
+ASIDE = re.compile(r"Indexer|Compress", re.IGNORECASE)
+"""Owners of rotations beside those of the attention itself."""
+PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+"""Sizes that a batch and a length may have while their axes are looked for."""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Where batch, heads and length lie in a place of a rotation; None for an axis that it has not."""
+
+    batch: int | None
+    heads: int | None
+    length: int
+    width: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The rotations of one layer, of queries and of keys.
+
+    head_dim: features of a head of ours. axes: of the place of queries, and of that of keys.
+    several: how many positions a token has, where it is not one.
+    """
+
+    trace: Traced
+    layer: int
+    head_dim: int
+    axes: tuple[Axes, ...]
+    several: tuple[int, ...] = ()
+
+    def at_zero(self) -> Array:
+        """Return the magnitudes of what becomes of each feature of a head at position 0: (feature, head_dim)."""
+        ones = np.eye(self.head_dim, dtype=np.float32)[:, None, None, :]  # (feature, 1, 1, head_dim)
+        return np.abs(self.rotate(ones, np.zeros((*self.several, self.head_dim, 1), np.int64), 0)[:, 0, 0])
+
+    def permutation(self) -> tuple[int, ...]:
+        """Return which feature of the model's heads is which of ours; () where they stand alike, or none is.
+
+        Nothing is rotated at position 0: what goes in as feature i comes out where the model has it.
+        """
+        rows = self.at_zero()
+        at = rows.argmax(-1)
+        is_one = rows.shape[0] == rows.shape[1] and (np.count_nonzero(rows > 1e-6, axis=-1) == 1).all()
+        if not is_one or len(set(at)) < len(at) or (at == np.arange(len(at))).all():
+            return ()
+        return tuple(map(int, at))
+
+    def rotate(self, x: Array, positions: Integers, which: int) -> Array:
+        """Return heads as the model rotates them, in its order of features.
+
+        x: (batch, heads, seq, head_dim). positions: (batch, seq), or (axes, batch, seq). which: 0 queries, 1 keys.
+        A head of another width than the model's is cut, or filled with zeros, and has the model's width then.
+        """
+        from posenc.hf.asking.calling import takes_positions
+
+        if self.axes[min(which, len(self.axes) - 1)].batch is None and len(x) > 1:
+            rows = range(len(x))
+            return np.concatenate([self.rotate(x[i : i + 1], positions[..., i : i + 1, :], which) for i in rows])
+        if not takes_positions(self.trace):
+            return self._counted(x, positions, which)
+        return self._at(x, positions, which)
+
+    def _at(self, x: Array, positions: Integers | None, which: int) -> Array:
+        import torch
+
+        batch, _, length, _ = x.shape
+        position_ids = None if positions is None else torch.from_numpy(np.array(positions))
+        why = self.trace.call(batch, length, position_ids, max(self.layer, 0))
+        layers = [self.trace.loose] if self.layer < 0 else self.trace.layers[self.layer : self.layer + 1]
+        places = _places([call for layer in layers for call in calls_of(layer)])
+        if not places:
+            raise CannotAsk(f"the model does not rotate here: {why or 'no function was called'}")
+        call, place = places[min(which, len(places) - 1)]
+        axes = self.axes[min(which, len(self.axes) - 1)]
+        return _rotated(call, place, axes, _wide(x, axes, call))
+
+    def _counted(self, x: Array, positions: Integers, which: int) -> Array:
+        """Rotate where the model counts positions itself, from 0: each token stands in a row at its position."""
+        if positions.ndim > 2:
+            raise CannotAsk("the model counts positions itself, and tokens have several here")
+        batch, heads, _, width = x.shape
+        order = _occurrences(positions)
+        rows = int(order.max()) + 1
+        whole = np.zeros((batch, rows, heads, int(positions.max()) + 1, width), np.float32)
+        at = np.arange(batch)[:, None], order
+        whole[at[0], at[1], :, positions] = np.moveaxis(x, 1, 2)
+        rotated = self._at(whole.reshape(batch, rows * heads, -1, width), None, which)
+        rotated = rotated.reshape(batch, rows, heads, rotated.shape[2], rotated.shape[-1])
+        return np.moveaxis(rotated[at[0], at[1], :, positions], 1, 2)
+
+
+def _occurrences(positions: Integers) -> Integers:
+    """Return of each token how many before it in its row have its position: (batch, seq)."""
+    equal = positions[:, :, None] == positions[:, None, :]
+    order: Integers = np.tril(equal, -1).sum(-1)
+    return order
+
+
+def unlike_sizes(trace: Traced) -> tuple[int, int]:
+    """Return a batch and a length that no size of the config is."""
+    own = {value for value in trace.sizes.values() if isinstance(value, int)}
+    batch, length = [size for size in PRIMES if size not in own][:2]
+    return batch, length
+
+
+def calls_of(layer: Layer) -> list[RotaryCall]:
+    """Return the rotations of an attention's own queries and keys."""
+    calls = [call for call in layer.calls if call.places]
+    return [call for call in calls if not ASIDE.search(call.owner)] or calls
+
+
+def _places(calls: Sequence[RotaryCall]) -> list[tuple[RotaryCall, int]]:
+    return [(call, i) for call in calls for i in range(len(call.places))]
+
+
+def axes_of(calls: Sequence[RotaryCall], sizes: tuple[int, int]) -> list[Axes]:
+    """Return the axes of what is rotated, by (batch, length): of queries, and of keys where they have a place."""
+    batch, length = sizes
+    places = [place for call in calls for place in call.places][:2]
+    return [_axes_of(place, batch, length) for place in places]
+
+
+def _axes_of(place: Rotated, batch: int, length: int) -> Axes:
+    """Return where batch, heads and length are among the axes of a place; raise CannotAsk where they are not."""
+    outer = place.shape[:-1]
+    if length not in outer or len(outer) > 3:
+        raise CannotAsk(
+            f"the model rotates an array of {' x '.join(map(str, place.shape))}, of which no axis is a length"
+        )
+    at = {"length": outer.index(length), "batch": outer.index(batch) if batch in outer else None}
+    rest = [i for i in range(len(outer)) if i not in at.values()]
+    return Axes(at["batch"], rest[0] if rest else None, outer.index(length), place.shape[-1], place.first)
+
+
+def _wide(x: Array, axes: Axes, call: RotaryCall) -> Array:
+    """Return heads in the model's own width, if it is not ours: cut, or with zeros behind."""
+    own, width = call.head_dim or axes.width, x.shape[-1]
+    if width in (axes.width, own) or (call.head_dim is None and axes.width < width):
+        return x
+    wide = np.zeros((*x.shape[:-1], own), np.float32)
+    wide[..., : min(own, width)] = x[..., : min(own, width)]
+    return wide
+
+
+def _rotated(call: RotaryCall, which: int, axes: Axes, x: Array) -> Array:
+    """Return heads rotated by a function of the model: (batch, heads, seq, width) -> the same."""
+    first = axes.first if axes.width < x.shape[-1] else 0
+    part = x[..., first : first + axes.width]
+    if axes.heads is None:
+        rotated = np.stack([_again(call, which, axes, part[:, i : i + 1])[:, 0] for i in range(part.shape[1])], 1)
+    else:
+        rotated = _again(call, which, axes, part)
+    return np.concatenate([x[..., :first], rotated, x[..., first + axes.width :]], -1)
+
+
+def _again(call: RotaryCall, which: int, axes: Axes, x: Array) -> Array:
+    """Call a function of the model for what it did with queries, or with keys."""
+    import torch
+
+    order = sorted((i, at) for at, i in enumerate((axes.batch, axes.heads, axes.length)) if i is not None)
+    absent = [at for at, i in enumerate((axes.batch, axes.heads, axes.length)) if i is None]
+    given = torch.from_numpy(np.array(x, np.float32)).permute(*(at for _, at in order), *absent, 3)
+    shape = given.shape
+    given = given.flatten(len(order), -2).squeeze(len(order)) if absent else given
+    try:
+        out = call.again([given] * len(call.places))[which].float()
+    except Exception as error:
+        raise CannotAsk(f"{call.function.__name__} takes no heads of {x.shape[-1]} features: {said(error)}") from None
+    back = out.reshape(*shape[:-1], out.shape[-1]).permute(*np.argsort([*(at for _, at in order), *absent, 3]).tolist())
+    return back.numpy()
