@@ -207,12 +207,12 @@ def test_a_view_is_read_as_its_config(tmp_path: Path) -> None:
 
 def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> None:
     folder = write_config(tmp_path / "a model", {**LLAMA, "rope_theta": 5e5, "max_position_embeddings": 77})
-    result = cli("export", "--from-hf", str(folder), "--baked", "-p", "head_dim=8", "-f", "onnx", "-q")
+    result = cli("export", "--from-hf", str(folder), "--baked", "-p", "head_dim=16", "-f", "onnx", "-q")
     assert result.exit_code == 0, result.output
     manifest = Bundle.open(tmp_path / "rope-baked").manifest
     assert manifest.max_len == 77
     assert manifest.params["rope_theta"] == 5e5
-    assert manifest.params["head_dim"] == 8
+    assert manifest.params["head_dim"] == 16
     assert manifest.origin == {
         "config": (folder / "config.json").as_posix(),
         "head_dim": "given",
