@@ -13,7 +13,7 @@ from hf_models import BERT, MASK, SEQ, VOCAB, Model
 T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 4, "vocab_size": VOCAB}
 BLOOM = {"hidden_size": 16, "n_layer": 1, "n_head": 4, "vocab_size": VOCAB}
 FALCON = {**BERT, "num_attention_heads": 4, "alibi": True, "new_decoder_architecture": False}
-MPT = {"d_model": 12, "n_heads": 6, "n_layers": 1, "vocab_size": VOCAB, "attn_config": {"alibi_bias_max": 4}}
+MPT = {"d_model": 12, "n_heads": 6, "n_layers": 1, "vocab_size": VOCAB}
 DEBERTA = {
     **BERT,
     "relative_attention": True,
@@ -97,7 +97,7 @@ def falcon(model: Any) -> Tensor:
 
 
 def mpt(model: Any) -> Tensor:
-    values: Tensor = model.build_mpt_alibi_tensor(6, 8, 4)
+    values: Tensor = model.build_mpt_alibi_tensor(6, 8)
     return values[None]
 
 

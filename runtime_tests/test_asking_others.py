@@ -1,4 +1,4 @@
-"""Models that are asked about what is not rotary: what is read is what their own code gives, and a wrong reading is seen."""
+"""Models asked about what is not rotary: what is read is what their code gives, and a wrong reading is seen."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ CONFIGS = [
     Config("wav2vec2-conformer", {"base": 5000.0}, "", SOUND),
     Config("vits", {"beyond": "clip"}, "values", {**SOUND, "window_size": 3, "ffn_dim": 16}),
     Config("FluxTransformer2DModel", {"flip_sin_to_cos": False}, "timestep", {"num_layers": 1, "num_single_layers": 1}),
-    Config("marian", {"layout": "interleaved"}, "", BART),
+    Config(
+        "marian", {"layout": "interleaved"}, "", {"d_model": 16, "encoder_layers": 1, "max_position_embeddings": 99}
+    ),
     Config("speech_to_text", {"padding_row": 2}, "encoder"),
     Config("speecht5", {"layout": "halves"}, "text-encoder"),
     Config("dinov2", {"align_corners": True}, "", VIT),

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from conftest import EPS, Cli, one_of_each
 from hf_reading import read, values_of
-from posenc.hf import ModelConfig
+from posenc.hf import ModelConfig, read_config
 from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.exporter.settings import spec_for, split
@@ -181,3 +181,19 @@ def test_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     result = cli("export", "--from-hf", ".", "-f", "onnx", "--runtime", "ort-cpu", "--max-len", "16")
     assert result.exit_code == 0, result.output
     assert "dim 256 (_class_name FluxTransformer2DModel)" in " ".join(result.output.split())
+
+
+def test_rotary_parts_are_named() -> None:
+    flux = read_config({"_class_name": "FluxTransformer2DModel"})
+    assert flux.scheme == "timestep"
+    assert flux.origin["not used"].startswith("rotary: its rotary pairs go by the frame")
+    rotary = {"_class_name": "CogVideoXTransformer3DModel", "use_rotary_positional_embeddings": True}
+    assert "not used" in read_config(rotary).origin
+    assert "not used" not in read_config({"_class_name": "CogVideoXTransformer3DModel"}, part="timestep").origin
+    with pytest.raises(ValueError, match=r"'Flux2Transformer2DModel'\) cannot be read: its rotary pairs go by"):
+        read_config({"_class_name": "Flux2Transformer2DModel"})
+
+
+@pytest.mark.parametrize("name", DIFFUSION)
+def test_classes_are_those_of_diffusers(name: str) -> None:
+    assert inspect.isclass(getattr(diffusers, name))

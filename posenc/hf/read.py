@@ -13,7 +13,7 @@ from typing import Any
 from posenc.hf.config import ModelConfig
 from posenc.hf.described import parameters_of as described_parameters
 from posenc.hf.layouts import HALVES, PAIRS, REFUSED, SWITCHED
-from posenc.hf.parts import Part
+from posenc.hf.parts import Part, parts_of
 from posenc.hf.rotary import PARTIAL_KEYS, THETA_KEYS
 from posenc.hf.rows import Row
 from posenc.hf.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
@@ -104,6 +104,9 @@ def _described(
     fields = {name: setting.value for name, setting in spec.items()}
     length = None if row.length is None else int(str(row.length.read(part.config, part.absent).value))
     origin = {**dict.fromkeys(overrides, "given"), **origin}
+    others = [other for other in parts_of(part.config, part.model_type) if other.row is not None and other.row.lacks]
+    if others:
+        origin["not used"] = "; ".join(f"{other.name}: {other.row.lacks}" for other in others if other.row is not None)
     return Reading(row.scheme, {**overrides, **values}, origin, length, fields)
 
 

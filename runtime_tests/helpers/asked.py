@@ -1,4 +1,4 @@
-"""A config held against the model's own code: what `posenc.hf.asking` says of an eager encoding, in a few small calls."""
+"""A config held against the model's own code: what `posenc.hf.asking` says of an eager encoding, in small calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Asked:
-    """One encoding of a config: as it is built, and what the model's code is for that; own: the sides it was made for."""
+    """One encoding of a config: as it is built, and the model's code for that; own: the sides that it was made for."""
 
     encoding: Encoding
     model: Model
@@ -84,9 +84,10 @@ def own_sides(content: Mapping[str, Any], part: str) -> tuple[int, ...]:
     chosen = choose_part(content, part or None)
     config = content if chosen is None else chosen.config.content
     image, patch = config.get("image_size"), config.get("patch_size")
-    if not image or not isinstance(patch, int) or (chosen and chosen.scheme != "interpolated"):
+    sides = (image, image) if isinstance(image, int) else image
+    if not isinstance(sides, Sequence) or not isinstance(patch, int) or (chosen and chosen.scheme != "interpolated"):
         return ()
-    return tuple(side // patch for side in (image if isinstance(image, list) else (image, image)))
+    return tuple(int(side) // patch for side in sides)
 
 
 def built_in(reading: Reading, modes: Sequence[Mode]) -> Encoding:
@@ -108,7 +109,7 @@ def question_of(content: Mapping[str, Any], part: str, reading: Reading, encodin
 
 
 def judge(content: Mapping[str, Any], part: str = "", mode: Mode | None = None) -> tuple[Word, str]:
-    """Return whether a config is read rightly, by what the model's own code gives, with what answered, or why none did."""
+    """Return whether a config is read rightly, by the model's own code, with what answered, or why nothing did."""
     try:
         asked = ask(content, part, mode)
     except Disagrees as error:
@@ -182,7 +183,8 @@ def feeds_of(encoding: Encoding, number: int, sides: tuple[int, ...] = ()) -> Fe
         choice = SECOND if axis in of_kind[1:] and axis.kind in SECOND else SIZES
         sizes[axis.name] = size_of(axis, choice.get(axis.kind, (4, 4))[number])
     grid = [axis.name for axis in axes_of(encoding.inputs) if axis.kind == "grid"]
-    sizes |= dict(zip(grid, sides, strict=False))
+    if sides:
+        sizes |= {axis: 1 for axis in sizes if axis not in grid} | dict(zip(grid, sides, strict=False))
     random = np.random.default_rng(number)
     return {port.name: numbers(port, sizes, random, number) for port in encoding.inputs}
 

@@ -46,8 +46,8 @@ def _t5(question: Question) -> Model:
     def square(n: int) -> Array:
         if takes_block(attention):
             blocks = array(run_(lambda: attention.compute_bias(n)))[0, 0]  # (heads, block, 3 block)
-            return blocks[:, :, n : 2 * n]  # the queries' own block is the one in the middle
-        return array(run_(lambda: attention.compute_bias(n, n)))[0]
+            return np.asarray(blocks[:, :, n : 2 * n])  # the queries' own block is the one in the middle
+        return np.asarray(array(run_(lambda: attention.compute_bias(n, n)))[0])
 
     return Model(f"{type(attention).__name__}.compute_bias", made.library, at_positions(question, square))
 
@@ -66,7 +66,7 @@ def _deberta(question: Question) -> Model:
     def square(n: int) -> Array:
         import torch
 
-        return array(run_(lambda: encoder.get_rel_pos(torch.zeros(1, n, 1))))[0]
+        return np.asarray(array(run_(lambda: encoder.get_rel_pos(torch.zeros(1, n, 1))))[0])
 
     return Model(f"{type(encoder).__name__}.get_rel_pos", made.library, at_positions(question, square))
 

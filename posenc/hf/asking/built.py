@@ -1,7 +1,7 @@
 """A model as a config describes it, made without memory: what of it holds numbers is what we put there.
 
-Its large tensors are made on the meta device, and become zeros that share one number; tables that its code computes, and
-indices, are small, and are computed. So what a model adds for positions is what its code gives, all else being zero.
+Its large tensors are made on the meta device, and become zeros that share one number; tables that its code computes are
+made as ever. So what a model adds for positions is what its code gives, all else being zero.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def part_of(question: Question) -> tuple[Part, Row]:
 
 
 def config_of(content: Json, part: Part) -> Any:
-    """Return the config of a part as transformers has it: that in the whole one, so that what fills it in has done so."""
+    """Return the config of a part as transformers has it: that in the whole one, which may fill it in."""
     name = library_of()
     inner = load.config_of(content, name)
     for key in filter(None, part.config.path.split(".")):
@@ -86,15 +86,6 @@ def _without_timm(config: Any) -> Any:
         resnet = {"model_type": "resnet", "out_features": stages}
         config.backbone_config = load.config_of(resnet, library_of())
     return config
-
-
-def _config(content: Json, model_type: str) -> Any:
-    with quiet():
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-    if model_type not in CONFIG_MAPPING:
-        raise CannotAsk(f"transformers has no model_type {model_type!r}")
-    with refusals(f"its config of {model_type}"):
-        return CONFIG_MAPPING[model_type].from_dict(dict(content))
 
 
 @contextmanager
@@ -194,12 +185,9 @@ def without_memory() -> Iterator[None]:
             more = dict(kwargs or {})
             if function in on_meta and more.get("device") is None:
                 return function(*args, **{**more, "device": "meta"})
-            result = (
-                function(*args, **more) if function not in filled else function(*args, **{**more, "device": "meta"})
-            )
-            if function in filled and result.numel() <= LARGE:
-                return function(*args, **more)
-            return result
+            if function in filled and function(*args, **{**more, "device": "meta"}).numel() > LARGE:
+                return function(*args, **{**more, "device": "meta"})
+            return function(*args, **more)
 
     with Mode():
         yield

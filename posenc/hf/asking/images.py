@@ -94,9 +94,7 @@ class Grid:
             given = np.concatenate([self.table[None, : self.prefix], given], 1)
         more = given.shape[1] - self.prefix - places
         if more < 0:
-            raise Disagrees(
-                f"{self.words} has {given.shape[1]} rows for {places} places, and {self.prefix} before them"
-            )
+            raise Disagrees(f"{self.words} has {given.shape[1]} rows: {places} places, {self.prefix} before them")
         return np.concatenate([given[:, : self.prefix], given[:, self.prefix + more :]], 1)  # more: of registers, zeros
 
     def of_image(self, sides: Sides) -> Array:

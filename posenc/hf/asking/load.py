@@ -89,6 +89,14 @@ def config_of(content: Json, library: str) -> Any:
         raise CannotAsk(f"{names[model_type]} of {library} refuses the config: {said(error)}") from None
 
 
+def _configuration(model_type: str, folder: str) -> str:
+    """Return the module of a type's config: named as its folder, or, where a folder has several, as the type."""
+    package = f"transformers.models.{folder}"
+    own = f"{package}.configuration_{model_type.replace('-', '_')}"
+    has_own = importlib.util.find_spec(own) if importlib.util.find_spec(package) else None
+    return own if has_own else f"{package}.configuration_{folder}"
+
+
 def _check_sizes(content: Json, path: str = "") -> None:
     """Raise CannotAsk for sizes that no model has: making it would take for ever, even without numbers."""
     for key, value in content.items():
@@ -99,14 +107,6 @@ def _check_sizes(content: Json, path: str = "") -> None:
             most = MOST_LAYERS if LAYERS.search(key) else MOST
             if value > most:
                 raise CannotAsk(f"{where} is {value:,}: a model is made of at most {most:,}")
-
-
-def _configuration(model_type: str, folder: str) -> str:
-    """Return the module of a type's config: named as its folder, or, where a folder has several, as the type."""
-    package = f"transformers.models.{folder}"
-    own = f"{package}.configuration_{model_type.replace('-', '_')}"
-    has_own = importlib.util.find_spec(own) if importlib.util.find_spec(package) else None
-    return own if has_own else f"{package}.configuration_{folder}"
 
 
 def modeling_of(config: Any) -> ModuleType:

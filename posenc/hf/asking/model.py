@@ -24,8 +24,8 @@ class Question:
 
     content: the whole config.json. part: "" for the config itself. layer: None where all layers are alike.
     inputs, outputs: the ports of our encoding.
-    tables: learned tables in the order that the scheme takes them in (`Encoding.learned`), "0", "1", ..., to be put into
-        the model's module.
+    tables: learned tables in the order that the scheme takes them in (`Encoding.learned`), "0", "1", ..., to be put
+        into the model's module.
     """
 
     content: Json

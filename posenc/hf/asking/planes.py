@@ -24,12 +24,13 @@ KINDS = {
     "sincos_2d": "SinePositionEmbedding",
 }
 """How the names of their classes end."""
+TABLES = ("row_embeddings.weight", "column_embeddings.weight")
 
 FRACTIONS = 8 * 2 * np.pi * eps("float32")
 """What float32 costs the sines of fractions of a circle, which are up to 2 pi.
 
-A count is divided by another, multiplied by 2 pi and divided by a power, whose exponent's rounding is one of 4.6 eps where
-the temperature is 10000; the others are half an eps each.
+A count is divided by another, multiplied by 2 pi and divided by a power, whose exponent's rounding is one of 4.6 eps
+where the temperature is 10000; the others are half an eps each.
 """
 
 
@@ -74,8 +75,10 @@ def _as_asked(question: Question, feeds: Feeds, module: nn.Module) -> Array:
 
 
 def _counted(mask: Array) -> Array:
-    """Return which places are in a row and in a column that have a valid place; of others no attention reads anything."""
-    return np.asarray((mask.any(1, keepdims=True) & mask.any(2, keepdims=True))[:, None])
+    """Return which places are in a row and a column with a valid place; of others no attention reads anything."""
+    valid = np.asarray(mask, bool)
+    both: Array = np.any(valid, 1, keepdims=True) & np.any(valid, 2, keepdims=True)
+    return both[:, None]
 
 
 def _of_grid(module: nn.Module, sides: Sides, mask: Array | None) -> Array:
@@ -120,12 +123,12 @@ def _mae_table(part: str, config: Any, side: int) -> Array:
     sized.image_size = side * config.patch_size
     (kind,) = (one for one in classes_of(config) if one.__name__ == "ViTMAEForPreTraining")
     model: Any = zeros(kind, sized)
-    owner, name = (
-        (model.vit.embeddings, "position_embeddings") if part == "encoder" else (model.decoder, "decoder_pos_embed")
-    )
-    for module in owner.modules() if part == "encoder" else (owner,):
+    encodes = part == "encoder"
+    owner = model.vit.embeddings if encodes else model.decoder
+    name = "position_embeddings" if encodes else "decoder_pos_embed"
+    for module in owner.modules() if encodes else (owner,):
         for leaf, parameter in module._parameters.items():
             if parameter is not None:
                 module._parameters[leaf] = torch.nn.Parameter(torch.zeros(parameter.shape), False)
-    run_(owner.initialize_weights if part == "encoder" else lambda: owner.initialize_weights(side * side))
+    run_(owner.initialize_weights if encodes else lambda: owner.initialize_weights(side * side))
     return array(getattr(owner, name))[:, 1:].reshape(1, side, side, -1)

@@ -28,20 +28,19 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     """Return what a module gives while something runs, or what goes into it; raise CannotAsk where it is not called."""
 
     def reached(_: object, inputs: Any, *outputs: Any) -> None:
-        raise Reached(inputs if before else outputs[-1])
+        raise Reached(outputs[-1])
 
     def entered(_: object, inputs: Any, keywords: Any) -> None:
         raise Reached(inputs[0] if inputs else next(iter(keywords.values())))
 
-    hook = (
-        module.register_forward_pre_hook(entered, with_kwargs=True) if before else module.register_forward_hook(reached)
-    )
+    hooks = (module.register_forward_hook(reached), module.register_forward_pre_hook(entered, with_kwargs=True))
+    hooks[not before].remove()
     try:
         run_(run)
     except Reached as found:
         return found.value
     finally:
-        hook.remove()
+        hooks[before].remove()
     raise CannotAsk(f"{type(module).__name__} is not called by its model")
 
 

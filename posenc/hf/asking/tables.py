@@ -139,7 +139,7 @@ def added(question: Question, rows: Rows, *, before: int) -> Callable[[Feeds], d
 
 def adds(question: Question) -> bool:
     """Whether rows are added to x, or returned."""
-    return question.reading.parameters.get("output", "add") == "add"
+    return bool(question.reading.parameters.get("output", "add") == "add")
 
 
 def length_of(question: Question, feeds: Feeds) -> tuple[int, int]:

@@ -75,7 +75,7 @@ def _scaled(question: Question, made: Built, path: str) -> Model:
 
 
 def _compute(made: Built, path: str) -> None:
-    """Have a model compute the rows of an embedding; raise CannotAsk where it leaves them to chance, and to training."""
+    """Have a model compute the rows of an embedding; raise CannotAsk where it leaves them to chance."""
     first, second = ([array(p) for p in run_(lambda: initialised(made.model, path)).parameters()] for _ in range(2))
     if not all(np.array_equal(a, b) for a, b in zip(first, second, strict=True)):
         name = type(made.model).__name__
@@ -112,4 +112,5 @@ class Counted:
         if takes(self.module, "input"):
             return {"input": torch.arange(mask.shape[1])}
         ids = tokens(self.module, self.made.config, mask)["input_ids"]
-        return {"input_ids": torch.where(torch.from_numpy(mask) != 0, ids, self.module.padding_idx)}
+        padding: Any = self.module.padding_idx
+        return {"input_ids": torch.where(torch.from_numpy(mask) != 0, ids, padding)}

@@ -15,6 +15,8 @@ LONG = "|".join(LOCAL.format(name) for name in ("LocalSelfAttention", "Transient
 RELATIVE = If(Key("relative_attention", False), (True,))
 NO_BUCKETS = "its distances are in no buckets"
 
+NOT_EIGHT = "attn_config.alibi_bias_max is not 8, which transformers' code takes whatever it is"
+
 
 def _t5(heads: int, encoder: str = T5.format("encoder")) -> tuple[Row, Row]:
     """Return T5's buckets: its encoder's on either side of a query, its decoder's before it."""
@@ -41,7 +43,7 @@ def _mpt() -> tuple[Row, Row]:
     """Return MPT's slopes, of a largest bias of 8: transformers' code gives its key to nothing."""
     alibi, largest = If(Key("attn_config.alibi", True), (True,)), Key("attn_config.alibi_bias_max", 8)
     eight = Made("{} is 8", lambda most: most == 8, (largest,))
-    parameters = {"heads": Key("n_heads", 16), "form": "last_key"}
+    parameters = {"heads": Key("n_heads", 16), "form": "last_key", "bias_max": Made("{}", float, (largest,))}
     return (
         Row("alibi", parameters, when=(alibi, If(eight, (True,)))),
         Row(

@@ -51,14 +51,36 @@ def _scale() -> Made:
 
 
 def _video() -> tuple[Row, ...]:
-    """Return CogVideoX's steps, and its grid, where that is neither rotary nor learned."""
+    """Return CogVideoX's steps, and its grid, where that is neither rotary nor learned, or that it is rotary."""
     inner = _inner(30, 64)
     ways = (Key("use_rotary_positional_embeddings", False), Key("use_learned_positional_embeddings", False))
     scales = {"spatial_interpolation_scale": 1.875, "temporal_interpolation_scale": 1.0}
     parameters = {"dim": inner, **{name: Key(name, scale) for name, scale in scales.items()}}
-    return _steps(inner, CHOSEN), Row("sincos_3d", parameters, "patches", tuple(If(way, (False,)) for way in ways))
+    neither = tuple(If(way, (False,)) for way in ways)
+    return _steps(inner, CHOSEN), Row("sincos_3d", parameters, "patches", neither), _rotary((If(ways[0], (True,)),))
 
 
+def _rotary(when: tuple[If, ...] = ()) -> Row:
+    """Return that a model rotates queries and keys by the place of a patch, which is named and not read."""
+    return Row("", part="rotary", when=when, lacks=AXES)
+
+
+AXES = "its rotary pairs go by the frame, the row and the column of a patch, and no scheme divides them so"
+ROTARY = """
+    AllegroTransformer3DModel AnyFlowFARTransformer3DModel AnyFlowTransformer3DModel BriaFibo2Transformer2DModel
+    BriaFiboTransformer2DModel BriaTransformer2DModel ChromaTransformer2DModel ChronoEditTransformer3DModel
+    CogView4Transformer2DModel ConsisIDTransformer3DModel CosmosTransformer3DModel EasyAnimateTransformer3DModel
+    ErnieImageTransformer2DModel Flux2Transformer2DModel Flux3Transformer2DModel GlmImageTransformer2DModel
+    HeliosTransformer3DModel HiDreamImageTransformer2DModel HunyuanDiT2DModel HunyuanImageTransformer2DModel
+    HunyuanVideo15Transformer3DModel HunyuanVideoFramepackTransformer3DModel HunyuanVideoTransformer3DModel
+    Kandinsky5Transformer3DModel Krea2Transformer2DModel LTX2VideoTransformer3DModel LTXVideoTransformer3DModel
+    LongCatImageTransformer2DModel Lumina2Transformer2DModel LuminaNextDiT2DModel MiniMaxH3Transformer3DModel
+    MochiTransformer3DModel MotifVideoTransformer3DModel NucleusMoEImageTransformer2DModel OmniGenTransformer2DModel
+    OvisImageTransformer2DModel PRXTransformer2DModel QwenImage21Transformer2DModel SanaVideoTransformer3DModel
+    SanaWMTransformer3DModel SkyReelsV2Transformer3DModel WanAnimateTransformer3DModel WanVACETransformer3DModel
+    ZImageTransformer2DModel
+"""
+"""Classes whose positions are rotary alone."""
 POSITIONAL = If(Key("time_embedding_type", "positional"), ("positional",))
 SIZES = If(Key("addition_embed_type", "none"), ("text_time",))
 
@@ -69,9 +91,10 @@ DIFFUSION: Mapping[str, tuple[Row, ...]] = {
     "UNetMotionModel": (_of_unet(CHANNELS, COSINES), _added(COSINES, (SIZES,))),
     "UNetSpatioTemporalConditionModel": (_of_unet(CHANNELS, COSINES), _added(COSINES)),
     **alike("UNet3DConditionModel I2VGenXLUNet", _of_unet(CHANNELS, COSINES)),
-    "FluxTransformer2DModel": (_steps(256, COSINES),),
-    "QwenImageTransformer2DModel": (_steps(256, {**COSINES, "scale": 1000.0}),),
-    "WanTransformer3DModel": (_steps(Key("freq_dim", 256), COSINES),),
+    **alike(ROTARY, _rotary()),
+    "FluxTransformer2DModel": (_steps(256, COSINES), _rotary()),
+    "QwenImageTransformer2DModel": (_steps(256, {**COSINES, "scale": 1000.0}), _rotary()),
+    "WanTransformer3DModel": (_steps(Key("freq_dim", 256), COSINES), _rotary()),
     "SD3Transformer2DModel": (
         _steps(256, COSINES),
         _patches(_inner(18, 64), 128, crop=Key("pos_embed_max_size", 96)),
