@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from posenc.hf.defaults import DEFAULTS, NO_DEFAULTS
+from posenc.hf.scaling import scaling_names
 from posenc.hf.settings import Json, Setting, Settings, short
 
 UNATTENDING = frozenset(("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe"))
@@ -214,7 +215,8 @@ def scaled(rope: Settings, layers: tuple[Layer, ...], choice: Choice) -> Setting
     Raises ValueError, in one line, where these layers differ.
     """
     read = [choice.layer] if choice.layer is not None else [layer for layer in layers if layer.rotates]
-    kinds = {(layer.theta, layer.scaled or rope.content.get("rope_type") in (None, "default")) for layer in read}
+    is_plain = scaling_names().isdisjoint(rope.content)
+    kinds = {(layer.theta, layer.scaled or is_plain) for layer in read}
     if len(kinds) > 1:
         keys = "layer_rope_theta" if any(layer.theta for layer in read) else "rope_scaling_layers"
         raise ValueError(f"layers of this config differ ({keys}): choose one with --layer N")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from posenc.hf.defaults import class_of, text_type
 from posenc.hf.encodings import ENCODINGS
 from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc.hf.rotary import TEXT_KEYS, check_rotary, text_part
@@ -72,11 +73,15 @@ def parts_of(config: Settings, model_type: str, name: str = "") -> Iterator[Part
 
 
 def _inside(config: Settings, key: str, inner: Json, outer_type: str, name: str) -> Iterator[Part]:
-    """Yield what a config in another describes; a rotary language model has what it leaves out of the outer one."""
+    """Yield what a config in another describes; a rotary language model has what it leaves out of the outer one.
+
+    Where the outer one's class is known, what a part leaves out is what its own class takes.
+    """
     is_text = key in TEXT_KEYS
     called = "text" if is_text else key.removesuffix("_config")
-    model_type, path = _model_type(inner) or _by_name(outer_type, called), config.path_of(key)
-    whole = {**config.content, **inner}
+    named = text_type(outer_type) if is_text and class_of(outer_type) else _by_name(outer_type, called)
+    model_type, path = _model_type(inner) or named, config.path_of(key)
+    whole = {"model_type": model_type, **inner} if class_of(outer_type) else {**config.content, **inner}
     if is_text and model_type not in ENCODINGS and is_rotary(whole):
         yield Part(_join(name, called), Settings(whole, path), model_type)
     else:

@@ -164,9 +164,9 @@ class _Reader:
 
     def read_share(self, head_dim: int) -> None:
         """Read which share of a head is rotated, a parameter of a rope type that has it, else a width."""
-        rope_type = self.parameters["rope_type"]
-        takes_share = SHARE in parameters_of(rope_type)
-        partial = share_of(self.config, rope_type, takes_share)
+        names = parameters_of(self.parameters["rope_type"])
+        takes_share = SHARE in names
+        partial = share_of(self.config, bool(names), takes_share)
         if partial is None:
             return
         share = partial.number()

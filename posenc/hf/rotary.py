@@ -101,7 +101,7 @@ def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False
 
     is_known: whether a layer type is one that the config's layers have.
     """
-    rope, own = _given(text), text.absent.get("rope_parameters")
+    rope, own = _written(text), text.absent.get("rope_parameters")
     if isinstance(own, Mapping) and any(isinstance(value, Mapping) for value in own.values()):
         return _of_layer(_by_class(text, rope, own), layer_type, text)
     if not rope.content and isinstance(own, Mapping):
@@ -121,7 +121,7 @@ def _layer(rope: Settings, name: str, values: object, absent: Json) -> Settings 
     return Settings(values, path, absent, "default") if isinstance(values, Mapping) else f"{path} is null"
 
 
-def _given(text: Settings) -> Settings:
+def _written(text: Settings) -> Settings:
     """Return the rope settings that a file has; raise ValueError where it has two that say different things."""
     both: dict[str, Json] = {}
     for key in ROPE_KEYS:
@@ -138,8 +138,8 @@ def _given(text: Settings) -> Settings:
 
 def _angles(rope: Json) -> dict[str, object]:
     """Return rope settings with one name of the rope type, without the base and what is null."""
-    kept = {key: value for key, value in rope.items() if value is not None and key not in ("type", "rope_theta")}
-    return {**kept, "rope_type": rope.get("rope_type", rope.get("type", "default"))}
+    others = {key: value for key, value in rope.items() if value is not None and key not in ("type", "rope_theta")}
+    return {**others, "rope_type": rope.get("rope_type", rope.get("type", "default"))}
 
 
 def _by_class(text: Settings, rope: Settings, own: Json) -> Mapping[str, Settings | str]:
@@ -147,10 +147,10 @@ def _by_class(text: Settings, rope: Settings, own: Json) -> Mapping[str, Setting
     name = str(text.content.get("model_type"))
     thetas = {layer: text.first(*keys) for layer, keys in OWN_THETA.get(name, {}).items()}
     usual = {layer: _usual(text, values, thetas.get(layer)) for layer, values in own.items()}
-    given = _layers(rope)
-    if given:
-        unsaid = {layer: values for layer, values in usual.items() if layer not in given}
-        return {k: _over(rope.path_of(k), v, usual.get(k, "")) for k, v in given.items()} | unsaid
+    by_layer = _layers(rope)
+    if by_layer:
+        unsaid = {layer: values for layer, values in usual.items() if layer not in by_layer}
+        return {k: _over(rope.path_of(k), v, usual.get(k, "")) for k, v in by_layer.items()} | unsaid
     flat = DEFAULTS.get(name, NO_DEFAULTS).flat
     if rope.content and (flat == "none" or rope.path == text.path_of("rope_parameters")):
         raise ValueError(f"{rope.path} must have an object for each of {', '.join(own)}, whose layers differ")
@@ -203,11 +203,12 @@ def _first_written_layers(content: Json, rope: Json) -> Json:
 
 
 def _of_layer(layers: Mapping[str, Settings | str], layer_type: str | None, text: Settings) -> Settings:
-    names = ", ".join(layers)
+    of_layers = DEFAULTS.get(str(text.content.get("model_type")), NO_DEFAULTS).of_layers
+    names = ", ".join(of_layers or layers)
     if layer_type is None and len(layers) > 1:
         raise ValueError(f"layers of this config differ: choose one of {names} with --layer-type")
     layer_type = layer_type or next(iter(layers))
-    named = DEFAULTS.get(str(text.content.get("model_type")), NO_DEFAULTS).of_layers.get(layer_type, layer_type)
+    named = of_layers.get(layer_type, layer_type)
     if named not in layers:
         raise ValueError(f"unknown layer type {layer_type!r}: the config has {names}")
     rope = layers[named]

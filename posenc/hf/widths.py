@@ -63,10 +63,10 @@ def is_rotated_apart(config: ModelConfig) -> bool:
     return bool(config.text.at("qk_rope_head_dim").value) and "qk_rope_head_dim" in _keys(config)
 
 
-def share_of(config: ModelConfig, rope_type: str, takes_share: bool) -> Setting | None:
+def share_of(config: ModelConfig, is_scaled: bool, takes_share: bool) -> Setting | None:
     """Return the share of a head that is rotated; None where the model rotates heads whole, whatever is written.
 
-    takes_share: whether the rope type takes it as a parameter.
+    is_scaled: whether the rope type scales frequencies. takes_share: whether it takes the share as a parameter.
     Raises ValueError, in one line, for a share that the model's own module would not fit.
     """
     text, own = config.text, config.rope.first(*PARTIAL_KEYS)
@@ -76,6 +76,6 @@ def share_of(config: ModelConfig, rope_type: str, takes_share: bool) -> Setting 
     keys = text.absent.get("shares")
     if isinstance(keys, list):
         return own or text.first(*keys) or text.first(SHARE)
-    if own is not None and rope_type != "default" and own.number() != 1:
+    if own is not None and is_scaled and own.number() != 1:
         raise ValueError(f"{own.path} is {own.value}, and heads of model_type {config.model_type} are rotated whole")
     return None

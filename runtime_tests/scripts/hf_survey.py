@@ -5,8 +5,8 @@ python runtime_tests/scripts/hf_survey.py llama bert      prints these
 python runtime_tests/scripts/hf_survey.py --write         puts the counts into docs/from-hf.md
 python runtime_tests/scripts/hf_survey.py --keep=FILE     goes on with what FILE has, and keeps there what is found
 
-A default configuration of each model type of transformers, and of each class of diffusers that has an encoding, is read,
-and the module that is made of it compared with the model's own. It takes half an hour on two cores.
+A default configuration of each model type of transformers, and of each class of diffusers that has an encoding, is
+read, and the module that is made of it compared with the model's own. It takes half an hour on two cores.
 """
 
 import datetime
