@@ -83,7 +83,8 @@ def functions() -> Mapping[CodeType, Owned]:
     """Return every function of the package by its code: methods and properties, too, but none within another."""
     found: dict[CodeType, Owned] = {}
     for module in _modules():
-        for owner in (module, *(c for c in vars(module).values() if isinstance(c, type))):
+        owners: list[ModuleType | type] = [module, *(c for c in vars(module).values() if isinstance(c, type))]
+        for owner in owners:
             for value in vars(owner).values():
                 if isinstance(value, FunctionType) or (isinstance(value, property) and value.fget is not None):
                     one = Owned(owner, value)
