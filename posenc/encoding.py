@@ -173,6 +173,7 @@ class Encoding:
     tables: what a header or a cache stores; raises NoTables where that is not all it needs.
     shape: constants of the family: head_dim, rotary_dim, interleaved, width.
     half_safe: why a float32 graph, converted to half precision, is off by more than a few roundings, or nothing.
+    added: whether rows, or a bias, are added to something that comes in: what is lost beside that is no loss of theirs.
     fresh: makes a copy of the module that was never called; None where calls change nothing, and the module itself is.
     """
 
@@ -189,6 +190,7 @@ class Encoding:
     probes: Probes = Probes()
     shape: Mapping[str, int | bool] | None = None
     half_safe: str = ""
+    added: bool = False
     fresh: Callable[[], nn.Module] | None = None
 
     def uncalled(self) -> Encoding:

@@ -133,6 +133,7 @@ def encode(
         eager_tolerance=lambda case: SAME_BITS,
         tables=NO_TABLES,
         positions=spec.positions,
+        added=scores,
     )
 
 

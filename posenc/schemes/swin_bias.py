@@ -134,7 +134,7 @@ def reference(sides: Sides | None, *, table: Floats, window: int | tuple[int, ..
     """Return the bias by head in float64: that of every two places, and of the class token where it has rows.
 
     sides: of the window, None for the one that was trained. table: a row for each difference of rows, and within it of
-    columns, of that; then the rows of the class token: to a place, from a place, to itself. window: that, as it is given.
+    columns, of that; then the rows of the class token: to a place, from a place, to itself. window: as it is given.
     """
     height, width = np.broadcast_to(window, 2).tolist()
     sides, down, across = sides or (height, width), 2 * height - 1, 2 * width - 1

@@ -64,6 +64,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         versions=versions(),
         rotary_op=options.rotary_op,
         half_safe=encoding.half_safe,
+        added=encoding.added,
         origin=dict(target.origin),
         files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
     )
