@@ -15,12 +15,17 @@ import pytest
 
 from conftest import one_of_each
 from judged import MAX_LEN, Form, disagreements, forms
+from posenc.encoding import Encoding
+from posenc.parameters import Value
 from posenc.rope_types import ROPE_TYPES, Frequencies, geometric
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
-from posenc_export import export
 from posenc_export.errors import BadInput
-from reached import Owned, functions, place, reached, replaced
+from posenc_export.exporter import ExportOptions, export_target
+from posenc_export.targets import Target
+from posenc_export.targets.scheme import scheme_target
+from posenc_export.validation.verdict import ValidateOptions
+from reached import Owned, Reached, functions, place, reached, replaced
 from wrong import wrong
 
 COMPUTES = ("families/", "schemes/", "rope_types/", "sincos/", "lookup.py")
@@ -57,11 +62,17 @@ NOT_HELD = {
 """Functions whose numbers are none of an output's, or the same for both, with the reason."""
 
 
+@functools.cache
+def runs(scheme: str) -> list[tuple[Form, Reached]]:
+    """Every form of a scheme, with what runs for its module and for its reference."""
+    return [(form, reached(form)) for form in forms(scheme)]
+
+
 def by_code(names: Iterable[str]) -> dict[CodeType, list[Form]]:
     """What runs while modules of some schemes are made and called, with the forms that it runs in."""
     found: dict[CodeType, list[Form]] = defaultdict(list)
-    for form in (form for name in names for form in forms(name)):
-        for code in reached(form).module:
+    for form, codes in (one for name in names for one in runs(name)):
+        for code in codes.module:
             if place(code).startswith(COMPUTES) and code in functions():
                 found[code].append(form)
     return found
@@ -91,8 +102,7 @@ def unseen(found: dict[CodeType, list[Form]], monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("name", one_of_each(SCHEMES, lambda name: SCHEMES[name].samples == ()))
 def test_no_function_runs_for_a_module_and_for_its_reference(name: str) -> None:
     shared = set()
-    for form in forms(name):
-        codes = reached(form)
+    for _, codes in runs(name):
         assert codes.module
         assert codes.reference
         shared |= {place(code) for code in codes.module & codes.reference}
@@ -124,7 +134,7 @@ def test_what_schemes_share_is_seen_where_it_is_wrong(monkeypatch: pytest.Monkey
     assert list(unseen(shared, monkeypatch)) == []
 
 
-LINEAR = {"head_dim": 16, "rope_type": "linear", "factor": 4.0}
+LINEAR: dict[str, Value] = {"head_dim": 16, "rope_type": "linear", "factor": 4.0}
 
 
 @pytest.mark.exhaustive
@@ -140,7 +150,31 @@ def test_a_wrong_rope_type_fails_its_report(
         return replace(right, **{what: 1.01 * getattr(right, what)})
 
     monkeypatch.setitem(vars(ROPE_TYPES)["_items"], name, replace(kind, compute=functools.wraps(kind.compute)(compute)))
-    assert_fails("rope", tmp_path, head_dim=16, rope_type=name, **kind.samples[0])
+    parameters = {"head_dim": 16, "rope_type": name, **kind.samples[0]}
+    assert_fails(scheme_target("rope", Spec(max_len=MAX_LEN), parameters, 0), tmp_path)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_wrong_scheme_fails_its_report(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the first function whose wrong numbers a module is made of, in any form: scripts hold no wrong functions."""
+    form, encoding = next(made_wrong(name, monkeypatch))
+    assert_fails(Target(name, encoding, form.spec, form.parameters), tmp_path)
+
+
+def made_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Form, Encoding]]:
+    """Yield encodings of a scheme that were made with a wrong function, and are seen to be wrong."""
+    for form, codes in runs(name):
+        for code in sorted((code for code in codes.module if code in functions()), key=place):
+            if place(code).startswith(COMPUTES) and place(code) not in NOT_HELD:
+                try:
+                    with monkeypatch.context() as patch:
+                        replaced(functions()[code], wrong(functions()[code].function, lambda: None), patch.setattr)
+                        encoding = form.built()
+                    if (encoding.end or MAX_LEN) >= form.spec.max_len and disagreements(encoding):
+                        yield form, encoding
+                except (BadInput, ValueError, IndexError, RuntimeError, KeyError):
+                    continue
 
 
 def test_a_factor_that_multiplies_fails_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,13 +182,13 @@ def test_a_factor_that_multiplies_fails_its_report(tmp_path: Path, monkeypatch: 
         return Frequencies(geometric(dim, rope_theta) * factor)
 
     monkeypatch.setitem(vars(ROPE_TYPES)["_items"], "linear", replace(ROPE_TYPES["linear"], compute=linear))
-    assert_fails("rope", tmp_path, **LINEAR)
+    assert_fails(scheme_target("rope", Spec(max_len=MAX_LEN), LINEAR, 0), tmp_path)
 
 
-def assert_fails(scheme: str, folder: Path, **parameters: Any) -> None:
-    """Export a scheme; see the report fail, by numbers against float64 and by nothing else."""
-    how = {"formats": ["torchscript"], "runtimes": ["torchscript-cpu"], "max_len": MAX_LEN, "mode": "baked"}
-    result = export(scheme, to=folder / "bundle", **how, **parameters)
+def assert_fails(target: Target, folder: Path) -> None:
+    """Export a target; see the report fail, by numbers against float64 and by nothing else."""
+    options = ExportOptions(("torchscript",), validation=ValidateOptions(runtimes=("torchscript-cpu",)))
+    result = export_target(lambda: target, options, folder / "bundle")
     assert not result.passed
     failed = [verdict for verdict in result.verdicts if verdict.status == "fail"]
     assert [verdict.check for verdict in failed] == ["agrees"]
