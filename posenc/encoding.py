@@ -124,6 +124,16 @@ class Tables:
     scale_x: float = 1.0
 
 
+LEAST_FLOAT16 = 2.0**-14
+
+
+def too_small(largest: float) -> str:
+    """Return why numbers of which the largest is this are not half-safe, or nothing; see Encoding."""
+    if not 0 < largest < LEAST_FLOAT16:
+        return ""
+    return f"float16 has fewer digits below {LEAST_FLOAT16:.2g}, and no number of these is above {largest:.2g}"
+
+
 class Source(Protocol):
     """What a source of rows, of angles or of biases says of itself."""
 

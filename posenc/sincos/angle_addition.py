@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance
+from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance, too_small
 from posenc.lookup import check_length, check_width, inside, take
 from posenc.ports import Floats
 from posenc.sincos.direct import reduced_error
@@ -50,7 +50,6 @@ class AngleAddition(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes(lengths=(127, 128), positions=EVERY_ROW)  # a block but for one row, and a whole one
-    half_safe = ""
 
     def __init__(
         self,
@@ -65,6 +64,7 @@ class AngleAddition(nn.Module):
         self.width = width
         self.interleaved = interleaved
         self.scale = scale
+        self.half_safe = too_small(abs(scale))
         for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all.
             sin, cos = waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance
+from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance, too_small
 from posenc.lookup import check_width, inside, leading, take
 from posenc.ports import Floats
 from posenc.sincos.rows import arrange, layout_of, rounded_once, waves
@@ -25,7 +25,6 @@ class SinCosTable(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes()
-    half_safe = ""
 
     def __init__(
         self,
@@ -42,6 +41,7 @@ class SinCosTable(nn.Module):
         self.width = width
         self.interleaved = interleaved
         self.scale = scale
+        self.half_safe = too_small(abs(scale))
         self.end = max_len
         rows = torch.zeros(max_len, width, dtype=dtype)
         columns = min(width, 2 * len(inv_freq))
