@@ -128,6 +128,16 @@ class Tables:
     scale_x: float = 1.0
 
 
+LEAST_FLOAT16 = 2.0**-14
+
+
+def too_small(largest: float) -> str:
+    """Return why numbers of which the largest is this are not half-safe, or nothing; see Encoding."""
+    if not 0 < largest < LEAST_FLOAT16:
+        return ""
+    return f"float16 has fewer digits below {LEAST_FLOAT16:.2g}, and no number of these is above {largest:.2g}"
+
+
 class Source(Protocol):
     """What a source of rows, of angles or of biases says of itself."""
 
@@ -177,6 +187,7 @@ class Encoding:
     tables: what a header or a cache stores; raises NoTables where that is not all it needs.
     shape: constants of the family: head_dim, rotary_dim, interleaved, width.
     half_safe: why a float32 graph, converted to half precision, is off by more than a few roundings, or nothing.
+    added: whether rows, or a bias, are added to something that comes in: what is lost beside that is no loss of theirs.
     fresh: makes a copy of the module that was never called; None where calls change nothing, and the module itself is.
     learned: the tables that a file or chance gave, in the order that the scheme takes them in, before it makes of them
         what it stores.
@@ -195,6 +206,7 @@ class Encoding:
     probes: Probes = Probes()
     shape: Mapping[str, int | bool] | None = None
     half_safe: str = ""
+    added: bool = False
     fresh: Callable[[], nn.Module] | None = None
     learned: tuple[Tensor, ...] = ()
 

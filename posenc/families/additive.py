@@ -192,6 +192,7 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
         end=source.end,
         probes=source.probes,
         half_safe=source.half_safe,
+        added=output.kind == "add",
     )
 
 

@@ -99,6 +99,7 @@ def made(
         end=end,
         probes=replace(source.probes, pairs=pairs(spec)),
         half_safe=source.half_safe,
+        added=output.name == BIASED,
     )
 
 

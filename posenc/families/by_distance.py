@@ -5,7 +5,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Probes, Tolerance
+from posenc.encoding import SAME_BITS, Probes, Tolerance, too_small
 from posenc.families.sizes import larger
 
 
@@ -18,12 +18,12 @@ class ByDistance(nn.Module):
 
     rows: Tensor  # (before + 1 + after, heads)
     before: Final[int]
-    half_safe = ""
 
     def __init__(self, rows: Tensor, before: int) -> None:
         """Take the biases of keys from `before` places before their query on, up to some places after it."""
         super().__init__()
         self.before = before
+        self.half_safe = too_small(float(rows.abs().max()))
         self.probes = Probes(lengths=(before, before + 1, before + 2))
         self.register_buffer("rows", rows, persistent=False)
 

@@ -201,6 +201,7 @@ def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Fo
         positions=spec.positions,
         probes=Probes(lengths=tuple(dict.fromkeys(tables.sides))),
         half_safe=PRODUCTS,
+        added=scores,
     )
 
 

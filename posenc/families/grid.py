@@ -209,4 +209,5 @@ def _encoding(made: Made, spec: Spec, *, add: bool, step: float) -> Encoding:
         end=first.end,
         probes=first.probes,
         half_safe=first.half_safe,
+        added=add,
     )

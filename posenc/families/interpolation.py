@@ -144,6 +144,7 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
         positions=spec.positions,
         probes=Probes(lengths=tuple(dict.fromkeys(grid.sizes))),
         half_safe="" if baked else SUMS,
+        added=add,
     )
 
 
@@ -170,6 +171,7 @@ def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: FormulaOfTokens) 
         tables=NO_TABLES,
         positions=spec.positions,
         half_safe=SUMS,
+        added=add,
     )
 
 

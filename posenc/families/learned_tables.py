@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, NoTables, Probes, Tables, Tolerance
+from posenc.encoding import SAME_BITS, NoTables, Probes, Tables, Tolerance, too_small
 from posenc.lookup import check_width, inside, leading, take
 
 
@@ -13,10 +13,10 @@ class LearnedTable(nn.Module):
     """A trainable row per position: a source of rows."""
 
     probes = Probes()
-    half_safe = ""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
+        self.half_safe = too_small(float(weight.abs().max()))
         self.weight = nn.Parameter(weight)
         self.end = weight.shape[0]
 
@@ -51,10 +51,10 @@ class SummedTables(nn.Module):
     """
 
     probes = Probes()
-    half_safe = ""
 
     def __init__(self, tables: Sequence[LearnedTable]) -> None:
         super().__init__()
+        self.half_safe = max((table.half_safe for table in tables), key=len)
         self.each = nn.ModuleList(tables)
         self.ends = tuple(table.end for table in tables)
         self.end = max(self.ends)

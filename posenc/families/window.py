@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, rounding
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, rounding, too_small
 from posenc.families.sums import added
 from posenc.lookup import take
 from posenc.memory import check_room
@@ -133,6 +133,8 @@ def encode(
         eager_tolerance=lambda case: SAME_BITS,
         tables=NO_TABLES,
         positions=spec.positions,
+        half_safe=too_small(float(table.abs().max())),
+        added=scores,
     )
 
 

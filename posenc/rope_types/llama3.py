@@ -22,13 +22,13 @@ def reference(
 
     Source: https://github.com/meta-llama/llama-models, models/llama3/model.py.
     """
-    longest, shortest = (original_max_position_embeddings / bound for bound in (low_freq_factor, high_freq_factor))
+    slow, fast = (original_max_position_embeddings / bound for bound in (low_freq_factor, high_freq_factor))
     scaled = []
     for frequency in roformer(dim, rope_theta).tolist():
         wavelength = 2 * math.pi / frequency
-        if wavelength < shortest:
+        if wavelength < fast:
             scaled.append(frequency)
-        elif wavelength > longest:
+        elif wavelength > slow:
             scaled.append(frequency / factor)
         else:
             rotations = original_max_position_embeddings / wavelength

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, too_small
 from posenc.families import bias
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
@@ -33,12 +33,12 @@ class Slopes(nn.Module):
     slopes: Tensor  # (heads, 1, 1)
     form: Final[str]
     probes = Probes()
-    half_safe = ""
 
     def __init__(self, slopes: Floats, form: str, dtype: torch.dtype) -> None:
         super().__init__()
         self.form = form
         self.steepest = float(np.max(slopes))
+        self.half_safe = too_small(self.steepest)
         signed = -slopes if form == "distance" else slopes
         self.register_buffer("slopes", torch.from_numpy(signed[:, None, None]).to(dtype), persistent=False)
 

@@ -75,16 +75,16 @@ def swin_bias(
     else:
         table = _from_file(weights, key, rows, heads)
     table = table.to(getattr(torch, spec.angle_dtype))
-    formula = partial(reference, table=table.double().numpy(), trained=sides, cubic=interpolation == "bicubic")
+    formula = partial(reference, table=table.double().numpy(), window=window, cubic=interpolation == "bicubic")
     if baked:
         index = with_class(windows.indices(sides), len(table)) if class_token else windows.indices(sides)
-        return windows.encode(spec, table, index, partial(formula, sides), scores=scores)
+        return windows.encode(spec, table, index, partial(formula, None), scores=scores)
     windows.check_any(scores=scores)
     grid = Grid(*_parts(table, sides, class_token), Filter(cubic=interpolation == "bicubic"))
     return _dynamic(spec, grid, sides, formula)
 
 
-def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Callable[[Sides], Floats]) -> Encoding:
+def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Callable[[Sides | None], Floats]) -> Encoding:
     """Return the encoding of a window as large as each x, its table resampled in the graph."""
     dtype, plane, class_token = getattr(torch, spec.torch_dtype), Plane(grid.weight, grid.of), len(grid.prefix) > 0
 
@@ -130,13 +130,14 @@ def with_class(index: Integers, rows: int) -> Integers:
     return padded
 
 
-def reference(sides: Sides, *, table: Floats, trained: Sides, cubic: bool) -> Floats:
+def reference(sides: Sides | None, *, table: Floats, window: int | tuple[int, ...], cubic: bool) -> Floats:
     """Return the bias by head in float64: that of every two places, and of the class token where it has rows.
 
-    table: a row for each difference of rows, and within it of columns, of the window that was trained; then the rows of
-    the class token: to a place, from a place, to itself.
+    sides: of the window, None for the one that was trained. table: a row for each difference of rows, and within it of
+    columns, of that; then the rows of the class token: to a place, from a place, to itself. window: as it is given.
     """
-    down, across = 2 * trained[0] - 1, 2 * trained[1] - 1
+    height, width = np.broadcast_to(window, 2).tolist()
+    sides, down, across = sides or (height, width), 2 * height - 1, 2 * width - 1
     grid, of_class = table[: down * across].reshape(down, across, -1), table[down * across :]
     bias = of_places(resampled(grid, Resampling(cubic), [2 * side - 1 for side in sides]), sides)
     if len(of_class):

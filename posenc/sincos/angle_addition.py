@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance
+from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance, too_small
 from posenc.lookup import check_length, check_width, inside, take
 from posenc.ports import Floats
 from posenc.sincos.direct import reduced_error
@@ -55,7 +55,6 @@ class AngleAddition(nn.Module):
     interleaved: Final[bool]
     by_block = BY_BLOCK
     probes = Probes(lengths=(127, 128, 129), positions=EVERY_ROW)  # two blocks but for a row, whole, and a row more
-    half_safe = ""
 
     def __init__(
         self,
@@ -71,6 +70,7 @@ class AngleAddition(nn.Module):
         self.interleaved = interleaved
         self.scale = scale
         self.inv_freq = inv_freq  # an array: what is stored is held against it
+        self.half_safe = too_small(abs(scale))
         for name, rows, step in (("low", LOW, 1), ("mid", MID, LOW), ("high", HIGH, LOW * MID)):
             # Every row is a sum of products with one factor from the lowest digit: scaling those scales all.
             sin, cos = waves(step * np.arange(rows), inv_freq, scale if name == "low" else 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance
+from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance, too_small
 from posenc.lookup import check_width, inside, leading, take
 from posenc.ports import Floats
 from posenc.sincos.rows import arrange, layout_of, rounded_once, waves
@@ -27,7 +27,6 @@ class SinCosTable(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes()
-    half_safe = ""
 
     def __init__(
         self,
@@ -44,6 +43,7 @@ class SinCosTable(nn.Module):
         self.width = width
         self.interleaved = interleaved
         self.scale = scale
+        self.half_safe = too_small(abs(scale))
         self.end = max_len
         self.inv_freq, self.zero_row = inv_freq, zero_row  # what is stored is held against them
         rows = torch.zeros(max_len, width, dtype=dtype)

@@ -1,6 +1,7 @@
 """Eager modules held against their float64 references, as a report does it, without a file and a runtime."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import get_args
 
@@ -19,11 +20,9 @@ from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import trace_sizes
 
 MAX_LEN = 70
-FEW = 2**17
+FEW = 2**14
 """Elements of the largest array of a call: far positions are there, long calls are not."""
 MODES: tuple[tuple[Mode, Method], ...] = (("baked", "exact"), ("dynamic", "exact"), ("dynamic", "trig"))
-
-Parameters = Mapping[str, Value]
 
 
 def planned(encoding: Encoding) -> list[Case]:
@@ -43,24 +42,41 @@ def disagreements(encoding: Encoding) -> list[str]:
     return reasons
 
 
-def built(scheme: str, spec: Spec, sample: Parameters) -> Encoding | None:
-    """Return the encoding of a scheme, with the same random numbers each time; None where it has no such form."""
-    torch.manual_seed(0)
-    try:
-        return posenc.build(scheme, spec, **sample)
-    except UnsupportedSpec:
-        return None
+@dataclass(frozen=True)
+class Form:
+    """A scheme with parameters, as a spec asks for it."""
+
+    scheme: str
+    spec: Spec
+    parameters: Mapping[str, Value]
+
+    def built(self) -> Encoding:
+        """Return its encoding, with the same random numbers each time; raise UnsupportedSpec where it has none."""
+        torch.manual_seed(0)
+        return posenc.build(self.scheme, self.spec, **self.parameters)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is such a form."""
+        try:
+            return bool(self.built())
+        except UnsupportedSpec:
+            return False
 
 
-def specs() -> Iterator[Spec]:
-    """Yield a spec of every mode, method and way to give positions."""
-    for (mode, method), positions in product(MODES, get_args(Positions)):
-        yield Spec(mode, method, positions, MAX_LEN)
+MORE: Mapping[str, tuple[Mapping[str, Value], ...]] = {
+    "alibi": ({"heads": 6, "bfloat16_slopes": True, "scale": 0.3},),
+    "interpolated": ({"d_model": 4, "grid": (4, 3), "prefix": 0, "offset": 0.1},),
+}
+"""Parameters that change what a module computes, and stand in no sample of a scheme."""
 
 
-def forms(scheme: str) -> Iterator[tuple[Spec, Parameters, Encoding]]:
-    """Yield every sample of a scheme in every form that it has."""
-    for spec, sample in product(specs(), SCHEMES[scheme].samples):
-        encoding = built(scheme, spec, sample)
-        if encoding is not None:
-            yield spec, sample, encoding
+def forms(scheme: str) -> Iterator[Form]:
+    """Yield every sample of a scheme, and some more parameters, in every mode, and the first in all that it has."""
+    some = (*SCHEMES[scheme].samples, *MORE.get(scheme, ()))
+    usual = SCHEMES[scheme].positions
+    for positions, (mode, method) in product(sorted(get_args(Positions), key=usual.__ne__), MODES):
+        for parameters in some if positions == usual else some[:1]:
+            form = Form(scheme, Spec(mode, method, positions, MAX_LEN), parameters)
+            if form.is_one:
+                yield form

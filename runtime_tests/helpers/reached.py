@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import posenc
-from judged import Parameters, built, planned
-from posenc.spec import Spec
+from judged import Form, planned
+from posenc.rope_types import ROPE_TYPES
 from posenc_export.arrays import call_on_arrays
 from posenc_export.validation.feeds import feeds_for
 
@@ -44,12 +44,11 @@ def noted(codes: set[CodeType]) -> Iterator[None]:
         sys.setprofile(before)
 
 
-def reached(scheme: str, spec: Spec, sample: Parameters) -> Reached:
+def reached(form: Form) -> Reached:
     """Make an encoding; call its module, then its reference, in the planned calls."""
     codes = Reached()
     with noted(codes.module):
-        encoding = built(scheme, spec, sample)
-    assert encoding is not None
+        encoding = form.built()
     for case in planned(encoding)[::STEP]:
         feeds = feeds_for(encoding.inputs, case, 0)
         with noted(codes.module):
@@ -66,32 +65,46 @@ def place(code: CodeType) -> str:
 
 @dataclass(frozen=True)
 class Owned:
-    """A function, and the module or the class that has it by a name."""
+    """A function, or a property, and the module or the class that has it."""
 
     owner: ModuleType | type
-    name: str
-    function: FunctionType
+    attribute: FunctionType | property
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        function = self.attribute.fget if isinstance(self.attribute, property) else self.attribute
+        assert function is not None
+        return function
 
 
 @cache
 def functions() -> Mapping[CodeType, Owned]:
-    """Return every function of the package by its code, methods too."""
+    """Return every function of the package by its code: methods and properties, too, but none within another."""
     found: dict[CodeType, Owned] = {}
-    modules = [m for n, m in sys.modules.items() if n.startswith("posenc.") and getattr(m, "__file__", None)]
-    for module in modules:
-        for owner in (module, *(c for c in vars(module).values() if isinstance(c, type))):
-            for name, value in vars(owner).items():
-                if isinstance(value, FunctionType) and value.__module__ == module.__name__:
-                    found.setdefault(value.__code__, Owned(owner, name, value))
+    for module in _modules():
+        owners: list[ModuleType | type] = [module, *(c for c in vars(module).values() if isinstance(c, type))]
+        for owner in owners:
+            for value in vars(owner).values():
+                if isinstance(value, FunctionType) or (isinstance(value, property) and value.fget is not None):
+                    one = Owned(owner, value)
+                    if getattr(one.function, "__module__", "") == module.__name__:
+                        found.setdefault(one.function.__code__, one)
     return found
 
 
 def replaced(owned: Owned, wrong: Callable[..., Any], put: Callable[[Any, str, object], None]) -> None:
-    """Put a wrong function in the place of a right one, wherever the package has it by its name."""
-    owners = [owned.owner]
-    if isinstance(owned.owner, ModuleType):
-        owners = [m for n, m in sys.modules.items() if n.startswith("posenc.")]
+    """Put a wrong function in the place of a right one, wherever the package has it by a name."""
+    owners = _modules() if isinstance(owned.owner, ModuleType) else [owned.owner]
+    new = property(wrong) if isinstance(owned.attribute, property) else wrong
     for owner in owners:
         for name, value in list(vars(owner).items()):
-            if value is owned.function:
-                put(owner, name, wrong)
+            if value is owned.attribute:
+                put(owner, name, new)
+    for kind in ROPE_TYPES.values():
+        if kind.compute is owned.attribute:
+            put(ROPE_TYPES, "_items", {**vars(ROPE_TYPES)["_items"], kind.name: replace(kind, compute=wrong)})
+
+
+def _modules() -> list[ModuleType]:
+    return [module for name, module in sys.modules.items() if name.startswith("posenc.")]

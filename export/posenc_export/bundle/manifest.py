@@ -95,6 +95,7 @@ class Manifest:
     unread: inputs whose values the module itself does not read: it takes their shape, dtype or device alone.
     reference: what outputs are held against, in words.
     half_safe: why the file, converted to half precision, is off by more than a few roundings, or nothing.
+    added: whether outputs are sums with something that comes in, beside whose size nothing smaller counts.
     origin: for parameters that were read from a file, where from.
     seed: of the numbers at random that the encoding was made with, if the bundle says it.
     model: the model that was asked of a config that was read; None of what was not read from one.
@@ -125,6 +126,7 @@ class Manifest:
     unread: tuple[str, ...] = ()
     rotary_op: str = "decomposed"
     half_safe: str = ""
+    added: bool = False
     origin: Mapping[str, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     seed: int | None = None

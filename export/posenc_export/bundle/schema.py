@@ -183,6 +183,7 @@ class ManifestJson(TypedDict):
     unread: NotRequired[list[Name]]
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
+    added: NotRequired[bool]
     origin: dict[str, Text]
     seed: NotRequired[NoCount]
     model: NotRequired[ModelJson]

@@ -65,6 +65,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         versions=versions(),
         rotary_op=options.rotary_op,
         half_safe=encoding.half_safe,
+        added=encoding.added,
         origin=dict(target.origin),
         seed=options.seed if options.seed >= 0 else None,
         model=tried.model,

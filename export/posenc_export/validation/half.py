@@ -15,7 +15,7 @@ from posenc_export.errors import check_machine, first_line
 from posenc_export.validation.compare import MASK, scale_of
 
 ROUNDINGS = 2
-"""What is allowed: eps of the half dtype times the peak of an output, or times 1 where that is less."""
+"""What is allowed: eps of the half dtype times the peak of an output; of a sum with what comes in, of 1 at least."""
 CONVERTED_MASK = 1e4
 """What ONNX Runtime's converter makes of the least float32."""
 Call = Callable[[Feeds], Mapping[str, Array]]
@@ -49,8 +49,11 @@ class Off:
         return f"{self.name} {self.error:.2g}, {self.roundings:.3g} roundings{where}"
 
 
-def measured(half: Half, single: Call, golden: GoldenCase) -> Off:
-    """Measure a case against float32, both given numbers that the half dtype holds: inputs are off by nothing."""
+def measured(half: Half, single: Call, golden: GoldenCase, *, added: bool = False) -> Off:
+    """Measure a case against float32, both given numbers that the half dtype holds: inputs are off by nothing.
+
+    added: whether outputs are sums with something that comes in: their scale is at least 1 then, else their own.
+    """
     rounded = {name: _to(half.dtype, array) for name, array in golden.feeds.items()}
     wide = {name: _to("float32", array) for name, array in rounded.items()}
     with np.errstate(all="ignore"):
@@ -60,7 +63,7 @@ def measured(half: Half, single: Call, golden: GoldenCase) -> Off:
         except Exception as refusal:
             check_machine(refusal)
             return Off(half.name, np.inf, np.inf, golden.case.name, first_line(refusal))
-        errors = [(*_off(actual[name], array, half.dtype), name) for name, array in expected.items()]
+        errors = [(*_off(actual[name], array, half.dtype, float(added)), name) for name, array in expected.items()]
     roundings, error, _ = max(errors)
     return Off(half.name, roundings, error, golden.case.name)
 
@@ -69,10 +72,11 @@ def _to(dtype: str, array: Array) -> Array:
     return array.astype(numpy_dtype(dtype)) if array.dtype.name in FLOATS else array
 
 
-def _off(actual: Array, expected: Array, dtype: str) -> tuple[float, float]:
+def _off(actual: Array, expected: Array, dtype: str, least: float) -> tuple[float, float]:
     """Return by how many roundings an output is off, and by how much: infinite where it is none of such an output.
 
-    What masks are made of is compared by its sign, and is no part of the peak; integers and flags must be equal.
+    What masks are made of is compared by its sign, and is no part of the peak; integers and flags must be equal, and
+    what is all zero must stay so. least: what the scale is at least.
     """
     if actual.shape != expected.shape:
         return np.inf, np.inf
@@ -81,4 +85,5 @@ def _off(actual: Array, expected: Array, dtype: str) -> tuple[float, float]:
     narrow, wide = actual.astype(np.float64), expected.astype(np.float64)
     masks = (np.abs(wide) >= MASK) & (np.abs(narrow) >= CONVERTED_MASK) & (np.sign(wide) == np.sign(narrow))
     error = float(np.max(np.nan_to_num(np.where(masks, 0.0, np.abs(narrow - wide)), nan=np.inf), initial=0.0))
-    return error / (eps(dtype) * max(1.0, scale_of(expected, "float32"))), error
+    scale = max(least, scale_of(expected, "float32"))
+    return error / (eps(dtype) * scale) if scale else np.inf if error else 0.0, error

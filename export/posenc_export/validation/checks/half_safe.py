@@ -119,10 +119,16 @@ def _on_openvino(context: Context) -> tuple[list[Half], list[str]]:
 
 def _worst(context: Context, halves: Sequence[Half], cases: Sequence[Case]) -> list[Off]:
     """Return how far each half is off at worst."""
-    single, worst = _evaluator(context, str(context.path)), {half.name: Off(half.name) for half in halves}
+    added, single, worst = (
+        context.manifest.added,
+        _evaluator(context, str(context.path)),
+        {half.name: Off(half.name) for half in halves},
+    )
     for golden in read_golden(context.path.parent, replace(context.manifest, cases=tuple(cases))):
         for half in halves:
-            worst[half.name] = max(worst[half.name], measured(half, single, golden), key=lambda off: off.roundings)
+            worst[half.name] = max(
+                worst[half.name], measured(half, single, golden, added=added), key=lambda off: off.roundings
+            )
     return list(worst.values())
 
 
