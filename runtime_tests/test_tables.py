@@ -156,7 +156,7 @@ def test_wrong_rows_of_this_version_are_found(digits: Path, monkeypatch: pytest.
     [
         ([put("cube", "scheme")], "not held: this version does not know the scheme cube; rows held at export: 2,176"),
         ([put(2**40, "params", "d_model")], "not held: d_model is 1099511627776, beyond what files of"),
-        ([put(2**23, "params", "d_model")], "GiB; 0.0625 GiB are free"),
+        ([put(2**23, "params", "d_model")], "GiB; 0.0625 GiB are allowed"),
         ([put("x", "params", "d_model")], "not held: this version cannot make it: d_model must be"),
         ([put("/etc/passwd", "params", "weights")], "not held: weights are a file of whoever made the bundle"),
         ([put(9, "params", "d_model")], "not held: this version makes sinusoidal with other inputs or outputs"),
