@@ -24,7 +24,8 @@ from posenc.spec import Mode, Positions, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions
 from posenc_export.formats.torchscript import save_script
-from posenc_export.validation.checks import CHECKS, Context, Finding
+from posenc_export.validation.checks import CHECKS, Capture, Context, Finding
+from posenc_export.validation.held import digests_of
 from posenc_export.validation.verdict import ValidateOptions
 from stored import change_graph, change_table, largest_table, put_right, zero
 
@@ -203,6 +204,15 @@ def test_rows_of_a_users_module_that_no_call_reads_are_a_note(tmp_path: Path) ->
     same = "8,192 of 8,192 numbers are the module's parameters and buffers, bit for bit"
     assert (of_tables.status, of_tables.detail) == ("pass", f"97 of 512 rows; {same}")
     assert of_tables.note == "rows 97..511 of table pe.weight were never read"
+    assert finding(tmp_path / "b").problems == []
+    name, _ = largest_table(tmp_path / "b")
+    change_table(tmp_path / "b", name, zero(500))
+    opened = Bundle.open(tmp_path / "b")
+    (artifact,) = opened.manifest.artifacts
+    torch.manual_seed(0)
+    capture = Capture(True, True, (), stored=digests_of(Looked()))
+    found = CHECKS["tables"].find(Context(opened.manifest, artifact, opened.path(artifact), capture))
+    assert found.problems == ["pe.weight is not the module's"]
 
 
 def test_a_script_with_a_changed_constant_is_refused(once: Once, tmp_path: Path) -> None:
