@@ -184,6 +184,29 @@ def rows_of(bundle: Path) -> dict[str, str]:
     return next(verdict for verdict in verdicts if verdict["check"] == "tables")
 
 
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (put(None, "seed"), "not held: the bundle does not say the seed of its numbers at random"),
+        (put("2.0.0", "versions", "torch"), "not held: numbers at random are those of torch 2.0.0"),
+    ],
+)
+def test_numbers_at_random_that_cannot_be_drawn_again_are_a_note(
+    once: Once, tmp_path: Path, change: Callable[..., object], note: str
+) -> None:
+    def make(folder: Path) -> None:
+        options = ExportOptions(formats=("onnx",), validate=False, seed=5)
+        posenc_export.export("learned", to=folder / "b", spec=Spec(max_len=400), options=options)
+
+    bundle = Path(shutil.copytree(once("tables-drawn", make) / "b", tmp_path / "b"))
+    assert finding(bundle) == Finding([], "400 of 400 rows")
+    edit(bundle, put(6, "seed"))
+    assert [line for line in finding(bundle).problems if "nothing held them" in line]
+    edit(bundle, change)
+    found = finding(bundle)
+    assert (found.problems, found.note.partition(";")[0]) == ([], note)
+
+
 class Looked(nn.Module):
     """Adds the rows of a table that is longer than any call."""
 
