@@ -39,7 +39,7 @@ def rows_of_range() -> onnx.ModelProto:
         helper.make_node("Gather", ["table", "index"], ["rows"]),
         helper.make_node("Add", ["x", "rows"], ["y"]),
     ]
-    return model(nodes, table=TABLE, zero=np.int64(0), one=np.int64(1), two=np.int64(2))
+    return model(nodes, table=TABLE, zero=np.array(0), one=np.array(1), two=np.array(2))
 
 
 def golden(seq: int) -> GoldenCase:

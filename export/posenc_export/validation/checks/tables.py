@@ -100,19 +100,29 @@ def _of_scheme(file: File, encoding: Encoding) -> Finding:
     for name, rows in file.read(unheld).items():
         held[name] = held[name] | rows.compared
     changed = {name: ~one.same for name, one in twins.items() if one is not None and not one.same.all()}
-    if elsewhere and file.context.manifest.seed is None:
-        changed = {}
     problems = [*mine.problems]
     problems += [f"{ranges(rows)} of {name} {_are(rows)} not the encoding's" for name, rows in changed.items()]
-    problems += [
-        f"{ranges(~rows)} of {name}: nothing held {'it' if (~rows).sum() == 1 else 'them'}"
-        for name, rows in held.items()
-        if not rows.all() and name not in changed
+    left = {name: ~rows for name, rows in held.items() if not rows.all() and name not in changed}
+    lines = [
+        f"{ranges(rows)} of {name}: nothing held {'it' if rows.sum() == 1 else 'them'}" for name, rows in left.items()
     ]
     count = sum(int((rows & ~changed.get(name, np.False_)).sum()) for name, rows in held.items())
     far = far_out(file.context, file.model, encoding, {n: one.name for n, one in twins.items() if one is not None})
     words = "; ".join([f"{count:,} of {file.rows:,} rows", *far.tried])
-    return Finding([*problems, *far.problems], words)
+    reason = _other_weights(file.context, elsewhere)
+    if reason and all(twins[name] is None for name in left):
+        note = f"not held: {reason}; rows held at export: {file.rows:,}, here: {count:,}"
+        return Finding([*problems, *far.problems], words, note if left else "")
+    return Finding([*problems, *lines, *far.problems], words)
+
+
+def _other_weights(context: Context, elsewhere: str) -> str:
+    """Return why numbers at random may be others where an encoding is made again, or nothing."""
+    if context.capture is not None:
+        return ""
+    if context.manifest.seed is None:
+        return "the bundle does not say the seed of its numbers at random"
+    return f"numbers at random are those of {elsewhere}" if elsewhere else ""
 
 
 def _are(rows: Bools) -> str:
