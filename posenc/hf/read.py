@@ -42,6 +42,7 @@ class Reading:
     origin also names, under "not used", the rope settings that nothing was read from.
     max_position_embeddings: how many positions the model is made for, if the config says so.
     spec: fields of a spec that the model implies: positions, position_offset, max_len; `origin` says where from.
+    notes: in what the scheme is known to be other than the model.
     """
 
     scheme: str
@@ -49,6 +50,7 @@ class Reading:
     origin: dict[str, str]
     max_position_embeddings: int | None = None
     spec: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def read_config(
@@ -86,7 +88,7 @@ def _described(
     fields = {name: setting.value for name, setting in spec.items()}
     length = None if row.length is None else int(str(row.length.read(part.config, part.absent).value))
     origin = {**dict.fromkeys(overrides, "given"), **origin}
-    return Reading(row.scheme, {**overrides, **values}, origin, length, fields)
+    return Reading(row.scheme, {**overrides, **values}, origin, length, fields, (row.differs,) if row.differs else ())
 
 
 class _Reader:

@@ -17,7 +17,7 @@ class Target:
     """An encoding with the name, the spec and the parameters that it is made of.
 
     reference: what its outputs are held against, in words. declared: whether its tolerances come from mathematics.
-    origin: for parameters that were read from a file, where from.
+    origin: for parameters that were read from a file, where from. notes: lines for the report.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Target:
     reference: str = SCHEME_REFERENCE
     declared: bool = True
     origin: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:

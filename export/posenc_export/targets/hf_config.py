@@ -26,7 +26,7 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
     path = "the config" if config.path is None else config.path.as_posix()
     of_another = {name for name, value in reading.spec.items() if getattr(spec, name) != value}
     origin = {name: where for name, where in reading.origin.items() if name not in of_another}
-    return replace(target, origin={"config": path, **origin, **_only_mode(reading.scheme, spec)})
+    return replace(target, origin={"config": path, **origin, **_only_mode(reading.scheme, spec)}, notes=reading.notes)
 
 
 def _only_mode(scheme: str, spec: Spec) -> dict[str, str]:
