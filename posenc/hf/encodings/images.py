@@ -87,8 +87,8 @@ def _swinv2(stage: int) -> Row:
 
 
 OF_NONE = (
-    "a row or column of an image that is all padding has sines of -0.5 / 1e-6 in Deformable DETR, and is here as one with "
-    "a single valid place"
+    "a row or column of an image that is all padding has sines of -0.5 / 1e-6 in Deformable DETR; here it is as one "
+    "with a single valid place"
 )
 
 
