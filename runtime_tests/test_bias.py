@@ -11,9 +11,12 @@ import torch
 from torch import Tensor
 
 import posenc
+from posenc.hf import ModelConfig
 from posenc.schemes import deberta_buckets, t5_bias
-from posenc.schemes.alibi import slopes_of
+from posenc.schemes.alibi import reference, slopes_of
 from posenc.spec import Spec
+from posenc_export.exporter import ExportOptions, export_target
+from posenc_export.targets.hf_config import config_target
 
 MILLION = 10**6
 HEAD_COUNTS = (1, 2, 3, 6, 8, 12, 14, 16, 25, 32, 71, 112)
@@ -190,3 +193,22 @@ def test_indices_are_those_of_deberta() -> None:
             assert torch.equal(offset(q, k, torch.tensor([0])), expected)
             if seq == seq_k:
                 assert torch.equal(ours(q, k), expected)
+
+
+def test_a_report_says_in_what_falcon_is_known_to_differ(tmp_path: Path) -> None:
+    config = {"model_type": "falcon", "alibi": True, "hidden_size": 284, "num_attention_heads": 71}
+    target = config_target(ModelConfig.of(config), Spec(max_len=40), {"output": "bias"}, 0)
+    result = export_target(lambda: target, ExportOptions(("torchscript",)), tmp_path / "falcon")
+    assert result.passed
+    (note,) = result.manifest.notes
+    assert note in (result.folder / "report.md").read_text(encoding="utf-8")
+    falcon = pytest.importorskip("transformers.models.falcon.modeling_falcon")
+    mask = torch.ones(1, 2048, dtype=torch.int64)
+    theirs = falcon.build_alibi_tensor(mask, 71, torch.float64).view(71, 2048).numpy()
+    ours = reference((), np.zeros((1, 1), int), np.arange(2048)[None], heads=71, form="key", bias_max=8.0, scale=1.0,
+                     bfloat16=True)[0, :, 0]  # fmt: skip
+    off = np.abs(theirs - ours)
+    assert 7.7 < off.max() < 7.8
+    assert 2.0**-8 < (off[:, 1:] / ours[:, 1:]).max() < 2.0**-7
+    assert "2^-7" in note
+    assert "7.8" in note

@@ -113,6 +113,7 @@ def test_the_tests_follow(project: Path) -> None:
     pytest_ = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "exhaustive or not exhaustive")
     new = "test_every_combination and exact and fp32 and (clock or ntk)"
     assert "passed" in python(project, *pytest_, "-k", new, "runtime_tests/test_parity.py")
+    assert "passed" in python(project, *pytest_, "-k", "clock or ntk", "runtime_tests/test_references.py")
     names = ("schemes", "checks", "catalogue", "compat", "layering", "docs", "cli", "rope_types")
     # What pages show is of the package as it ships: a report has no row of a new check.
     shown = "what_a_page or page_on_cpp or every_check_and or what_is_claimed"

@@ -199,6 +199,25 @@ def test_roundings_are_counted_of_what_is_no_mask(single: list[float], half: lis
     assert off.roundings == pytest.approx(roundings, rel=1e-4, abs=1e-4) or off.roundings > 1e30 > 1 / roundings
 
 
+@pytest.mark.parametrize(("added", "roundings"), [(False, 2048.0), (True, 0.2048)])
+def test_small_numbers_count_by_themselves_but_where_x_is_added(added: bool, roundings: float) -> None:
+    """A table of standard deviation 1e-4 that is wrong in the first place."""
+    narrow = Half("float16", "float16", lambda feeds: {"y": np.array([3e-4, 1e-4])})
+    single = np.array([1e-4, 1e-4], np.float32)
+    off = measured(narrow, lambda feeds: {"y": single}, golden({}), added=added)
+    assert off.roundings == pytest.approx(roundings, rel=1e-3)
+
+
+@pytest.mark.parametrize(("scheme", "output"), [("learned", "rows"), ("sinusoidal", "add"), ("swin_bias", "scores")])
+def test_an_encoding_says_whether_it_is_added_and_whether_float16_holds_its_numbers(scheme: str, output: str) -> None:
+    usual = posenc.build(scheme, Spec(max_len=40), output=output)
+    assert (usual.added, usual.half_safe) == (output != "rows", "")
+    small = {"scale" if scheme == "sinusoidal" else "std": 1e-7}
+    assert posenc.build(scheme, Spec(max_len=40), output=output, **small).half_safe.startswith(
+        "float16 has fewer digits"
+    )
+
+
 def test_integers_must_be_equal() -> None:
     narrow = Half("float16", "float16", lambda feeds: {"y": feeds["x"] + 1})
     assert measured(narrow, lambda feeds: {"y": feeds["x"]}, golden({"x": np.arange(3)})).roundings == np.inf

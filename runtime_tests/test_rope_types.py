@@ -19,7 +19,7 @@ from transformers.models.qwen2 import modeling_qwen2
 
 import posenc
 from conftest import DATA, EPS, EXPLICIT, one_of_each
-from posenc.hf import ModelConfig, load_config
+from posenc.hf import ModelConfig, load_config, read_config
 from posenc.rope_types import ROPE_TYPES, Rope, RopeType
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions, export_target
@@ -156,6 +156,22 @@ def test_graphs_match_transformers(tmp_path: Path, name: str, config: dict[str, 
                 # What float32 costs the module of transformers: its angles, and the rounding of the product.
                 bound = (4 * EPS * length + EPS) * factor
                 np.testing.assert_allclose(ours[key], reference, rtol=0, atol=bound, err_msg=f"{runtime} {length}")
+
+
+@pytest.mark.parametrize(("name", "config"), CONFIGS)
+@pytest.mark.parametrize("length", [7, 40, 41, 300])
+def test_references_are_the_frequencies_of_transformers(name: str, config: dict[str, Any], length: int) -> None:
+    settings = AutoConfig.for_model(**json.loads(json.dumps(config)))
+    module: Any = MODULES[config["model_type"]](settings)
+    module(torch.zeros(1), torch.arange(length)[None])  # its dynamic types compute the frequencies of a call
+    read = read_config(ModelConfig.of(config)).parameters
+    scaling = {key: read[key] for key in ROPE_TYPES[name].parameters if key in read}
+    dim = read.get("rotary_dim", read["head_dim"])
+    exact = ROPE_TYPES[name].reference(dim, read["rope_theta"], length, **scaling)
+    # A power of a float32 base by a float32 exponent: as many roundings as its logarithm is large.
+    relative = 2 * EPS * (2 + math.log(read["rope_theta"]))
+    np.testing.assert_allclose(module.inv_freq.numpy(), exact.inv_freq, rtol=relative, atol=0)
+    assert module.attention_scaling == pytest.approx(exact.attention_factor, rel=1e-12)
 
 
 def test_dynamic_ntk_has_no_memory_and_longrope_switches() -> None:

@@ -42,6 +42,7 @@ class Reading:
     origin also names, under "not used", the rope settings that nothing was read from.
     max_position_embeddings: how many positions the model is made for, if the config says so.
     spec: fields of a spec that the model implies: positions, position_offset, max_len; `origin` says where from.
+    notes: in what the scheme is known to be other than the model.
     """
 
     scheme: str
@@ -49,6 +50,7 @@ class Reading:
     origin: dict[str, str]
     max_position_embeddings: int | None = None
     spec: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def read_config(
@@ -107,7 +109,8 @@ def _described(
     others = [other for other in parts_of(part.config, part.model_type) if other.row is not None and other.row.lacks]
     if others:
         origin["not used"] = "; ".join(f"{other.name}: {other.row.lacks}" for other in others if other.row is not None)
-    return Reading(row.scheme, {**overrides, **values}, origin, length, fields)
+    notes = (row.differs,) if row.differs else ()
+    return Reading(row.scheme, {**overrides, **values}, origin, length, fields, notes)
 
 
 class _Reader:

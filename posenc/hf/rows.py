@@ -52,6 +52,7 @@ class Row:
         between two names of which the first that is there counts; with a dot at its end it is what several begin with.
     layers: the numbers that `*` stands for, where not all layers have it.
     lacks: why no scheme is like it, in words; there is none then.
+    differs: in what the scheme is known to be other than the model, and by how much: a note in every report.
     """
 
     scheme: str
@@ -65,6 +66,7 @@ class Row:
     tables: tuple[str, ...] = ()
     layers: Source | None = None
     lacks: str = ""
+    differs: str = ""
 
     def read(self, config: Settings, absent: str, constant: str) -> dict[str, Setting]:
         """Return its parameters, each with its origin, but for those whose value is None."""

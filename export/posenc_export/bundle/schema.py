@@ -217,8 +217,7 @@ def problems(data: object) -> list[str]:
 def _line(error: ErrorDetails) -> str:
     kind, place = error["type"], _place(error["loc"])
     must = f"must be {error['msg']}" if kind == "must" else WORDS.get(kind) or f"must be {_choices(error)}"
-    got = "" if kind in WITHOUT_VALUE else f", got {reprlib.repr(error['input'])}"
-    return f"{place} {must}{got}"
+    return f"{place} {must}" + ("" if kind in WITHOUT_VALUE else f", got {reprlib.repr(error['input'])}")
 
 
 def _choices(error: ErrorDetails) -> str:

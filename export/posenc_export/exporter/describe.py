@@ -59,7 +59,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         cases=tried.cases,
         trace=tried.trace,
         not_tried=tried.not_tried,
-        notes=(*options.notes, *tried.notes),
+        notes=(*options.notes, *target.notes, *tried.notes),
         unread=tried.unread,
         reference=target.reference,
         versions=versions(),

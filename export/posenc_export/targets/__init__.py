@@ -18,7 +18,7 @@ class Target:
     """An encoding with the name, the spec and the parameters that it is made of.
 
     reference: what its outputs are held against, in words. declared: whether its tolerances come from mathematics.
-    origin: for parameters that were read from a file, where from.
+    origin: for parameters that were read from a file, where from. notes: lines for the report.
     question: what a model is to be asked of a config that was read; None of what was not read from one.
     """
 
@@ -30,6 +30,7 @@ class Target:
     declared: bool = True
     origin: Mapping[str, str] = field(default_factory=dict)
     question: Question | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:

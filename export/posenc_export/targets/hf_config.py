@@ -30,7 +30,8 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
     of_another = {name for name, value in reading.spec.items() if getattr(spec, name) != value}
     origin = {name: where for name, where in reading.origin.items() if name not in of_another}
     origin = {"config": path, **origin, **_only_mode(reading.scheme, spec)}
-    return replace(target, origin=origin, question=_question(config, reading, target.encoding))
+    question = _question(config, reading, target.encoding)
+    return replace(target, origin=origin, notes=reading.notes, question=question)
 
 
 def _question(config: ModelConfig, reading: Reading, encoding: Encoding) -> Question:

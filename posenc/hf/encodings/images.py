@@ -86,12 +86,18 @@ def _swinv2(stage: int) -> Row:
     return Row("swin_cpb", parameters, f"stage{stage + 1}", tables=(SWIN_NETWORK.format(stage),))
 
 
-def _detr(**more: object) -> tuple[Row, Row]:
+OF_NONE = (
+    "a row or column of an image that is all padding has sines of -0.5 / 1e-6 in Deformable DETR; here it is as one "
+    "with a single valid place"
+)
+
+
+def _detr(differs: str = "", **more: object) -> tuple[Row, Row]:
     """Return DETR's sines, or its learned rows and columns, of which there are 50 each."""
     sine, learned = (If(Key("position_embedding_type", "sine"), (kind,)) for kind in ("sine", "learned"))
     dim, fifty = Key("d_model", 256), Fixed(50)
     return (
-        Row("sine_2d", {"dim": dim, **more}, when=(sine,)),
+        Row("sine_2d", {"dim": dim, **more}, when=(sine,), differs=differs),
         Row("learned_2d", {"dim": dim}, when=(learned,), length=fifty, tables=LEARNED),
     )
 
@@ -113,7 +119,7 @@ IMAGES: Mapping[str, tuple[Row, ...]] = {
         Row("sincos_2d", {"dim": Key("decoder_hidden_size", 512), "order": "column_first"}, "decoder"),
     ),
     **alike("detr conditional_detr table-transformer", *_detr()),
-    "deformable_detr": _detr(shift=-0.5),
+    "deformable_detr": _detr(OF_NONE, shift=-0.5),
     **alike("grounding-dino mm-grounding-dino", *_detr(temperature=Key("positional_embedding_temperature", 20.0))),
     **alike(
         "rt_detr rt_detr_v2 d_fine",
