@@ -50,6 +50,7 @@ CONFIGS: Mapping[str, Config] = {
         **{"n_positions": 600},
     },
     "a switch": LONGROPE,
+    "positions that the model counts": {**SMALL, "model_type": "dia_encoder", "head_dim": 16},
     "three positions": {
         **{**SMALL, "model_type": "qwen2_vl_text"},
         "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
@@ -127,6 +128,25 @@ def test_layers_are_asked_one_by_one() -> None:
         model_of(replace(question(content), layer=3))
     with pytest.raises(CannotAsk, match="has layers 0 to 4, not 5"):
         model_of(replace(question(content), layer=5))
+
+
+def test_lists_of_other_modules_are_no_layers() -> None:
+    """Gemma 3n has lists of projections before its layers."""
+    content = {
+        **{**SMALL, "model_type": "gemma3n_text", "head_dim": 16, "num_hidden_layers": 5, "num_kv_shared_layers": 0},
+        **{"vocab_size_per_layer_input": 50, "hidden_size_per_layer_input": 8, "laurel_rank": 4},
+        "layer_types": [*["sliding_attention"] * 4, "full_attention"],
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+        "activation_sparsity_pattern": [0.0] * 5,
+    }
+    reading = read_config(content, "full_attention")
+    encoding = build("rope", Spec("dynamic"), **reading.parameters)
+    asked = Question(content, "", None, reading, encoding.inputs, encoding.outputs, layer_type="full_attention")
+    assert [layer.like for layer in layers_of(asked)] == [0, 0, 0, 0, 4]
+    assert error(model_of(asked), asked, feeds_of(asked, 300)) < 1e-3
 
 
 def test_a_layer_type_chooses_a_layer() -> None:
