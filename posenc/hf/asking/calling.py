@@ -16,8 +16,6 @@ from posenc.hf.asking.tracing import Traced
 
 ANGLES = ("position_embeddings", "rotary_pos_emb", "freqs_cis", "relative_position_embeddings")
 """What attentions call cosines and sines in one."""
-ATTENTION = {*ANGLES, "cos", "position_ids", "attention_mask"}
-"""What attentions, and layers that have one, take."""
 
 
 def call_model(trace: Traced, batch: int, length: int, positions: Tensor | None) -> None:
@@ -29,18 +27,19 @@ def call_model(trace: Traced, batch: int, length: int, positions: Tensor | None)
 
 
 def _layers(model: nn.Module) -> list[nn.Module]:
-    """Return the members of the outermost lists of modules that have attentions, in order."""
-    found: list[nn.Module] = []
+    """Return the members of the outermost lists of modules, in order: of the one as long as the config says, if any."""
+    lists: list[nn.ModuleList] = []
 
     def walk(module: nn.Module) -> None:
         for child in module.children():
-            if not isinstance(child, nn.ModuleList):
+            if isinstance(child, nn.ModuleList):
+                lists.append(child)
+            else:
                 walk(child)
-            elif any(ATTENTION & _parameters(one).keys() for one in child.modules()):
-                found.extend(child)
 
     walk(model)
-    return found
+    as_long = [one for one in lists if len(one) == getattr(model.config, "num_hidden_layers", None)]
+    return [layer for one in (as_long if len(as_long) == 1 else lists) for layer in one]
 
 
 def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None) -> dict[str, object]:
@@ -106,7 +105,7 @@ class Attending:
 
 def _attentions(model: nn.Module) -> dict[str, nn.Module]:
     """Return the innermost modules that take angles, or positions, by their names."""
-    names = ATTENTION - {"attention_mask"}
+    names = {*ANGLES, "cos", "position_ids"}
     named = {name: module for name, module in model.named_modules() if name and names & _parameters(module).keys()}
     own = {n: m for n, m in named.items() if any(isinstance(child, nn.Linear) for child in m.children())}
     return {n: m for n, m in own.items() if not any(other.startswith(f"{n}.") for other in own)}

@@ -201,7 +201,7 @@ def _stays(to: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _counted(trace: Traced, arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return `torch.arange` that counts for real before the first layer: positions that a model counts would be lost."""
+    """Return `torch.arange` that counts for real before the first layer: a model's own positions would be lost."""
 
     def counted(*args: Any, **kwargs: Any) -> Tensor:
         if trace.current:
