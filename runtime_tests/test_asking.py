@@ -198,7 +198,8 @@ class InProcess(Asking):
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
         model = model_of(self.question)
         outputs: dict[str, Mapping[str, Array]] = {name: model.call(feeds) for name, feeds in cases.items()}
-        return Answers(model.words, model.library, model.note, model.amplitude, model.permutation, outputs)
+        words = (model.words, model.library, model.note, model.amplitude, model.atol)
+        return Answers(*words, model.permutation, outputs)
 
 
 ONNX: dict[str, Any] = {"formats": ["onnx"], "mode": "dynamic", "runtimes": ["ort-cpu"]}

@@ -104,17 +104,21 @@ def _with_answers(golden: GoldenCase, answers: Answers, encoding: Encoding) -> G
     fit = {port.name: np.asarray(outputs[port.name], np.float64) for port in encoding.outputs}
     kept = {port.name: at_rows(port, fit[port.name], golden.rows) for port in encoding.outputs}
     kept = {name: np.where(np.isnan(values), golden.reference[name], values) for name, values in kept.items()}
-    tolerance = model_tolerance(golden.case, encoding, answers.amplitude)
+    tolerance = model_tolerance(golden.case, encoding, answers.amplitude, answers.atol)
     return replace(golden, model=kept, case=replace(golden.case, model_tolerance=tolerance))
 
 
-def model_tolerance(case: Case, encoding: Encoding, amplitude: float) -> Tolerance:
+def model_tolerance(case: Case, encoding: Encoding, amplitude: float, atol: float = 0.0) -> Tolerance:
     """Return how far a graph may be from a model: each side by what is allowed from float64, the model by its angles.
 
     A float32 angle is off by ROUNDINGS roundings of its position, and cosines and sines by as much, times what they
     are multiplied by; a feature of a rotated pair by the sum over both, which is at most twice the largest of the head.
+
+    atol: what else the model's own float32 may be off by.
     """
     both = case.tolerance.plus(case.tolerance)
+    if atol:
+        both = both.plus(Tolerance(atol=atol))
     if not amplitude:
         return both
     last = case.max_position if encoding.inputs else min(case.max_position, NEAR - 1)

@@ -18,9 +18,9 @@ import numpy as np
 
 from posenc.hf.asking import model_of
 from posenc.hf.asking.load import said
-from posenc.hf.asking.model import CannotAsk, Model
+from posenc.hf.asking.model import CannotAsk, Disagrees, Model
 from posenc.memory import free_memory
-from posenc.ports import Feeds
+from posenc.ports import Array, Feeds
 
 TOO_LARGE = "what the config asks for does not fit into the memory that is free"
 
@@ -51,15 +51,27 @@ def bound_memory() -> None:
 def _answered(model: Model, folder: Path) -> Model:
     """Write what a model gives in each call."""
     cases: dict[str, Feeds] = pickle.loads((folder / "feeds.pickle").read_bytes())
-    outputs = {f"{case}/{name}": value for case, feeds in cases.items() for name, value in model.call(feeds).items()}
+    outputs: dict[str, Array] = {}
+    refused: CannotAsk | None = None
+    for case, feeds in cases.items():
+        try:
+            outputs |= {f"{case}/{name}": value for name, value in model.call(feeds).items()}
+        except Disagrees:
+            raise
+        except CannotAsk as error:
+            refused = error
+    if refused is not None and not outputs:
+        raise refused
     np.savez(folder / "answers.npz", **outputs)  # type: ignore[arg-type]
     return model
 
 
-def _guarded(work: Callable[[], Model]) -> Model | str:
+def _guarded(work: Callable[[], Model]) -> Model | Disagrees | str:
     """Return what comes of some work, or in one line why nothing does."""
     try:
         return work()
+    except Disagrees as error:
+        return error
     except CannotAsk as error:
         return str(error)
     except MemoryError:
@@ -68,11 +80,13 @@ def _guarded(work: Callable[[], Model]) -> Model | str:
         return TOO_LARGE if "allocate memory" in str(error) else f"asked, it raised {said(error)}"
 
 
-def _described(model: Model | str) -> dict[str, object]:
+def _described(model: Model | Disagrees | str) -> dict[str, object]:
+    if isinstance(model, Disagrees):
+        return {"disagrees": str(model)}
     if isinstance(model, str):
         return {"cannot": model}
     words = {"words": model.words, "library": model.library, "note": model.note, "amplitude": model.amplitude}
-    return {**words, "permutation": list(model.permutation)}
+    return {**words, "atol": model.atol, "permutation": list(model.permutation)}
 
 
 if __name__ == "__main__":

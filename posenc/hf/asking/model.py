@@ -14,13 +14,18 @@ class CannotAsk(ValueError):
     """A model cannot be asked: its library is missing, has no such type, or refuses the config; one line says why."""
 
 
+class Disagrees(CannotAsk):
+    """A model has no place for what was read, as its own tables have another shape: a failure; one line says which."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A config, which of its encodings is meant, and how it was read.
 
     content: the whole config.json. part: "" for the config itself. layer: None where all layers are alike.
     inputs, outputs: the ports of our encoding.
-    tables: our module's parameters and buffers by the names of its state_dict, to be put into the model's module.
+    tables: learned tables in the order that the scheme takes them in (`Encoding.learned`), "0", "1", ..., to be put
+        into the model's module.
     """
 
     content: Json
@@ -38,10 +43,12 @@ class Model:
     """A model's own code, ready to be called.
 
     words: the classes and functions that answer. library: its name and version.
-    call: our feeds by port name -> what the model's code gives, by the names of our outputs.
+    call: our feeds by port name -> what the model's code gives, by the names of our outputs; NaN where it says nothing.
+        Raises CannotAsk where it has no answer to a call.
     permutation: feature i of our outputs is feature permutation[i] of the model's; () where they stand alike.
     note: what is known to differ without being wrong, such as layers that rotate otherwise.
     amplitude: what cosines and sines of angles that grow with the position are multiplied by; 0 where there are none.
+    atol: what else the model's own float32 may be off by.
     """
 
     words: str
@@ -50,3 +57,4 @@ class Model:
     permutation: tuple[int, ...] = ()
     note: str = ""
     amplitude: float = 0.0
+    atol: float = 0.0

@@ -37,7 +37,7 @@ OFFLINE = {
 
 
 class AskingFailed(Exception):
-    """The process that asked a model crashed, or gave no answer in time; one line says which."""
+    """What asked a model crashed, gave no answer in time, or found no place for what was read; one line says which."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Answers:
     amplitude: float
     permutation: tuple[int, ...]
     outputs: Mapping[str, Mapping[str, Array]]
+    atol: float = 0.0
 
 
 class Asking:
@@ -106,6 +107,8 @@ class Asking:
 
     def _read(self) -> Answers:
         told = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
+        if "disagrees" in told:
+            raise AskingFailed(told["disagrees"])
         if "cannot" in told:
             raise CannotAsk(told["cannot"])
         outputs: dict[str, dict[str, Array]] = {}
