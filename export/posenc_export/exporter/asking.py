@@ -17,11 +17,15 @@ from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import AskedModel
-from posenc_export.exporter.near import NEAR, calls_of
+from posenc_export.exporter.near import calls_of, near_rows
 from posenc_export.targets import Target
 from posenc_export.validation.compare import judge, measure
 from posenc_export.validation.record import at_rows
 
+NEAR = 512
+"""Positions from here on are held against float64 alone: the model's own float32 angles hide errors there."""
+FARTHEST = 2**17
+"""Both sides of a switch are asked up to here."""
 ROUNDINGS = 4
 """Roundings of float32, of its position, that an angle of a model may be off by, and those of a rotation after it."""
 
@@ -48,11 +52,12 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
     """Return the cases with what the model gives in those that it is asked."""
     if not isinstance(asking, Asking):
         return Asked(asking, cases)
-    calls = calls_of(target, cases, seed)
+    wanted = [golden for golden in cases if _is_asked(golden.case, target.encoding)]
+    calls = calls_of(target, wanted, seed)
     if not calls.feeds:
         return Asked(AskedModel(unasked=calls.note or f"no call is tried whose positions are below {NEAR}"), cases)
     try:
-        answers = asking.answers(calls.feeds)
+        answers = near_rows(asking.answers(calls.feeds), target.encoding, NEAR)
     except CannotAsk as error:
         return Asked(AskedModel(unasked=str(error)), cases)
     except AskingFailed as error:
@@ -64,6 +69,17 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
         return Asked(replace(words, difference=unlike), cases)
     answered = [_with_answers(golden, answers, target.encoding) for golden in cases]
     return Asked(replace(words, difference=_difference(target, answered, calls.feeds)), answered)
+
+
+def _is_asked(case: Case, encoding: Encoding) -> bool:
+    """Return whether a model is asked in a case: near the first position, and on both sides of every switch.
+
+    Where nothing goes in, there is one case, whatever is in it.
+    """
+    if case.refused or not encoding.inputs:
+        return not case.refused
+    length = case.max_position + 1
+    return length <= NEAR or (length <= FARTHEST and any(abs(length - n) <= 1 for n in encoding.probes.lengths))
 
 
 def _shape_off(golden: GoldenCase, answers: Answers, encoding: Encoding) -> str:
@@ -86,10 +102,7 @@ def _with_answers(golden: GoldenCase, answers: Answers, encoding: Encoding) -> G
     outputs = answers.outputs.get(golden.case.name)
     if outputs is None:
         return golden
-    fit = {port.name: np.array(outputs[port.name], np.float64) for port in encoding.outputs}
-    if not encoding.inputs:  # a whole table: far rows are held against float64 alone
-        for values in fit.values():
-            values[NEAR:] = np.nan
+    fit = {port.name: np.asarray(outputs[port.name], np.float64) for port in encoding.outputs}
     kept = {port.name: at_rows(port, fit[port.name], golden.rows) for port in encoding.outputs}
     kept = {name: np.where(np.isnan(values), golden.reference[name], values) for name, values in kept.items()}
     tolerance = model_tolerance(golden.case, encoding, answers.amplitude, answers.atol)

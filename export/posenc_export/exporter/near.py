@@ -8,17 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.encoding import Encoding
+from posenc.hf.asking.process import Answers
 from posenc.ports import Array, Feeds
 from posenc.scheme import build
-from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.bundle.case import GoldenCase
 from posenc_export.targets import Target
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.record import at_rows
 
-NEAR = 512
-"""Positions from here on are held against float64 alone: the model's own float32 angles hide errors there."""
-FARTHEST = 2**17
-"""Both sides of a switch are asked up to here, and of whole tables the first rows."""
 ROTARY = ("rotary", "cos_sin")
 """Families whose table holds the angles of one length of calls."""
 
@@ -31,9 +28,8 @@ class Calls:
     note: str = ""
 
 
-def calls_of(target: Target, cases: Sequence[GoldenCase], seed: int) -> Calls:
-    """Return the calls in which a model is asked, with their inputs."""
-    near = [golden for golden in cases if _is_asked(golden.case, target.encoding)]
+def calls_of(target: Target, near: Sequence[GoldenCase], seed: int) -> Calls:
+    """Return the calls of cases with their inputs, but for those in which a table is not meant to agree."""
     feeds = {golden.case.name: feeds_for(target.encoding.inputs, golden.case, seed) for golden in near}
     shorter = _shorter(target, near, feeds)
     if not shorter:
@@ -42,13 +38,19 @@ def calls_of(target: Target, cases: Sequence[GoldenCase], seed: int) -> Calls:
     return Calls({name: value for name, value in feeds.items() if name not in shorter}, note)
 
 
-def _is_asked(case: Case, encoding: Encoding) -> bool:
-    """Return whether a model is asked in a case: near the first position, and on both sides of every switch."""
-    if case.refused:
-        return False
-    length = case.max_position + 1
-    is_at_switch = any(abs(length - n) <= 1 for n in encoding.probes.lengths)
-    return length <= NEAR or (length <= FARTHEST and (is_at_switch or not encoding.inputs))
+def near_rows(answers: Answers, encoding: Encoding, end: int) -> Answers:
+    """Return answers of which a whole table, of what nothing goes into, says nothing from a position on."""
+    if encoding.inputs:
+        return answers
+    outputs = {case: {k: _cut(v, end) for k, v in arrays.items()} for case, arrays in answers.outputs.items()}
+    return replace(answers, outputs=outputs)
+
+
+def _cut(rows: Array, end: int) -> Array:
+    """Return rows of positions, NaN from one on: (positions, ...) -> the same."""
+    cut = np.array(rows, np.float64)
+    cut[end:] = np.nan
+    return cut
 
 
 def _shorter(target: Target, cases: Sequence[GoldenCase], feeds: Mapping[str, Feeds]) -> set[str]:
