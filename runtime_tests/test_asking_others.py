@@ -151,12 +151,19 @@ def test_what_a_model_has_no_place_for_disagrees() -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_file_is_held_against_the_model(cli: Cli, tmp_path: Path) -> None:
-    content = {"model_type": "deit", **VIT}
+@pytest.mark.parametrize(
+    ("content", "answers"),
+    [
+        ({"model_type": "deit", **VIT}, "DeiTEmbeddings"),
+        ({"model_type": "xlnet", "d_model": 16, "n_head": 2, "n_layer": 1}, "relative_positional_encoding"),
+    ],
+)
+def test_a_file_is_held_against_the_model(content: dict[str, Any], answers: str, cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(content))
-    result = cli("export", "--from-hf", ".", "-f", "onnx", "--runtime", "ort-cpu", "--require", "model")
+    options = ("--dynamic", "-f", "onnx", "--runtime", "ort-cpu", "--require", "model")
+    result = cli("export", "--from-hf", ".", *options)
     assert result.exit_code == 0, result.output
-    assert "DeiTEmbeddings" in result.output
+    assert answers in result.output
 
 
 @pytest.mark.exhaustive

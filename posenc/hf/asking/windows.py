@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc.hf.asking.built import built, put
+from posenc.hf.asking.built import built, put, zeros
 from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.running import array, in_order, output_name, run_, takes
 from posenc.hf.asking.scores import of_attention
@@ -28,7 +28,7 @@ def model_of(question: Question) -> Model:
     for end, table in zip(ends, in_order(question.tables), strict=True):
         put(made.model, name + end, table)
     owner = made.model.get_submodule(name.rpartition(".")[0])
-    bias = bias_of(owner)
+    bias = bias_of(owner, made.config)
 
     def call(feeds: Feeds) -> dict[str, Array]:
         sides = sides_in(question, feeds)
@@ -55,18 +55,30 @@ def sides_in(question: Question, feeds: Feeds) -> Sides:
     return (window, window) if isinstance(window, int) else (int(window[0]), int(window[1]))
 
 
-def bias_of(owner: nn.Module) -> Callable[[Sides], Array]:
+def bias_of(owner: nn.Module, config: Any) -> Callable[[Sides], Array]:
     """Return what gives the bias of a window: a module of its own, or an attention."""
     if takes(owner, "window_size"):
         return lambda sides: array(run_(lambda: owner(sides)))
     own = tuple(int(side) for side in pair(owner.window_size))
 
     def of_own(sides: Sides) -> Array:
+        if sides != own and hasattr(owner, "continuous_position_bias_mlp"):
+            return of_attention(as_large(owner, config, sides), hidden(owner, sides))
         if sides != own:
             raise CannotAsk(f"{type(owner).__name__} has a window of {own[0]} x {own[1]}, and no other")
         return array(run_(owner)) if not takes(owner, "hidden_states") else of_attention(owner, hidden(owner, own))
 
     return of_own
+
+
+def as_large(owner: Any, config: Any, sides: Sides) -> nn.Module:
+    """Return an attention of Swin V2, of a window of another size, whose bias is of the same network."""
+    larger: Any = zeros(
+        type(owner), config, owner.all_head_size, owner.num_attention_heads, sides, owner.pretrained_window_size
+    )
+    larger.continuous_position_bias_mlp = owner.continuous_position_bias_mlp
+    module: nn.Module = larger
+    return module
 
 
 def hidden(owner: Any, sides: Any) -> Any:
