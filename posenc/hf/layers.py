@@ -30,12 +30,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which layers are read: index, of one that was given or that stands for those of a type; note: what others do."""
+    """Which layers are read: index, of one that was given or that stands for those of a type; note: what others do.
+
+    only: the type of all layers that rotate, where no type was given.
+    """
 
     index: int | None = None
     type: str | None = None
     note: str = ""
     layer: Layer | None = None
+    only: str | None = None
 
 
 NO_CHOICE = Choice()
@@ -76,10 +80,11 @@ def _types(text: Settings, total: int) -> list[str]:
 
 def _still(text: Settings, model_type: str) -> frozenset[str]:
     """Return the types of layers that do not rotate."""
-    defaults = DEFAULTS.get(model_type, NO_DEFAULTS)
+    defaults, rope = DEFAULTS.get(model_type, NO_DEFAULTS), text.at("rope_parameters").value
+    null = {name for name, value in rope.items() if value is None} if isinstance(rope, Mapping) else set()
     if defaults.windowed and text.at("sliding_window").value is None:
-        return UNATTENDING
-    return UNATTENDING.union(defaults.still)
+        return UNATTENDING.union(null)
+    return UNATTENDING.union(defaults.still, null)
 
 
 def _no_rope(text: Settings, total: int) -> list[bool]:
@@ -136,8 +141,9 @@ def choose(layers: tuple[Layer, ...], index: int | None, layer_type: str | None)
     rotating = [i for i, layer in enumerate(layers) if layer.rotates]
     if layers and not rotating:
         raise ValueError("no layer of this config has a rotary encoding")
+    types = {layers[i].type for i in rotating} - {""}
     if layer_type is None:
-        return Choice(note=_note(layers, rotating))
+        return Choice(note=_note(layers, rotating), only=types.pop() if len(types) == 1 else None)
     of_type = [i for i, layer in enumerate(layers) if layer.type == layer_type]
     if of_type and not layers[of_type[0]].rotates and not any(layers[i].rotates for i in of_type):
         raise ValueError(f"layers of type {layer_type} have no rotary encoding: {_listed(of_type)}")

@@ -27,18 +27,19 @@ def call_model(trace: Traced, batch: int, length: int, positions: Tensor | None)
 
 
 def _layers(model: nn.Module) -> list[nn.Module]:
-    """Return the members of the outermost lists of modules, in order."""
-    found: list[nn.Module] = []
+    """Return the members of the outermost lists of modules, in order: of the one as long as the config says, if any."""
+    lists: list[nn.ModuleList] = []
 
     def walk(module: nn.Module) -> None:
         for child in module.children():
             if isinstance(child, nn.ModuleList):
-                found.extend(child)
+                lists.append(child)
             else:
                 walk(child)
 
     walk(model)
-    return found
+    as_long = [one for one in lists if len(one) == getattr(model.config, "num_hidden_layers", None)]
+    return [layer for one in (as_long if len(as_long) == 1 else lists) for layer in one]
 
 
 def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None) -> dict[str, object]:
