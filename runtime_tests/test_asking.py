@@ -50,6 +50,7 @@ CONFIGS: Mapping[str, Config] = {
         **{"n_positions": 600},
     },
     "a switch": LONGROPE,
+    "positions that the model counts": {**SMALL, "model_type": "dia_encoder", "head_dim": 16},
     "three positions": {
         **{**SMALL, "model_type": "qwen2_vl_text"},
         "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
@@ -129,6 +130,25 @@ def test_layers_are_asked_one_by_one() -> None:
         model_of(replace(question(content), layer=5))
 
 
+def test_lists_of_other_modules_are_no_layers() -> None:
+    """Gemma 3n has lists of projections before its layers."""
+    content = {
+        **{**SMALL, "model_type": "gemma3n_text", "head_dim": 16, "num_hidden_layers": 5, "num_kv_shared_layers": 0},
+        **{"vocab_size_per_layer_input": 50, "hidden_size_per_layer_input": 8, "laurel_rank": 4},
+        "layer_types": [*["sliding_attention"] * 4, "full_attention"],
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+        "activation_sparsity_pattern": [0.0] * 5,
+    }
+    reading = read_config(content, "full_attention")
+    encoding = build("rope", Spec("dynamic"), **reading.parameters)
+    asked = Question(content, "", None, reading, encoding.inputs, encoding.outputs, layer_type="full_attention")
+    assert [layer.like for layer in layers_of(asked)] == [0, 0, 0, 0, 4]
+    assert error(model_of(asked), asked, feeds_of(asked, 300)) < 1e-3
+
+
 def test_a_layer_type_chooses_a_layer() -> None:
     content = {
         **{**SMALL, "model_type": "gemma3_text", "head_dim": 16, "rope_local_base_freq": 100.0},
@@ -178,7 +198,8 @@ class InProcess(Asking):
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
         model = model_of(self.question)
         outputs: dict[str, Mapping[str, Array]] = {name: model.call(feeds) for name, feeds in cases.items()}
-        return Answers(model.words, model.library, model.note, model.amplitude, model.permutation, outputs)
+        words = (model.words, model.library, model.note, model.amplitude, model.atol)
+        return Answers(*words, model.permutation, outputs)
 
 
 ONNX: dict[str, Any] = {"formats": ["onnx"], "mode": "dynamic", "runtimes": ["ort-cpu"]}
@@ -265,6 +286,24 @@ def test_a_wrong_width_is_refused_with_the_shapes(tmp_path: Path, monkeypatch: p
     assert re.search(r"q_rotated of the model is .* x 16 in \S+, not .* x 8$", wrong[0].detail)
     again = posenc_export.validate(result.folder, runtimes=["ort-cpu"])
     assert [v.check for v in again.verdicts if v.status == "fail"] == ["model"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("positions", ["explicit", "implicit"])
+def test_a_table_is_held_where_it_is_meant_to_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, positions: str
+) -> None:
+    monkeypatch.setattr("posenc_export.exporter.asking.Asking", InProcess)
+    settings = {**ONNX, "mode": "baked", "positions": positions, "output": "cos_sin"}
+    result = posenc_export.export(ModelConfig.of(LONGROPE), to=tmp_path / "out", **settings)
+    assert result.passed
+    asked = [case for case in result.manifest.cases if case.model_tolerance is not None]
+    model = result.manifest.model
+    assert asked
+    assert model is not None
+    if positions == "explicit":
+        assert all(case.max_position >= 64 for case in asked if case.max_position)
+        assert "shorter ones the model's angles are others" in model.note
 
 
 @pytest.mark.exhaustive

@@ -17,9 +17,9 @@ from posenc.scheme import SCHEMES, build
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import AskedModel
+from posenc_export.exporter.near import calls_of, near_rows
 from posenc_export.targets import Target
 from posenc_export.validation.compare import judge, measure
-from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.record import at_rows
 
 NEAR = 512
@@ -52,22 +52,23 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
     """Return the cases with what the model gives in those that it is asked."""
     if not isinstance(asking, Asking):
         return Asked(asking, cases)
-    wanted = [golden.case for golden in cases if _is_asked(golden.case, target.encoding)]
-    if not wanted:
-        return Asked(AskedModel(unasked=f"no call is tried whose positions are below {NEAR}"), cases)
-    feeds = {case.name: feeds_for(target.encoding.inputs, case, seed) for case in wanted}
+    wanted = [golden for golden in cases if _is_asked(golden.case, target.encoding)]
+    calls = calls_of(target, wanted, seed)
+    if not calls.feeds:
+        return Asked(AskedModel(unasked=calls.note or f"no call is tried whose positions are below {NEAR}"), cases)
     try:
-        answers = asking.answers(feeds)
+        answers = near_rows(asking.answers(calls.feeds), target.encoding, NEAR)
     except CannotAsk as error:
         return Asked(AskedModel(unasked=str(error)), cases)
     except AskingFailed as error:
         return Asked(AskedModel(unasked=str(error), crashed=True), cases)
-    words = AskedModel(answers.words, answers.library, answers.permutation, answers.note)
+    note = "; ".join(filter(None, (answers.note, calls.note)))
+    words = AskedModel(answers.words, answers.library, answers.permutation, note)
     unlike = next((line for golden in cases if (line := _shape_off(golden, answers, target.encoding))), "")
     if unlike:
         return Asked(replace(words, difference=unlike), cases)
     answered = [_with_answers(golden, answers, target.encoding) for golden in cases]
-    return Asked(replace(words, difference=_difference(target, answered, feeds)), answered)
+    return Asked(replace(words, difference=_difference(target, answered, calls.feeds)), answered)
 
 
 def _is_asked(case: Case, encoding: Encoding) -> bool:
@@ -121,7 +122,8 @@ def model_tolerance(case: Case, encoding: Encoding, amplitude: float, atol: floa
         both = both.plus(Tolerance(atol=atol))
     if not amplitude:
         return both
-    angle = ROUNDINGS * eps("float32") * max(case.max_position, 1)
+    last = case.max_position if encoding.inputs else min(case.max_position, NEAR - 1)
+    angle = ROUNDINGS * eps("float32") * max(last, 1)
     if encoding.family == "rotary":
         return both.plus(Tolerance(vector=2 * angle))
     return both.plus(Tolerance(atol=angle * amplitude))

@@ -24,7 +24,7 @@ REMOTE = "auto_map"
 
 MOST, MOST_LAYERS = 2**31, 1000
 """What a size, and a number of layers, may be."""
-LAYERS, BASES = re.compile(r"layers?$|depth|blocks$"), re.compile(r"theta|base|_id$|seed")
+LAYERS, BASES = re.compile(r"layers$|depth$|blocks$"), re.compile(r"theta|base|_id$|seed")
 """Keys of numbers of layers; keys of numbers that are no sizes."""
 
 

@@ -50,6 +50,7 @@ class Answers:
     atol: float
     permutation: tuple[int, ...]
     outputs: Mapping[str, Mapping[str, Array]]
+    atol: float = 0.0
 
 
 class Asking:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.hf.asking.load import said
-from posenc.hf.asking.model import CannotAsk
+from posenc.hf.asking.model import CannotAsk, Disagrees
 from posenc.ports import Array, Integers
 
 if TYPE_CHECKING:
@@ -190,6 +190,6 @@ def _again(call: RotaryCall, which: int, axes: Axes, x: Array) -> Array:
     try:
         out = call.again([given] * len(call.places))[which].float()
     except Exception as error:
-        raise CannotAsk(f"{call.function.__name__} takes no heads of {x.shape[-1]} features: {said(error)}") from None
+        raise Disagrees(f"{call.function.__name__} takes no heads of {x.shape[-1]} features: {said(error)}") from None
     back = out.reshape(*shape[:-1], out.shape[-1]).permute(*np.argsort([*(at for _, at in order), *absent, 3]).tolist())
     return back.numpy()

@@ -82,6 +82,7 @@ def _patched(trace: Traced) -> Iterator[None]:
     """Note rotations, call what makes angles for real, and leave out masks and what follows a layer's failure."""
     with ExitStack() as stack:
         stack.enter_context(setting(Tensor, "to", _stays(Tensor.to)))
+        stack.enter_context(setting(torch, "arange", _counted(trace, torch.arange)))
         for kind in trace.angle_classes:
             stack.enter_context(setting(kind, "forward", _real(trace, kind.forward)))
         for name, function in _functions(trace.modeling):
@@ -136,8 +137,10 @@ def _real(trace: Traced, forward: Callable[..., Any]) -> Callable[..., Any]:
 
 def _zeros(value: Any) -> Any:
     """Return zeros that take no memory for a tensor without numbers."""
-    if not isinstance(value, Tensor) or value.device.type != "meta":
+    if not _is_meta(value):
         return value
+    if not value.is_floating_point():
+        raise ValueError("the positions are not known")
     return torch.zeros((1,) * value.dim(), dtype=value.dtype, device="cpu").expand(value.shape)
 
 
@@ -195,6 +198,17 @@ def _stays(to: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return to(self, *args, **kwargs) if args or kwargs else self
 
     return moved
+
+
+def _counted(trace: Traced, arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return `torch.arange` that counts for real before the first layer: a model's own positions would be lost."""
+
+    def counted(*args: Any, **kwargs: Any) -> Tensor:
+        if trace.current:
+            return arange(*args, **kwargs)
+        return arange(*args, **{k: v for k, v in kwargs.items() if not _names_meta(v)})
+
+    return counted
 
 
 def _is_meta(value: object) -> bool:
