@@ -43,7 +43,7 @@ def start(question: Question | None) -> Asking | AskedModel | None:
     if question is None:
         return None
     try:
-        return Asking(question, "diffusers" if CLASS in question.content else "transformers")
+        return Asking(question, "diffusers") if CLASS in question.content else Asking(question)
     except CannotAsk as error:
         return AskedModel(unasked=str(error))
 

@@ -47,7 +47,6 @@ class Answers:
     library: str
     note: str
     amplitude: float
-    atol: float
     permutation: tuple[int, ...]
     outputs: Mapping[str, Mapping[str, Array]]
     atol: float = 0.0
