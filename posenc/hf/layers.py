@@ -184,7 +184,8 @@ def of_layer(text: Settings, choice: Choice, layers: tuple[Layer, ...]) -> Setti
     if not per_layer:
         return text
     rotating = {i for i, layer in enumerate(layers) if layer.rotates}
-    index = _same(per_layer, rotating) if choice.index is None else choice.index
+    types = list(dict.fromkeys(layers[i].type for i in sorted(rotating)))
+    index = _same(per_layer, rotating, types) if choice.index is None else choice.index
     own = per_layer.get(-1 if index is None else index)
     return _over(text, own, f"per_layer_config.{index}") if isinstance(own, Mapping) else text
 
@@ -196,11 +197,12 @@ def _numbered(per_layer: object) -> dict[int, object]:
     return {int(key): value for key, value in per_layer.items() if isinstance(key, str) and key.isdigit()}
 
 
-def _same(per_layer: Mapping[int, object], wanted: set[int]) -> int | None:
+def _same(per_layer: Mapping[int, object], wanted: set[int], types: list[str]) -> int | None:
     """Return a layer that stands for all that rotate; None where none has anything of its own."""
     angles = {str(_angles(per_layer.get(number))) for number in wanted}
     if len(angles) > 1:
-        raise ValueError("layers of this config differ (per_layer_config): choose one with --layer or --layer-type")
+        which = f"one of {', '.join(types)} with --layer-type" if len(types) > 1 else "one with --layer N"
+        raise ValueError(f"layers of this config differ: choose {which}")
     return min(wanted, default=None)
 
 
