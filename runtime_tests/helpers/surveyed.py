@@ -33,9 +33,9 @@ SAMPLE = 101
 
 GLM = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
 LACKS: Mapping[str, Mapping[str, Any]] = {
-    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral", "glm4_moe"), {"head_dim": 128}),
+    **{name: {"head_dim": 128} for name in ("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral", "glm4_moe")},
     **dict.fromkeys(("glm4v_text", "glm_image_text"), GLM),
-    **dict.fromkeys(("glm4v", "glm46v", "glmga", "glm_image"), {"text_config": GLM}),
+    **{name: {"text_config": GLM} for name in ("glm4v", "glm46v", "glmga", "glm_image")},
     "glm4v_moe_text": {**GLM, "head_dim": 128},
     "glm4v_moe": {"text_config": {**GLM, "head_dim": 128}},
     "qwen4_exp_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}},
