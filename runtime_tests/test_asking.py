@@ -198,8 +198,8 @@ class InProcess(Asking):
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
         model = model_of(self.question)
         outputs: dict[str, Mapping[str, Array]] = {name: model.call(feeds) for name, feeds in cases.items()}
-        words = (model.words, model.library, model.note, model.amplitude, model.atol)
-        return Answers(*words, model.permutation, outputs)
+        words = (model.words, model.library, model.note)
+        return Answers(*words, model.amplitude, model.permutation, outputs, model.atol)
 
 
 ONNX: dict[str, Any] = {"formats": ["onnx"], "mode": "dynamic", "runtimes": ["ort-cpu"]}
