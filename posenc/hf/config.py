@@ -64,8 +64,8 @@ class ModelConfig:
         layers = layers_of(text, str(text.content.get("model_type") or "") if text.absent else "")
         choice = choose(layers, layer, layer_type)
         text = of_layer(text, choice, layers)
-        rope = rope_settings(text, choice.type, choice.layer is not None)
-        return cls(content, text, scaled(rope, layers, choice), choice.type, path, chosen, choice)
+        rope = rope_settings(text, choice.type or choice.only, choice.layer is not None or choice.type is None)
+        return cls(content, text, scaled(rope, layers, choice), choice.type or choice.only, path, chosen, choice)
 
     @classmethod
     def load(

@@ -30,12 +30,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which layers are read: index, of one that was given or that stands for those of a type; note: what others do."""
+    """Which layers are read: index, of one that was given or that stands for those of a type; note: what others do.
+
+    only: the type of all layers that rotate, where no type was given.
+    """
 
     index: int | None = None
     type: str | None = None
     note: str = ""
     layer: Layer | None = None
+    only: str | None = None
 
 
 NO_CHOICE = Choice()
@@ -76,10 +80,11 @@ def _types(text: Settings, total: int) -> list[str]:
 
 def _still(text: Settings, model_type: str) -> frozenset[str]:
     """Return the types of layers that do not rotate."""
-    defaults = DEFAULTS.get(model_type, NO_DEFAULTS)
+    defaults, rope = DEFAULTS.get(model_type, NO_DEFAULTS), text.at("rope_parameters").value
+    null = {name for name, value in rope.items() if value is None} if isinstance(rope, Mapping) else set()
     if defaults.windowed and text.at("sliding_window").value is None:
-        return UNATTENDING
-    return UNATTENDING.union(defaults.still)
+        return UNATTENDING.union(null)
+    return UNATTENDING.union(defaults.still, null)
 
 
 def _no_rope(text: Settings, total: int) -> list[bool]:
@@ -136,8 +141,9 @@ def choose(layers: tuple[Layer, ...], index: int | None, layer_type: str | None)
     rotating = [i for i, layer in enumerate(layers) if layer.rotates]
     if layers and not rotating:
         raise ValueError("no layer of this config has a rotary encoding")
+    types = {layers[i].type for i in rotating} - {""}
     if layer_type is None:
-        return Choice(note=_note(layers, rotating))
+        return Choice(note=_note(layers, rotating), only=types.pop() if len(types) == 1 else None)
     of_type = [i for i, layer in enumerate(layers) if layer.type == layer_type]
     if of_type and not layers[of_type[0]].rotates and not any(layers[i].rotates for i in of_type):
         raise ValueError(f"layers of type {layer_type} have no rotary encoding: {_listed(of_type)}")
@@ -178,7 +184,8 @@ def of_layer(text: Settings, choice: Choice, layers: tuple[Layer, ...]) -> Setti
     if not per_layer:
         return text
     rotating = {i for i, layer in enumerate(layers) if layer.rotates}
-    index = _same(per_layer, rotating) if choice.index is None else choice.index
+    types = list(dict.fromkeys(layers[i].type for i in sorted(rotating)))
+    index = _same(per_layer, rotating, types) if choice.index is None else choice.index
     own = per_layer.get(-1 if index is None else index)
     return _over(text, own, f"per_layer_config.{index}") if isinstance(own, Mapping) else text
 
@@ -190,11 +197,12 @@ def _numbered(per_layer: object) -> dict[int, object]:
     return {int(key): value for key, value in per_layer.items() if isinstance(key, str) and key.isdigit()}
 
 
-def _same(per_layer: Mapping[int, object], wanted: set[int]) -> int | None:
+def _same(per_layer: Mapping[int, object], wanted: set[int], types: list[str]) -> int | None:
     """Return a layer that stands for all that rotate; None where none has anything of its own."""
     angles = {str(_angles(per_layer.get(number))) for number in wanted}
     if len(angles) > 1:
-        raise ValueError("layers of this config differ (per_layer_config): choose one with --layer or --layer-type")
+        which = f"one of {', '.join(types)} with --layer-type" if len(types) > 1 else "one with --layer N"
+        raise ValueError(f"layers of this config differ: choose {which}")
     return min(wanted, default=None)
 
 

@@ -68,3 +68,18 @@ step3p5_vision video_llama_3_vision
 }
 REFUSED: Mapping[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}
 """Types whose rotary encoding none of the schemes has, with the reason."""
+
+
+def check_known(name: str, whole: str, is_chosen: bool) -> None:
+    """Raise ValueError for a model type that no scheme is like, and for one of which nobody knows what a pair is.
+
+    name: the type of the part that is read. whole: that of the model. is_chosen: whether somebody says what a pair is.
+    """
+    reason = REFUSED.get(name) or REFUSED.get(whole)
+    if reason is not None:
+        raise ValueError(f"the config (model_type {name!r}) cannot be read: {reason}")
+    if name not in HALVES | PAIRS | SWITCHED and not is_chosen:
+        choices = "-p layout=halves (i and i + half) or -p layout=interleaved (2 i and 2 i + 1)"
+        raise ValueError(
+            f"model_type {name!r} is not known, and so which features of a head are a pair: give {choices}"
+        )

@@ -12,7 +12,7 @@ from typing import Any
 
 from posenc.hf.config import ModelConfig
 from posenc.hf.described import parameters_of as described_parameters
-from posenc.hf.layouts import HALVES, PAIRS, REFUSED, SWITCHED
+from posenc.hf.layouts import PAIRS, SWITCHED, check_known
 from posenc.hf.parts import Part, parts_of
 from posenc.hf.rotary import PARTIAL_KEYS, THETA_KEYS
 from posenc.hf.rows import Row
@@ -78,21 +78,8 @@ def read_config(
     if config.part is not None and config.part.row is not None:
         return _described(config, config.part, config.part.row, overrides or {}, positions)
     if not angles_alone:
-        _check_known(config, overrides or {})
+        check_known(config.model_type, str(config.content.get("model_type")), "layout" in (overrides or {}))
     return _Reader(config, overrides or {}, angles_alone).read()
-
-
-def _check_known(config: ModelConfig, overrides: Mapping[str, object]) -> None:
-    """Raise ValueError for a model type that no scheme is like, and for one of which nobody knows what a pair is."""
-    name = config.model_type
-    reason = REFUSED.get(name) or REFUSED.get(str(config.content.get("model_type")))
-    if reason is not None:
-        raise ValueError(f"the config (model_type {name!r}) cannot be read: {reason}")
-    if name not in HALVES | PAIRS | SWITCHED and "layout" not in overrides:
-        choices = "-p layout=halves (i and i + half) or -p layout=interleaved (2 i and 2 i + 1)"
-        raise ValueError(
-            f"model_type {name!r} is not known, and so which features of a head are a pair: give {choices}"
-        )
 
 
 def _described(

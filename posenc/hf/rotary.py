@@ -99,7 +99,7 @@ def check_rotary(content: Json, more: str = "") -> None:
 def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False) -> Settings:
     """Return the rope settings, of a layer type where they differ.
 
-    is_known: whether a layer type is one that the config's layers have.
+    is_known: whether a layer type is one that the config's layers have, or none was given.
     """
     rope, own = _written(text), text.absent.get("rope_parameters")
     if isinstance(own, Mapping) and any(isinstance(value, Mapping) for value in own.values()):

@@ -31,6 +31,29 @@ SAMPLE = 101
 """One model type in so many is asked in the quick run."""
 
 
+GLM = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
+LACKS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"head_dim": 128} for name in ("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral", "glm4_moe")},
+    **dict.fromkeys(("glm4v_text", "glm_image_text"), GLM),
+    **{name: {"text_config": GLM} for name in ("glm4v", "glm46v", "glmga", "glm_image")},
+    "glm4v_moe_text": {**GLM, "head_dim": 128},
+    "glm4v_moe": {"text_config": {**GLM, "head_dim": 128}},
+    "qwen4_exp_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}},
+    "qwen3_omni_moe_text": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1},
+    "zamba2": {"use_mem_rope": True},
+    "granitemoehybrid": {"position_embedding_type": "rope", "layer_types": ["full_attention"], "num_hidden_layers": 1},
+    "bamba": {"attn_layer_indices": [0, 1], "num_hidden_layers": 2},
+    "esm": {"position_embedding_type": "rotary", "vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
+    "t5gemma2_text": {"dropout_rate": 0.0},
+    "t5gemma2_decoder": {"dropout_rate": 0.0},
+    "beit": {"use_relative_position_bias": True},
+    "data2vec-vision": {"use_relative_position_bias": True},
+}
+"""What default configurations lack to be those of a model that is made, or that has the encoding of its type."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """What comes of one encoding of a model type: a word of `WORDS`, and what answered or why none did."""
@@ -47,7 +70,9 @@ def default_config(name: str) -> dict[str, Any] | str:
     from transformers import AutoConfig
 
     try:
-        content: dict[str, Any] = json.loads(json.dumps(AutoConfig.for_model(name).to_dict(), default=str))
+        content: dict[str, Any] = json.loads(
+            json.dumps(AutoConfig.for_model(name, **LACKS.get(name, {})).to_dict(), default=str)
+        )
     except Exception as error:
         return f"its class has no default configuration: {str(error).splitlines()[0][:100]}"
     return content

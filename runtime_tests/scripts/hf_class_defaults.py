@@ -97,7 +97,7 @@ def layer_types(config_class: Any, **keys: Any) -> list[str]:
 def layers_of(config_class: Any) -> Entry:
     """Return the period of a class's types of layers, and the key that says how long it is."""
     types = layer_types(config_class)
-    if len(set(types)) < 2:
+    if len(set(types)) < (1 if by_layer(rope_of(made(config_class))) else 2):
         return {}
     period = next((n for n in range(1, PERIODS) if types[n:] == types[:-n]), None)
     by_key = len(types) and layer_types(config_class, sliding_window_pattern=3) != types

@@ -11,6 +11,7 @@ read, and the module that is made of it compared with the model's own. It takes 
 
 import datetime
 import json
+import re
 import sys
 import warnings
 from collections import Counter, defaultdict
@@ -29,8 +30,8 @@ Found = dict[str, list[Finding]]
 
 def reason(finding: Finding) -> str:
     """Return why a config is refused, or its model not asked, without what is its own."""
-    why = finding.why.rpartition("): ")[2] or finding.why
-    return why.replace(finding.name, "it")
+    why = re.sub(r"^the config \(.*?\) (cannot be read: )?", "", finding.why)
+    return why.partition(". ")[0][:160]
 
 
 def row(what: str, found: Found) -> str:

@@ -112,13 +112,7 @@ SPEC = options(
         help="Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder.",
     ),
     click.option("--layer-type", default=None, metavar="NAME", help="Which layers of --from-hf, where they differ."),
-    click.option(
-        "--layer",
-        type=click.IntRange(min=0),
-        default=None,
-        metavar="N",
-        help="Which layer of --from-hf, by its number from 0, where they differ.",
-    ),
+    click.option("--layer", type=click.IntRange(min=0), default=None, metavar="N", help="One of them, from 0."),
     click.option(
         "--dynamic/--baked", default=None, help="Rows computed in the graph, or a stored table.  [default: baked]"
     ),

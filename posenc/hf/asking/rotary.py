@@ -35,6 +35,8 @@ def model_of(question: Question) -> Model:
     rotation = Rotation(
         trace, layer, _head_dim(question), tuple(axes_of(calls, unlike_sizes(trace))), _several(question)
     )
+    if not rotation.moves():
+        raise CannotAsk(f"{type(trace.model).__name__} has the same angles at all positions where it is called alone")
     words, peak = words_of(trace, calls), float(rotation.at_zero().max())
     return Model(words, loaded.library, _answers(question, rotation), rotation.permutation(), note, peak)
 

@@ -52,6 +52,12 @@ class Rotation:
         ones = np.eye(self.head_dim, dtype=np.float32)[:, None, None, :]  # (feature, 1, 1, head_dim)
         return np.abs(self.rotate(ones, np.zeros((*self.several, self.head_dim, 1), np.int64), 0)[:, 0, 0])
 
+    def moves(self) -> bool:
+        """Return whether heads at position 1 become anything else than at position 0."""
+        ones = np.ones((1, 1, 2, self.head_dim), np.float32)
+        rotated = self.rotate(ones, np.broadcast_to(np.arange(2), (*self.several, 1, 2)), 0)
+        return not np.array_equal(rotated[:, :, 0], rotated[:, :, 1])
+
     def permutation(self) -> tuple[int, ...]:
         """Return which feature of the model's heads is which of ours; () where they stand alike, or none is.
 
