@@ -155,7 +155,7 @@ CASES = [
         operator("a", "Less", "LessOrEqual"),
     ),
     ("", "a = Less(x, z) y = Where(a, z, x)", "int64 z = {0}", operator("a", "Less", "LessOrEqual")),
-    (NEVER_FIRES, "h = Add(x, b) y = Relu(h)", "float[2] b = {-9, 1}",
+    (NEVER_FIRES, "m = Mul(x, b) h = Add(x, m) y = Relu(h)", "float[2] b = {-9, 1}",
      Mutation("rows and elements", "element moved", "b[0]")),
     ("", "h = Add(x, b) y = Neg(h)", "float[2] b = {-9, 1}", Mutation("rows and elements", "element moved", "b[0]")),
     ("", "h = Add(x, b) y = Relu(h)", "float[2] b = {-9, 1}", Mutation("rows and elements", "row zeroed", "b[0]")),

@@ -21,8 +21,8 @@ COUNT_ENDS = {("Range", 1), ("Split", 1), ("Slice", 2), ("Expand", 1)}
 """What may read a number that says how much is made."""
 LAST_TERM = 12.0
 """What the last term of a polynomial is divided by, at least."""
-NEVER_FIRES = "the bias of a hidden unit that never fires: all its inputs are those of the window"
-"""Why a small move of it changes nothing; that it changes nothing is asked besides."""
+NEVER_FIRES = "a weight of a hidden unit that never fires, at any distance of a window"
+"""Why a small move of it changes nothing: that it does not is asked besides."""
 OF_USES: dict[str, OfUse] = {}
 OF_NODES: dict[str, OfNode] = {}
 
@@ -66,10 +66,9 @@ def rule_of(facts: Facts, mutation: Mutation) -> str:
 
 
 def _never_fires(facts: Facts, mutation: Mutation) -> bool:
-    """Return whether an element that was moved is added to a hidden unit, of which only Relu is read."""
-    uses = list(facts.uses(mutation.name.partition("[")[0]))
-    read = [use.sort[0] for one in uses if one.node.op_type == "Add" for use in facts.uses(one.node.output[0])]
-    return mutation.what == "element moved" and len(uses) == 1 and read == ["Relu"]
+    """Return whether an element that was moved is part of what Relu takes, and of nothing else."""
+    ends = facts.ends(mutation.name.partition("[")[0])
+    return mutation.what == "element moved" and ends == {("Relu", 0)}
 
 
 def _of_constant(facts: Facts, mutation: Mutation) -> str:
