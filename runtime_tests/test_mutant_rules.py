@@ -159,6 +159,9 @@ CASES = [
      Mutation("rows and elements", "element moved", "b[0]")),
     ("", "h = Add(x, b) y = Neg(h)", "float[2] b = {-9, 1}", Mutation("rows and elements", "element moved", "b[0]")),
     ("", "h = Add(x, b) y = Relu(h)", "float[2] b = {-9, 1}", Mutation("rows and elements", "row zeroed", "b[0]")),
+    ("a remainder of what is below twice the divisor: an index counted from the end",
+     "i = Mod(x, n) y = Gather(t, i)", "int64 n = {2}, int64[2] t = {5, 6}", operator("i", "Mod", "Sub")),
+    ("", "i = Mod(x, n) y = Gather(t, i)", "int64 n = {2}, int64[3] t = {5, 6, 7}", operator("i", "Mod", "Sub")),
     ("", "y = Mul(x, x)", "", operator("y", "Mul", "Add")),
 ]
 # fmt: on
