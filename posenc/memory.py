@@ -51,7 +51,8 @@ def check_room(what: str, shape: tuple[int, ...], dtype: str) -> None:
         needed *= size  # of Python's integers, which do not overflow
     if needed > free:
         sizes = " x ".join(map(str, shape))
-        raise ValueError(f"{what} of {sizes} takes {_gib(needed)} GiB; {_gib(free)} GiB are free")
+        words = "allowed" if free == allowed else "free"
+        raise ValueError(f"{what} of {sizes} takes {_gib(needed)} GiB; {_gib(free)} GiB are {words}")
 
 
 def _gib(count: int) -> str:

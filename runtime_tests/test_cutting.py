@@ -1,6 +1,7 @@
 """Parts of an ONNX graph: positions that begin elsewhere, what some values are made of, which rows are looked up."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from posenc_export.formats.onnx.cutting import counts, from_elsewhere, pruned, s
 from posenc_export.formats.onnx.tensors import look_ups, stored_tensors
 from posenc_export.runtimes import RunFailed
 from posenc_export.runtimes.onnx_runtime import part_runner
-from posenc_export.validation.reading import axes_read, rows_read
+from posenc_export.validation.reading import Calls, axes_read, rows_read
 
 X = Port("x", (Axis("seq", "length"), fixed(3)), "float32")
 TABLE = np.arange(60, dtype=np.float32).reshape(20, 3)
@@ -38,7 +39,7 @@ def rows_of_range() -> onnx.ModelProto:
         helper.make_node("Gather", ["table", "index"], ["rows"]),
         helper.make_node("Add", ["x", "rows"], ["y"]),
     ]
-    return model(nodes, table=TABLE, zero=np.int64(0), one=np.int64(1), two=np.int64(2))
+    return model(nodes, table=TABLE, zero=np.array(0), one=np.array(1), two=np.array(2))
 
 
 def golden(seq: int) -> GoldenCase:
@@ -134,8 +135,16 @@ def test_the_rows_that_a_case_reads(
     whole = make()
     tensors = stored_tensors(whole, tmp_path)
     assert (list(tensors), axes_read(whole, tensors)) == (["table"], {"table": 0})
-    read = rows_read(whole, tensors, (X,), tmp_path, [golden(seq)])["table"]
-    assert np.flatnonzero(read).tolist() == list(rows)
+    read = rows_read(whole, tensors, Calls((X,), (replace(X, name="y"),), tmp_path, [golden(seq)]))["table"]
+    assert np.flatnonzero(read.read).tolist() == np.flatnonzero(read.compared).tolist() == list(rows)
+
+
+def test_of_an_output_that_is_kept_in_part_those_rows_count(tmp_path: Path) -> None:
+    whole = rows_of_range()
+    in_part = replace(golden(9), rows={"y": np.array([0, 5, 6])})
+    calls = Calls((X,), (replace(X, name="y"),), tmp_path, [in_part])
+    read = rows_read(whole, stored_tensors(whole, tmp_path), calls)["table"]
+    assert (np.flatnonzero(read.read).tolist(), np.flatnonzero(read.compared).tolist()) == ([0, 1, 2, 3, 4], [0, 2, 3])
 
 
 def test_a_table_that_something_else_reads_too_is_read_whole() -> None:

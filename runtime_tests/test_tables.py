@@ -24,7 +24,8 @@ from posenc.spec import Mode, Positions, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions
 from posenc_export.formats.torchscript import save_script
-from posenc_export.validation.checks import CHECKS, Context, Finding
+from posenc_export.validation.checks import CHECKS, Capture, Context, Finding
+from posenc_export.validation.held import digests_of
 from posenc_export.validation.verdict import ValidateOptions
 from stored import change_graph, change_table, largest_table, put_right, zero
 
@@ -156,7 +157,7 @@ def test_wrong_rows_of_this_version_are_found(digits: Path, monkeypatch: pytest.
     [
         ([put("cube", "scheme")], "not held: this version does not know the scheme cube; rows held at export: 2,176"),
         ([put(2**40, "params", "d_model")], "not held: d_model is 1099511627776, beyond what files of"),
-        ([put(2**23, "params", "d_model")], "GiB; 0.0625 GiB are free"),
+        ([put(2**23, "params", "d_model")], "GiB; 0.0625 GiB are allowed"),
         ([put("x", "params", "d_model")], "not held: this version cannot make it: d_model must be"),
         ([put("/etc/passwd", "params", "weights")], "not held: weights are a file of whoever made the bundle"),
         ([put(9, "params", "d_model")], "not held: this version makes sinusoidal with other inputs or outputs"),
@@ -183,6 +184,29 @@ def rows_of(bundle: Path) -> dict[str, str]:
     return next(verdict for verdict in verdicts if verdict["check"] == "tables")
 
 
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (put(None, "seed"), "not held: the bundle does not say the seed of its numbers at random"),
+        (put("2.0.0", "versions", "torch"), "not held: numbers at random are those of torch 2.0.0"),
+    ],
+)
+def test_numbers_at_random_that_cannot_be_drawn_again_are_a_note(
+    once: Once, tmp_path: Path, change: Callable[..., object], note: str
+) -> None:
+    def make(folder: Path) -> None:
+        options = ExportOptions(formats=("onnx",), validate=False, seed=5)
+        posenc_export.export("learned", to=folder / "b", spec=Spec(max_len=400), options=options)
+
+    bundle = Path(shutil.copytree(once("tables-drawn", make) / "b", tmp_path / "b"))
+    assert finding(bundle) == Finding([], "400 of 400 rows")
+    edit(bundle, put(6, "seed"))
+    assert [line for line in finding(bundle).problems if "nothing held them" in line]
+    edit(bundle, change)
+    found = finding(bundle)
+    assert (found.problems, found.note.partition(";")[0]) == ([], note)
+
+
 class Looked(nn.Module):
     """Adds the rows of a table that is longer than any call."""
 
@@ -203,6 +227,15 @@ def test_rows_of_a_users_module_that_no_call_reads_are_a_note(tmp_path: Path) ->
     same = "8,192 of 8,192 numbers are the module's parameters and buffers, bit for bit"
     assert (of_tables.status, of_tables.detail) == ("pass", f"97 of 512 rows; {same}")
     assert of_tables.note == "rows 97..511 of table pe.weight were never read"
+    assert finding(tmp_path / "b").problems == []
+    name, _ = largest_table(tmp_path / "b")
+    change_table(tmp_path / "b", name, zero(500))
+    opened = Bundle.open(tmp_path / "b")
+    (artifact,) = opened.manifest.artifacts
+    torch.manual_seed(0)
+    capture = Capture(True, True, (), stored=digests_of(Looked()))
+    found = CHECKS["tables"].find(Context(opened.manifest, artifact, opened.path(artifact), capture))
+    assert found.problems == ["pe.weight is not the module's"]
 
 
 def test_a_script_with_a_changed_constant_is_refused(once: Once, tmp_path: Path) -> None:

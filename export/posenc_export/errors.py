@@ -81,6 +81,8 @@ def check_machine(error: BaseException) -> None:
     """
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, ToolFailed):  # it says so already
+            raise cause
         is_full = isinstance(cause, OSError) and cause.errno in FULL
         if is_full or isinstance(cause, MemoryError | RecursionError) or any(text in str(cause) for text in NO_MEMORY):
             raise ToolFailed(f"{type(cause).__name__}: {first_line(cause)}") from error

@@ -19,6 +19,7 @@ from posenc.encoding import Encoding, eps
 from posenc.families import window as windows
 from posenc.families.continuous_bias import ContinuousBias, Network
 from posenc.families.window import Sides
+from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
@@ -66,6 +67,7 @@ def swin_cpb(
     windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
     if hidden is not None and hidden < 1:
         raise ValueError(f"hidden must be at least 1, got {hidden}")
+    check_room("a network", (hidden or 1, 2 + (heads or 3)), "float32")
     network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))
     if spec.mode == "baked":
@@ -115,6 +117,7 @@ def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, .
 def _baked(spec: Spec, network: Network, sides: Sides, norm: Sides, scores: bool) -> Encoding:
     """Return the encoding of a window whose network ran here, in float64."""
     formula = partial(reference, network=network, sides=sides, norm=norm)
+    check_room("a hidden layer", (2 * sides[0] - 1, 2 * sides[1] - 1, len(network.first)), "float64")
     with torch.no_grad():
         table = ContinuousBias(network.to(torch.float64), norm, torch.float64).table(*sides).to(network.first.dtype)
     off = 16 * eps(spec.angle_dtype) / 2 + error(network, sides, norm, eps("float64"))

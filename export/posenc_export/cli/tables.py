@@ -11,7 +11,18 @@ import click
 from posenc_export.errors import printable
 from posenc_export.validation.basis import loosest
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.report import MARKS, MEANINGS, Rows, failures, headline, not_run, noted, read_from, tables
+from posenc_export.validation.report import (
+    MARKS,
+    MEANINGS,
+    Rows,
+    failures,
+    headline,
+    not_run,
+    noted,
+    read_from,
+    rows_held,
+    tables,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,9 +140,9 @@ def fitted(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
 
 
 def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
-    """Return the lines on what the report stands on: a loose tolerance; with -v the manifest's SHA-256."""
-    sha = f"manifest.json: sha256 {basis.manifest_sha256}" if verbose else ""
-    return [line for line in (loosest(basis, manifest, verdicts), sha) if line]
+    """Return the lines on what the report stands on: a loose tolerance; with -v rows held, the manifest's SHA-256."""
+    more = [*rows_held(verdicts), f"manifest.json: sha256 {basis.manifest_sha256}"] if verbose else []
+    return [line for line in (loosest(basis, manifest, verdicts), *more) if line]
 
 
 def _table(columns: Sequence[str], widths: Sequence[int], numbers: Sequence[str]) -> Table:

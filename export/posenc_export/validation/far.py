@@ -18,7 +18,7 @@ from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, axes_of, ca
 from posenc.sincos.elsewhere import begun_at, digits_of
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
-from posenc_export.errors import check_machine
+from posenc_export.errors import check_machine, first_line
 from posenc_export.formats.onnx.cutting import counts, from_elsewhere, start_input
 from posenc_export.runtimes import RunFailed, Runner, TimedOut
 from posenc_export.runtimes.onnx_runtime import part_runner
@@ -88,9 +88,9 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
     inputs = (*encoding.inputs, *(Port(name, (fixed(1),), "int64", Start()) for name in names))
     try:
         runner = replace(part_runner(cut, context.path.parent, inputs), limit=context.timeout)
-    except Exception as error:  # what a runtime does not load is said where it is run
+    except Exception as error:
         check_machine(error)
-        return Far()
+        return Far((), (f"not run far out: {first_line(error)}",))
     of_inputs = given or dict(zip(names, steps.values(), strict=True))
     return _tried(context, Cut(runner, of_inputs, encoding, sibling), digits.block)
 

@@ -1,8 +1,9 @@
-"""Which rows of what a graph stores its golden cases read."""
+"""Which rows of what a graph stores its golden cases read, and which of those are in what is compared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 
 from posenc.ports import Array, Port
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.sampling import long_axis
 from posenc_export.formats.onnx.cutting import pruned
 from posenc_export.formats.onnx.tensors import LookUp, look_ups
-from posenc_export.runtimes import RunFailed, Runner
+from posenc_export.runtimes import RunFailed, Runner, TimedOut
 from posenc_export.runtimes.onnx_runtime import part_runner
 
 if TYPE_CHECKING:
@@ -22,28 +24,46 @@ if TYPE_CHECKING:
 Bools = NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class Calls:
+    """The golden cases of a file, its ports, where weights beside it lie, and seconds that a call may take."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    folder: Path
+    cases: Iterable[GoldenCase]
+    timeout: float = 0.0
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows of a stored tensor: those that a case reads, and those in an output that is compared.
+
+    Large outputs are compared at some rows: what the others were made of counts as read alone.
+    """
+
+    read: Bools
+    compared: Bools
+
+
 def axes_read(model: ModelProto, tensors: Mapping[str, Array]) -> dict[str, int]:
     """Return the axis along which each stored tensor is looked up; of one that is read whole, the first with rows."""
     found = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
     return {name: _axis(tensors[name], lookups) for name, lookups in found.items()}
 
 
-def rows_read(
-    model: ModelProto, tensors: Mapping[str, Array], inputs: tuple[Port, ...], folder: Path, cases: Iterable[GoldenCase]
-) -> dict[str, Bools]:
-    """Return which rows of stored tensors the cases read that are compared; every row, where one is read whole."""
+def rows_read(model: ModelProto, tensors: Mapping[str, Array], calls: Calls) -> dict[str, Read]:
+    """Return which rows of stored tensors the cases read; every row, where one is read whole."""
     found = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
-    read = {
-        name: np.full(tensors[name].shape[_axis(tensors[name], lookups)], lookups is None)
-        for name, lookups in found.items()
-    }
+    counts = {name: tensors[name].shape[_axis(tensors[name], lookups)] for name, lookups in found.items()}
+    every = {name: np.full(counts[name], lookups is None) for name, lookups in found.items()}
+    rows = {name: Read(whole, whole.copy()) for name, whole in every.items()}
     partly = [lookup for lookups in found.values() for lookup in lookups or ()]
-    for values in _values(model, partly, inputs, folder, cases):
+    for golden, values in _values(model, partly, calls) if partly else ():
         for name, lookups in found.items():
             for lookup in lookups or ():
-                rows = lookup.rows(values)
-                read[name][rows[(rows >= 0) & (rows < len(read[name]))]] = True
-    return read
+                _mark(rows[name], lookup.rows(values), calls.outputs, golden)
+    return rows
 
 
 def _axis(array: Array, lookups: Sequence[LookUp] | None) -> int:
@@ -51,26 +71,48 @@ def _axis(array: Array, lookups: Sequence[LookUp] | None) -> int:
     return lookups[0].axis if lookups else next(several)
 
 
+def _mark(rows: Read, index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> None:
+    """Note what one look-up of a case reads, in place."""
+    count = len(rows.read)
+    for noted, part in ((rows.read, index), (rows.compared, _compared(index, outputs, golden))):
+        noted[part[(part >= 0) & (part < count)]] = True
+
+
+def _compared(index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> Array:
+    """Return what is looked up for the rows of outputs that are kept: along the axis that is as long as theirs.
+
+    Of an output that is kept in part, whose length no index has, nothing is.
+    """
+    for port in outputs:
+        at, sizes = golden.rows.get(port.name), golden.case.sizes
+        if at is not None:
+            known = all(axis.size is not None or set(axis.names) <= sizes.keys() for axis in port.axes)
+            shape = port.shape(sizes) if known else ()
+            length = shape[long_axis(port, shape)] if shape else -1
+            axis = next((i for i, size in enumerate(index.shape) if size == length), None)
+            return index[:0] if axis is None else np.take(index, at, axis=axis)
+    return index
+
+
 def _values(
-    model: ModelProto, partly: Sequence[LookUp], inputs: tuple[Port, ...], folder: Path, cases: Iterable[GoldenCase]
-) -> Iterator[dict[str, Array]]:
-    """Yield, case by case, the values that say which rows are looked up; nothing of a case that is refused."""
+    model: ModelProto, partly: Sequence[LookUp], calls: Calls
+) -> Iterator[tuple[GoldenCase, Mapping[str, Array]]]:
+    """Yield each case with the values that say which rows are looked up; none that is refused, or gives no answer."""
     from onnx import numpy_helper
 
     needs = dict.fromkeys(name for lookup in partly for name in lookup.needs)
-    constants = {t.name: numpy_helper.to_array(t, str(folder)) for t in model.graph.initializer if t.name in needs}
-    given = {port.name for port in inputs}
+    initializers = (tensor for tensor in model.graph.initializer if tensor.name in needs)
+    constants = {tensor.name: numpy_helper.to_array(tensor, str(calls.folder)) for tensor in initializers}
+    given = {port.name for port in calls.inputs}
     computed = [name for name in needs if name not in constants and name not in given]
-    if not partly:
-        return
-    runner = part_runner(pruned(model, computed), folder, inputs) if computed else None
-    for golden in cases:
-        if not golden.case.refused:
-            yield from _of_case(runner, constants, golden)
+    runner = _runner(model, computed, calls) if computed else None
+    for golden in calls.cases:
+        try:
+            if not golden.case.refused:
+                yield golden, {**constants, **golden.feeds, **(runner.run(golden.feeds) if runner else {})}
+        except (RunFailed, TimedOut):  # that is said where the whole file is run
+            continue
 
 
-def _of_case(runner: Runner | None, constants: Mapping[str, Array], golden: GoldenCase) -> Iterator[dict[str, Array]]:
-    try:
-        yield {**constants, **golden.feeds, **(runner.run(golden.feeds) if runner else {})}
-    except RunFailed:  # that it gives no answer is said where it is run
-        return
+def _runner(model: ModelProto, computed: Sequence[str], calls: Calls) -> Runner:
+    return replace(part_runner(pruned(model, computed), calls.folder, calls.inputs), limit=calls.timeout)

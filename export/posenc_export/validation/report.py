@@ -113,6 +113,12 @@ def noted(verdicts: Sequence[Verdict]) -> list[str]:
     return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
 
 
+def rows_held(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each file on how many rows of what it stores were held, and how far out it was tried."""
+    of_tables = (v for v in verdicts if v.check == "tables" and v.status == "pass" and v.detail)
+    return [f"{verdict.subject} tables: {verdict.detail}" for verdict in of_tables]
+
+
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     """Return one line that says how it came out, and how much was proved."""
     if not verdicts:
@@ -189,7 +195,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", headline(manifest, verdicts), ""]
     lines += [f"* {key}: {value}" for key, value in facts.items()]
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
-    lines += [f"* {line}" for line in noted(verdicts)]
+    lines += [f"* {line}" for line in (*rows_held(verdicts), *noted(verdicts))]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
     below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts))]
     parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]

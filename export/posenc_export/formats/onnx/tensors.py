@@ -26,7 +26,8 @@ Rows = Callable[[Values], Array]
 class LookUp:
     """One node that reads some rows of a stored tensor.
 
-    axis: along which it picks them. needs: values that say which ones. rows: the values of a call -> indices of rows.
+    axis: along which it picks them. needs: values that say which ones. rows: the values of a call -> indices of rows,
+        as the rows lie in what is looked up.
     """
 
     table: str
@@ -55,6 +56,7 @@ def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp
             more = look_ups(graph, node.output[0], shape)
         else:
             more = READERS[node.op_type](node, table, shape) if node.op_type in READERS else None
+            more = _sliced(graph, node, table, shape) if node.op_type == "Slice" else more
         if more is None:
             return None
         found += more
@@ -70,18 +72,18 @@ def _gather(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] |
         return None
     axis, index = _attribute(node, "axis", 0) % len(shape), node.input[1]
     count = shape[axis]
-    return [LookUp(table, axis, (index,), lambda values: np.ravel(values[index]) % count)]
+    return [LookUp(table, axis, (index,), lambda values: values[index] % count)]
 
 
 def _gather_nd(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
     if node.input[0] != table or _attribute(node, "batch_dims", 0):
         return None
     index = node.input[1]
-    return [LookUp(table, 0, (index,), lambda values: np.ravel(values[index][..., 0]) % shape[0])]
+    return [LookUp(table, 0, (index,), lambda values: values[index][..., 0] % shape[0])]
 
 
-def _slice(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
-    """Return the slices of a Slice along each of its axes, of which the longest table's axis is looked up."""
+def _sliced(graph: GraphProto, node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
+    """Return what a Slice reads along the first of its axes; others cut columns."""
     if node.input[0] != table:
         return None
     starts, ends, *more = node.input[1:]
@@ -93,13 +95,21 @@ def _slice(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | 
         for at, start, end, step in zip(axes, values[starts], values[ends], steps, strict=True):
             yield int(at) % len(shape), slice(int(start), int(end), int(step))
 
-    axis = int(np.argmax(shape))
+    axis = _first_axis(graph, more[0] if more else "") % len(shape)
 
     def rows(values: Values) -> Array:
         picked = dict(bounds(values)).get(axis, slice(None))
         return np.arange(shape[axis])[picked]
 
     return [LookUp(table, axis, needs, rows)]
+
+
+def _first_axis(graph: GraphProto, name: str) -> int:
+    """Return the first of the axes that a graph holds under a name; the first of all where it holds none."""
+    from onnx import numpy_helper
+
+    named = (tensor for tensor in graph.initializer if tensor.name == name)
+    return next((int(numpy_helper.to_array(tensor).flat[0]) for tensor in named), 0)
 
 
 def _split(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
@@ -112,6 +122,5 @@ def _split(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | 
 READERS: Mapping[str, Callable[[NodeProto, str, Sequence[int]], list[LookUp] | None]] = {
     "Gather": _gather,
     "GatherND": _gather_nd,
-    "Slice": _slice,
     "Split": _split,
 }

@@ -20,7 +20,7 @@ from posenc_export.validation.catalogue import Words
 from posenc_export.validation.checks import Context, Finding, check
 from posenc_export.validation.far import far_out
 from posenc_export.validation.held import Bools, Digest, Twin, digest, module_rows, ranges, twin
-from posenc_export.validation.reading import axes_read, rows_read
+from posenc_export.validation.reading import Calls, Read, axes_read, rows_read
 from posenc_export.validation.rebuilding import NotHeld, rebuilt, written_elsewhere
 from posenc_export.validation.scripts import script_problems
 
@@ -40,11 +40,13 @@ class File:
     tensors: Mapping[str, Array]
     axes: Mapping[str, int]
 
-    def read(self, names: Sequence[str]) -> dict[str, Bools]:
-        """Return which rows of some tensors the golden cases read."""
+    def read(self, names: Sequence[str]) -> dict[str, Read]:
+        """Return which rows of some tensors the golden cases read, and compare."""
         folder, manifest = self.context.path.parent, self.context.manifest
+        cases = read_golden(folder, manifest)
+        calls = Calls(manifest.inputs, manifest.outputs, folder, cases, self.context.timeout)
         some = {name: self.tensors[name] for name in names}
-        return rows_read(self.model, some, manifest.inputs, folder, read_golden(folder, manifest)) if some else {}
+        return rows_read(self.model, some, calls) if some else {}
 
     @property
     def rows(self) -> int:
@@ -96,21 +98,31 @@ def _of_scheme(file: File, encoding: Encoding) -> Finding:
     held = {name: _held(file, name, one, mine.held) for name, one in twins.items()}
     unheld = [name for name, rows in held.items() if not rows.all()]
     for name, rows in file.read(unheld).items():
-        held[name] = held[name] | rows
+        held[name] = held[name] | rows.compared
     changed = {name: ~one.same for name, one in twins.items() if one is not None and not one.same.all()}
-    if elsewhere and file.context.manifest.seed is None:
-        changed = {}
     problems = [*mine.problems]
     problems += [f"{ranges(rows)} of {name} {_are(rows)} not the encoding's" for name, rows in changed.items()]
-    problems += [
-        f"{ranges(~rows)} of {name}: nothing held {'it' if (~rows).sum() == 1 else 'them'}"
-        for name, rows in held.items()
-        if not rows.all() and name not in changed
+    left = {name: ~rows for name, rows in held.items() if not rows.all() and name not in changed}
+    lines = [
+        f"{ranges(rows)} of {name}: nothing held {'it' if rows.sum() == 1 else 'them'}" for name, rows in left.items()
     ]
     count = sum(int((rows & ~changed.get(name, np.False_)).sum()) for name, rows in held.items())
     far = far_out(file.context, file.model, encoding, {n: one.name for n, one in twins.items() if one is not None})
     words = "; ".join([f"{count:,} of {file.rows:,} rows", *far.tried])
-    return Finding([*problems, *far.problems], words)
+    reason = _other_weights(file.context, elsewhere)
+    if reason and all(twins[name] is None for name in left):
+        note = f"not held: {reason}; rows held at export: {file.rows:,}, here: {count:,}"
+        return Finding([*problems, *far.problems], words, note if left else "")
+    return Finding([*problems, *lines, *far.problems], words)
+
+
+def _other_weights(context: Context, elsewhere: str) -> str:
+    """Return why numbers at random may be others where an encoding is made again, or nothing."""
+    if context.capture is not None:
+        return ""
+    if context.manifest.seed is None:
+        return "the bundle does not say the seed of its numbers at random"
+    return f"numbers at random are those of {elsewhere}" if elsewhere else ""
 
 
 def _are(rows: Bools) -> str:
@@ -128,7 +140,7 @@ def _held(file: File, name: str, one: Twin | None, held: Mapping[str, Bools]) ->
 
 def _not_rebuilt(file: File, reason: str) -> Finding:
     """Say what the cases read, where the encoding cannot be made again; at an export, that is a failure."""
-    count = sum(int(rows.sum()) for rows in file.read(list(file.tensors)).values())
+    count = sum(int(rows.compared.sum()) for rows in file.read(list(file.tensors)).values())
     words = f"{count:,} of {file.rows:,} rows"
     if file.context.capture is not None:
         return Finding([f"not held: {reason}"], words)
@@ -138,8 +150,12 @@ def _not_rebuilt(file: File, reason: str) -> Finding:
 def _of_own_module(file: File) -> Finding:
     """Say which numbers are those of the module's tensors, and which rows of a look-up no case reads."""
     read = file.read(list(file.tensors))
-    words = [f"{sum(int(rows.sum()) for rows in read.values()):,} of {file.rows:,} rows"]
-    unread = [f"{ranges(~rows)} of table {name} were never read" for name, rows in read.items() if not rows.all()]
+    words = [f"{sum(int(rows.compared.sum()) for rows in read.values()):,} of {file.rows:,} rows"]
+    unread = [
+        f"{ranges(~rows.read)} of table {name} {'was' if (~rows.read).sum() == 1 else 'were'} never read"
+        for name, rows in read.items()
+        if not rows.read.all()
+    ]
     own = file.context.capture.stored if file.context.capture else {}
     digests = {name: digest(array) for name, array in file.tensors.items()}
     same = sum(file.tensors[name].size for name, one in digests.items() if one in own.values())
