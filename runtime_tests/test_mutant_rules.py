@@ -6,7 +6,7 @@ from onnx import ModelProto
 
 from graph_facts import Facts
 from mutation import Mutation
-from rules import OF_NODES, OF_USES, rule_of
+from rules import NEVER_FIRES, OF_NODES, OF_USES, rule_of
 
 
 def model_of(body: str, stored: str) -> ModelProto:
@@ -155,6 +155,13 @@ CASES = [
         operator("a", "Less", "LessOrEqual"),
     ),
     ("", "a = Less(x, z) y = Where(a, z, x)", "int64 z = {0}", operator("a", "Less", "LessOrEqual")),
+    (NEVER_FIRES, "m = Mul(x, b) h = Add(x, m) y = Relu(h)", "float[2] b = {-9, 1}",
+     Mutation("rows and elements", "element moved", "b[0]")),
+    ("", "h = Add(x, b) y = Neg(h)", "float[2] b = {-9, 1}", Mutation("rows and elements", "element moved", "b[0]")),
+    ("", "h = Add(x, b) y = Relu(h)", "float[2] b = {-9, 1}", Mutation("rows and elements", "row zeroed", "b[0]")),
+    ("a remainder of what is below twice the divisor: an index counted from the end",
+     "i = Mod(x, n) y = Gather(t, i)", "int64 n = {2}, int64[2] t = {5, 6}", operator("i", "Mod", "Sub")),
+    ("", "i = Mod(x, n) y = Gather(t, i)", "int64 n = {2}, int64[3] t = {5, 6, 7}", operator("i", "Mod", "Sub")),
     ("", "y = Mul(x, x)", "", operator("y", "Mul", "Add")),
 ]
 # fmt: on
@@ -166,7 +173,7 @@ def test_a_rule_holds_where_it_is_true(words: str, body: str, stored: str, mutat
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {*OF_USES, *OF_NODES} == {words for words, *_ in CASES if words}
+    assert {*OF_USES, *OF_NODES, NEVER_FIRES} == {words for words, *_ in CASES if words}
 
 
 def test_a_constant_is_another_in_every_use_or_in_none() -> None:

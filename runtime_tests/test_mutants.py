@@ -7,12 +7,15 @@ import pytest
 from onnx import ModelProto
 
 import posenc_export
+from conftest import ROOT
 from mutant_outcomes import Broken, Outcome, in_a_child, sign, subject, tried
 from mutant_runs import Combination, exported, mutated, mutated_at_export
-from mutant_table import refused_of
+from mutant_table import BEGIN, END, refused_of
+from mutants import combinations
 from mutation import KINDS, Mutation
 from mutations import Mutant
 from node_sites import _taken_out
+from posenc.scheme import SCHEMES
 
 SAMPLE = (
     (Combination("sinusoidal", "dynamic", "implicit"), 12),
@@ -68,6 +71,30 @@ def test_signing_puts_every_digest_right(bundle: Path) -> None:
     sign(bundle, model)
     result = posenc_export.validate(bundle, runtimes=["ort-cpu"])
     assert [one.status for one in result.verdicts if one.check == "integrity"] == ["pass"]
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def cells() -> dict[str, list[str]]:
+    page = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    table = page.partition(BEGIN)[2].partition(END)[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    return {row[0]: row[1:] for row in rows}
+
+
+def share(cell: str) -> float:
+    refused, counting = map(int, cell.split(" of "))
+    return refused / counting
+
+
+def test_the_table_has_every_scheme_and_says_what_is_promised() -> None:
+    table = cells()
+    assert {name for name in table if "---" not in name} == {"scheme", "all", *SCHEMES}
+    rows, operators, constants = map(share, table["all"][2:5])
+    assert (rows, operators >= 0.99, constants >= 0.97) == (1.0, True, True)
+    assert int(table["all"][0]) == 24 * len(list(combinations()))
+    assert "not explained" not in (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
 
 
 def test_equivalent_mutants_do_not_count() -> None:

@@ -140,7 +140,7 @@ def test_padded_images_in_onnx_runtime(tmp_path: Path, mode: Any) -> None:
     options = ExportOptions(formats=("onnx",))
     result = export_target(lambda: scheme_target("sine_2d", Spec(mode, max_len=40), {"dim": 8}, 0), options, tmp_path)
     assert [(v.subject, v.check, v.detail) for v in result.verdicts if v.status == "fail"] == []
-    assert {case.padding for case in result.manifest.cases} == {"left", "right", "none"}
+    assert {case.padding for case in result.manifest.cases} == {"left", "right", "none", "holes"}
     cases = [case for case in result.manifest.cases if not case.refused]
     assert all(case.eager_tolerance.bits and case.tolerance.atol < 5e-8 for case in cases)
     assert sum(case.refused for case in result.manifest.cases) == (1 if mode == "baked" else 0)

@@ -126,7 +126,7 @@ def test_the_ends_are_tried_and_what_is_beyond_them() -> None:
         (numbers,) = feeds_for(encoding.inputs, case, 0).values()
         if case.refused:
             assert set(numbers.tolist()) == {case.first}
-        elif case.sizes["batch"] > 10:
+        elif case.sizes["batch"] > 10 and not case.probe_values:
             assert {-70.0, 70.0} <= set(numbers.tolist())
             assert np.abs(numbers).max() == 70
             assert 3 <= np.sum(numbers == np.rint(numbers)) < len(numbers) / 2

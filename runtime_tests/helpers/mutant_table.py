@@ -16,7 +16,10 @@ from mutant_runs import Result
 from mutations import KINDS
 
 BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
-REASONS: dict[str, str] = {}
+REASONS: dict[str, str] = {
+    "t5_bias-dynamic-implicit: operator of Max sym_max: Max -> Mul": "the same bits: keys beyond the farthest bucket "
+    "are left out and repeated by a Pad; by 0, none is left out and none repeated",
+}
 """Why a survivor is none of our plan: by how its line begins."""
 
 
@@ -25,7 +28,7 @@ def summary(results: Sequence[Result]) -> str:
     everything = [one for result in results for one in result.outcomes]
     schemes = list(dict.fromkeys(result.combination.scheme for result in results))
     minutes = sum(result.seconds for result in results) / 60
-    took = f"{len(results)} combinations of scheme, form and way to give positions, {minutes:.0f} minutes in all"
+    took = f"{len(results)} combinations of scheme, form and way to give positions, {minutes:.0f} minutes of processes"
     lines = [
         f"{datetime.date.today().isoformat()}, {took} ({os.cpu_count()} cores; torch {torch.__version__}, "
         f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}):",

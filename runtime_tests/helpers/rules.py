@@ -21,6 +21,8 @@ COUNT_ENDS = {("Range", 1), ("Split", 1), ("Slice", 2), ("Expand", 1)}
 """What may read a number that says how much is made."""
 LAST_TERM = 12.0
 """What the last term of a polynomial is divided by, at least."""
+NEVER_FIRES = "a weight of a hidden unit that never fires, at any distance of a window"
+"""Why a small move of it changes nothing: that it does not is asked besides."""
 OF_USES: dict[str, OfUse] = {}
 OF_NODES: dict[str, OfNode] = {}
 
@@ -55,10 +57,18 @@ def rule_of(facts: Facts, mutation: Mutation) -> str:
     """Return the words of the rule that a mutation falls under, or nothing; of a constant, in every use."""
     if mutation.what.startswith("constant"):
         return _of_constant(facts, mutation)
+    if mutation.kind == "rows and elements":
+        return NEVER_FIRES if _never_fires(facts, mutation) else ""
     node = facts.makers.get(mutation.name)
     if node is None:
         return ""
     return next((words for words, holds in OF_NODES.items() if holds(facts, node, mutation)), "")
+
+
+def _never_fires(facts: Facts, mutation: Mutation) -> bool:
+    """Return whether an element that was moved is part of what Relu takes, and of nothing else."""
+    ends = facts.ends(mutation.name.partition("[")[0])
+    return mutation.what == "element moved" and ends == {("Relu", 0)}
 
 
 def _of_constant(facts: Facts, mutation: Mutation) -> str:

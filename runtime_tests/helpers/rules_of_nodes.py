@@ -157,3 +157,13 @@ def _negated(facts: Facts, where: NodeProto) -> bool:
     return (one is not None and one.op_type == "Neg" and one.input[0] == where.input[2]) or (
         other is not None and other.op_type == "Neg" and other.input[0] == where.input[1]
     )
+
+
+@of_node("a remainder of what is below twice the divisor: an index counted from the end")
+def remainder_from_the_end(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """n - 512 for n % 512, as an index of 512 rows: below 512 it is counted from the end, and so the same row."""
+    divisor = facts.stored.get(node.input[1]) if (mutation.before, mutation.after) == ("Mod", "Sub") else None
+    uses = list(facts.uses(node.output[0]))
+    tables = [facts.stored.get(use.node.input[0]) for use in uses if use.sort == ("Gather", 1)]
+    same = [divisor is not None and table is not None and len(table) == int(divisor) for table in tables]
+    return bool(uses) and len(same) == len(uses) and all(same)

@@ -122,7 +122,7 @@ def _counting(shape: tuple[int, ...], along: list[int], case: Case) -> Array:
         return np.broadcast_to(rows >= len(rows) - np.asarray(case.probe_masks), shape)
     if case.padding == "holes":
         tokens: Array = np.indices(shape).sum(0) % HOLES != 1
-        tokens[(..., *[-1] * len(along))] = True
+        tokens.reshape(*shape[: along[0]], -1)[..., -1] = True  # one at least
         return tokens
     return np.asarray(np.all([_unpadded(shape, axis, along, case) for axis in along], axis=0))
 
