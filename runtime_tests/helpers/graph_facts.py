@@ -72,27 +72,27 @@ class Facts:
 
     def ends(self, name: str) -> set[tuple[str, int]]:
         """Return what reads a count in the end, behind arithmetic: operators, and as which input."""
-        found: set[tuple[str, int]] = set()
+        readers: set[tuple[str, int]] = set()
         seen, names = {name}, [name]
         while names:
             for use in self.uses(names.pop()):
                 if use.node.op_type not in PASSING or use.sort == ("Reshape", 1):
-                    found.add(use.sort)
+                    readers.add(use.sort)
                 else:
                     more = [one for one in use.node.output if one not in seen]
                     seen.update(more)
                     names += more
-        return found
+        return readers
 
     def made_of(self, name: str) -> set[str]:
         """Return the operators that a tensor comes from, all of them."""
-        found: set[str] = set()
+        operators: set[str] = set()
         names, seen = [name], {name}
         while names:
             node = self.makers.get(names.pop())
             if node is not None:
-                found.add(node.op_type)
+                operators.add(node.op_type)
                 more = [one for one in node.input if one not in seen]
                 seen.update(more)
                 names += more
-        return found
+        return operators

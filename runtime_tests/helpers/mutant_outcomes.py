@@ -84,11 +84,11 @@ def subject(folder: Path) -> Subject:
 
 def tried(whole: Subject, mutant: Mutant) -> Outcome:
     """Try a mutant in a process of its own: one may end it, as a division by zero does."""
-    found = in_a_child(lambda: _tried(whole, mutant))
-    if found is None:
+    answer = in_a_child(lambda: _tried(whole, mutant))
+    if answer is None:
         can_be_loaded = in_a_child(lambda: loads(mutant.model))
-        found = ("refused", "ends the process") if can_be_loaded else ("not loaded", "")
-    return Outcome(mutant.mutation, *found)
+        answer = ("refused", "ends the process") if can_be_loaded else ("not loaded", "")
+    return Outcome(mutant.mutation, *answer)
 
 
 def _tried(whole: Subject, mutant: Mutant) -> tuple[str, str]:

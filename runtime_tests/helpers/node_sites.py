@@ -101,16 +101,16 @@ def attributes(model: ModelProto) -> Iterator[Site]:
 
 def _attribute(index: int, name: str, model: ModelProto, rng: np.random.Generator) -> Mutation | None:
     node = model.graph.node[index]
-    found = next((a for a in node.attribute if a.name == name), None)
-    if found is None:
-        found = helper.make_attribute(name, DEFAULTS[node.op_type][name])
-        node.attribute.append(found)
-        found = node.attribute[-1]
-    before = helper.get_attribute_value(found)
-    after = CHANGES[found.type](name, before, rng)
+    attribute = next((a for a in node.attribute if a.name == name), None)
+    if attribute is None:
+        attribute = helper.make_attribute(name, DEFAULTS[node.op_type][name])
+        node.attribute.append(attribute)
+        attribute = node.attribute[-1]
+    before = helper.get_attribute_value(attribute)
+    after = CHANGES[attribute.type](name, before, rng)
     if after == before:
         return None
-    found.CopyFrom(helper.make_attribute(name, after))
+    attribute.CopyFrom(helper.make_attribute(name, after))
     words = (f"{name}={before!r}", f"{name}={after!r}")
     return _of_node(node, "attribute", *words, kind="constants and attributes")
 
