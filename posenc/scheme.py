@@ -98,9 +98,9 @@ def build(name: str, spec: Spec | None = None, **parameters: object) -> Encoding
     _check_supported(record, spec)
     known = record.parameters
     check_required(parameters, known, name)
-    from posenc.weights import recorded  # with torch, which a list of schemes does without
+    from posenc.weights import recording  # with torch, which a list of schemes does without
 
-    with recorded() as tables:
+    with recording() as tables:
         encoding = record.build(spec, **check(parameters, known, name))
     return replace(encoding, learned=tuple(tables))
 

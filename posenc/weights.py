@@ -21,7 +21,7 @@ _RECORD: ContextVar[list[Tensor] | None] = ContextVar("record", default=None)
 
 
 @contextmanager
-def recorded() -> Iterator[list[Tensor]]:
+def recording() -> Iterator[list[Tensor]]:
     """Collect the learned tables of what is built inside, as files or chance gave them, in the order they came in."""
     tables: list[Tensor] = []
     outer = _RECORD.set(tables)
@@ -32,7 +32,7 @@ def recorded() -> Iterator[list[Tensor]]:
 
 
 def record(table: Tensor) -> Tensor:
-    """Note a learned table in what `recorded` collects, and return it."""
+    """Note a learned table in what `recording` collects, and return it."""
     tables = _RECORD.get()
     if tables is not None:
         tables.append(table)

@@ -103,10 +103,10 @@ def _with_answers(golden: GoldenCase, answers: Answers, encoding: Encoding) -> G
     if outputs is None:
         return golden
     fit = {port.name: np.asarray(outputs[port.name], np.float64) for port in encoding.outputs}
-    kept = {port.name: at_rows(port, fit[port.name], golden.rows) for port in encoding.outputs}
-    kept = {name: np.where(np.isnan(values), golden.reference[name], values) for name, values in kept.items()}
+    rows = {port.name: at_rows(port, fit[port.name], golden.rows) for port in encoding.outputs}
+    rows = {name: np.where(np.isnan(values), golden.reference[name], values) for name, values in rows.items()}
     tolerance = model_tolerance(golden.case, encoding, answers.amplitude, answers.atol)
-    return replace(golden, model=kept, case=replace(golden.case, model_tolerance=tolerance))
+    return replace(golden, model=rows, case=replace(golden.case, model_tolerance=tolerance))
 
 
 def model_tolerance(case: Case, encoding: Encoding, amplitude: float, atol: float = 0.0) -> Tolerance:

@@ -80,9 +80,9 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
     if digits is None or encoding.positions in (None, "explicit"):
         return Far()
     sibling = explicit_sibling(context.manifest, encoding)
-    given = {port.name: 1 for port in carrying(encoding.inputs, Start)}
-    steps = {} if given else _steps(model, digits, twins, sibling is not None)
-    if not steps and not given:
+    starts = {port.name: 1 for port in carrying(encoding.inputs, Start)}
+    steps = {} if starts else _steps(model, digits, twins, sibling is not None)
+    if not steps and not starts:
         return Far(("nothing in its graph counts positions",)) if sibling else Far()
     cut, names = from_elsewhere(model, list(steps)) if steps else (model, ())
     inputs = (*encoding.inputs, *(Port(name, (fixed(1),), "int64", Start()) for name in names))
@@ -91,7 +91,7 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
     except Exception as error:
         check_machine(error)
         return Far((), (f"not run far out: {first_line(error)}",))
-    of_inputs = given or dict(zip(names, steps.values(), strict=True))
+    of_inputs = starts or dict(zip(names, steps.values(), strict=True))
     return _tried(context, Cut(runner, of_inputs, encoding, sibling), digits.block)
 
 

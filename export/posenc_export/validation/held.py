@@ -56,9 +56,9 @@ def module_rows(module: nn.Module) -> ModuleRows:
 
     Parameters are held as they are: they are learned, and no formula says what they must be.
     """
-    given = {name: to_numpy(tensor) for name, tensor in module.named_parameters()}
-    tensors = given | {name: to_numpy(tensor) for name, tensor in module.named_buffers()}
-    held = {name: np.full(array.shape[:1], name in given) for name, array in tensors.items()}
+    learned = {name: to_numpy(tensor) for name, tensor in module.named_parameters()}
+    tensors = learned | {name: to_numpy(tensor) for name, tensor in module.named_buffers()}
+    held = {name: np.full(array.shape[:1], name in learned) for name, array in tensors.items()}
     problems = []
     for name, rows, stored in stored_rows(module):
         judgement = judge(measure(to_numpy(rows), np.asarray(stored.expected, np.float64)), stored.tolerance)

@@ -48,19 +48,19 @@ class Read:
 
 def axes_read(model: ModelProto, tensors: Mapping[str, Array]) -> dict[str, int]:
     """Return the axis along which each stored tensor is looked up; of one that is read whole, the first with rows."""
-    found = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
-    return {name: _axis(tensors[name], lookups) for name, lookups in found.items()}
+    by_name = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
+    return {name: _axis(tensors[name], lookups) for name, lookups in by_name.items()}
 
 
 def rows_read(model: ModelProto, tensors: Mapping[str, Array], calls: Calls) -> dict[str, Read]:
     """Return which rows of stored tensors the cases read; every row, where one is read whole."""
-    found = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
-    counts = {name: tensors[name].shape[_axis(tensors[name], lookups)] for name, lookups in found.items()}
-    every = {name: np.full(counts[name], lookups is None) for name, lookups in found.items()}
+    by_name = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
+    counts = {name: tensors[name].shape[_axis(tensors[name], lookups)] for name, lookups in by_name.items()}
+    every = {name: np.full(counts[name], lookups is None) for name, lookups in by_name.items()}
     rows = {name: Read(whole, whole.copy()) for name, whole in every.items()}
-    partly = [lookup for lookups in found.values() for lookup in lookups or ()]
+    partly = [lookup for lookups in by_name.values() for lookup in lookups or ()]
     for golden, values in _values(model, partly, calls) if partly else ():
-        for name, lookups in found.items():
+        for name, lookups in by_name.items():
             for lookup in lookups or ():
                 _mark(rows[name], lookup.rows(values), calls.outputs, golden)
     return rows
@@ -103,8 +103,8 @@ def _values(
     needs = dict.fromkeys(name for lookup in partly for name in lookup.needs)
     initializers = (tensor for tensor in model.graph.initializer if tensor.name in needs)
     constants = {tensor.name: numpy_helper.to_array(tensor, str(calls.folder)) for tensor in initializers}
-    given = {port.name for port in calls.inputs}
-    computed = [name for name in needs if name not in constants and name not in given]
+    fed = {port.name for port in calls.inputs}
+    computed = [name for name in needs if name not in constants and name not in fed]
     runner = _runner(model, computed, calls) if computed else None
     for golden in calls.cases:
         try:

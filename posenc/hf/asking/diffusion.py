@@ -78,10 +78,12 @@ def in_float64() -> AbstractContextManager[object]:
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            given = {key: torch.float64 if value is torch.float32 else value for key, value in (kwargs or {}).items()}
+            keywords = {
+                key: torch.float64 if value is torch.float32 else value for key, value in (kwargs or {}).items()
+            }
             if function is torch.Tensor.float:
                 function = torch.Tensor.double
-            return function(*args, **given)
+            return function(*args, **keywords)
 
     return Mode()
 

@@ -79,8 +79,8 @@ class Grid:
 
     def own_sides(self) -> Sides:
         """Return the sides of a baked grid."""
-        given = self.question.reading.parameters
-        height, width = given.get("size") or given["grid"]
+        parameters = self.question.reading.parameters
+        height, width = parameters.get("size") or parameters["grid"]
         return int(height), int(width)
 
     def rows(self, sides: Sides) -> Array:
@@ -89,27 +89,27 @@ class Grid:
         Rows before the places that its code cuts off are those of our table: nobody reads them.
         """
         places = sides[0] * sides[1]
-        given = self.of_image(sides)[:1]
-        if given.shape[1] == places and self.prefix:
-            given = np.concatenate([self.table[None, : self.prefix], given], 1)
-        more = given.shape[1] - self.prefix - places
+        rows = self.of_image(sides)[:1]
+        if rows.shape[1] == places and self.prefix:
+            rows = np.concatenate([self.table[None, : self.prefix], rows], 1)
+        more = rows.shape[1] - self.prefix - places
         if more < 0:
-            raise Disagrees(f"{self.words} has {given.shape[1]} rows: {places} places, {self.prefix} before them")
-        return np.concatenate([given[:, : self.prefix], given[:, self.prefix + more :]], 1)  # more: of registers, zeros
+            raise Disagrees(f"{self.words} has {rows.shape[1]} rows: {places} places, {self.prefix} before them")
+        return np.concatenate([rows[:, : self.prefix], rows[:, self.prefix + more :]], 1)  # more: of registers, zeros
 
     def of_image(self, sides: Sides) -> Array:
         """Return what comes of an image of nothing: of its embeddings, or before the first layer."""
         owner, patch = self.made.model.get_submodule(self.owner), patch_of(self.made.config)
-        given = pixels(self.made.config, (sides[0] * patch[0], sides[1] * patch[1]), sides)
+        inputs = pixels(self.made.config, (sides[0] * patch[0], sides[1] * patch[1]), sides)
         if takes(owner, "spatial_shapes"):
             import torch
 
             shapes = torch.tensor([sides])
-            given = {"pixel_values": torch.zeros(1, sides[0] * sides[1], pixel_count(self.made.config))}
-            return flat(output_of(owner, lambda: owner(**given, spatial_shapes=shapes)), self.table.shape[-1])
+            inputs = {"pixel_values": torch.zeros(1, sides[0] * sides[1], pixel_count(self.made.config))}
+            return flat(output_of(owner, lambda: owner(**inputs, spatial_shapes=shapes)), self.table.shape[-1])
         layers = [module for name, module in owner.named_children() if name == "layers"]
         first = next(iter(layers[0].children())) if layers else owner
-        return flat(output_of(first, lambda: owner(**only(owner, **given)), before=bool(layers)), self.table.shape[-1])
+        return flat(output_of(first, lambda: owner(**only(owner, **inputs)), before=bool(layers)), self.table.shape[-1])
 
     def of_each(self, feeds: Feeds) -> Array:
         """Return x with the rows of images of sizes of their own."""
@@ -118,8 +118,8 @@ class Grid:
         owner = self.made.model.get_submodule(self.owner)
         x, sizes = (feeds[port.name] for port in self.question.inputs)
         patches = torch.zeros(*x.shape[:2], pixel_count(self.made.config))
-        given = {"pixel_values": patches, "spatial_shapes": torch.from_numpy(sizes)}
-        values: Array = x + flat(output_of(owner, lambda: owner(**given)), x.shape[-1])
+        inputs = {"pixel_values": patches, "spatial_shapes": torch.from_numpy(sizes)}
+        values: Array = x + flat(output_of(owner, lambda: owner(**inputs)), x.shape[-1])
         return values
 
 

@@ -104,17 +104,17 @@ class Asking:
             )
 
     def _read(self) -> Answers:
-        told = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
-        if "disagrees" in told:
-            raise AskingFailed(told["disagrees"])
-        if "cannot" in told:
-            raise CannotAsk(told["cannot"])
+        answer = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
+        if "disagrees" in answer:
+            raise AskingFailed(answer["disagrees"])
+        if "cannot" in answer:
+            raise CannotAsk(answer["cannot"])
         outputs: dict[str, dict[str, Array]] = {}
         with np.load(self.folder / "answers.npz", allow_pickle=False) as arrays:
             for key in arrays.files:
                 case, _, name = key.rpartition("/")
                 outputs.setdefault(case, {})[name] = arrays[key]
-        return Answers(**{**told, "permutation": tuple(told["permutation"]), "outputs": outputs})
+        return Answers(**{**answer, "permutation": tuple(answer["permutation"]), "outputs": outputs})
 
 
 def _stop(process: subprocess.Popen[bytes], errors: object, scratch: tempfile.TemporaryDirectory[str]) -> None:

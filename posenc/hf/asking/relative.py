@@ -64,8 +64,8 @@ def of_frames(module: nn.Module, frames: int) -> Array:
 
     if takes(module, "queries"):
         return of_chunk(module)
-    given = run_(lambda: module(torch.zeros(1, frames, 1)))
-    rows = array(given[1] if isinstance(given, tuple) else given)
+    outputs = run_(lambda: module(torch.zeros(1, frames, 1)))
+    rows = array(outputs[1] if isinstance(outputs, tuple) else outputs)
     return rows if rows.ndim == 3 else rows[None]
 
 
@@ -73,12 +73,12 @@ def of_chunk(module: Any) -> Array:
     """Return Gemma 3n's rows, which its forward projects: before that, for the distances that it counts itself."""
     import torch
 
-    found: list[Array] = []
+    windows: list[Array] = []
     signal = module._get_timing_signal_1d_pos
 
     def noted(position: Any, dtype: Any) -> Any:
         rows = signal(position, dtype)
-        found.append(array(rows))
+        windows.append(array(rows))
         return rows
 
     blocks, chunk, context = (1, 1), 1, module.max_backward + module.max_forward + 1
@@ -89,4 +89,4 @@ def of_chunk(module: Any) -> Array:
         run_(lambda: module(queries, keys))
     finally:
         module._get_timing_signal_1d_pos = signal
-    return np.asarray(found[0])
+    return np.asarray(windows[0])

@@ -184,11 +184,11 @@ def _again(call: RotaryCall, which: int, axes: Axes, x: Array) -> Array:
 
     order = sorted((i, at) for at, i in enumerate((axes.batch, axes.heads, axes.length)) if i is not None)
     absent = [at for at, i in enumerate((axes.batch, axes.heads, axes.length)) if i is None]
-    given = torch.from_numpy(np.array(x, np.float32)).permute(*(at for _, at in order), *absent, 3)
-    shape = given.shape
-    given = given.flatten(len(order), -2).squeeze(len(order)) if absent else given
+    heads = torch.from_numpy(np.array(x, np.float32)).permute(*(at for _, at in order), *absent, 3)
+    shape = heads.shape
+    heads = heads.flatten(len(order), -2).squeeze(len(order)) if absent else heads
     try:
-        out = call.again([given] * len(call.places))[which].float()
+        out = call.again([heads] * len(call.places))[which].float()
     except Exception as error:
         raise Disagrees(f"{call.function.__name__} takes no heads of {x.shape[-1]} features: {said(error)}") from None
     back = out.reshape(*shape[:-1], out.shape[-1]).permute(*np.argsort([*(at for _, at in order), *absent, 3]).tolist())

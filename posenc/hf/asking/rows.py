@@ -12,7 +12,7 @@ from posenc.encoding import eps
 from posenc.hf.asking.built import Built, built, put
 from posenc.hf.asking.model import Model, Question
 from posenc.hf.asking.running import array, in_order, output_name, run_
-from posenc.hf.asking.scores import given, of_attention, with_probabilities
+from posenc.hf.asking.scores import constant, of_attention, with_probabilities
 from posenc.hf.asking.windows import sides_in
 from posenc.ports import Array, Feeds
 
@@ -100,7 +100,7 @@ def with_queries(attention: nn.Module, tokens: Array) -> None:
     queries = torch.from_numpy(tokens)
     for name in (*QUERIES, *OTHERS):
         if hasattr(attention, name):
-            setattr(attention, name, given(queries if name in QUERIES else torch.zeros_like(queries)))
+            setattr(attention, name, constant(queries if name in QUERIES else torch.zeros_like(queries)))
 
 
 def _values(question: Question, attention: Any) -> Callable[[Feeds], dict[str, Array]]:
@@ -160,7 +160,7 @@ def _of_places(attention: Any, tokens: Array, sides: tuple[int, int]) -> Array:
     import torch
 
     queries = torch.from_numpy(tokens).reshape(len(tokens), *sides, -1)
-    attention.qkv = given(torch.cat([queries, torch.zeros_like(queries), torch.zeros_like(queries)], -1))
+    attention.qkv = constant(torch.cat([queries, torch.zeros_like(queries), torch.zeros_like(queries)], -1))
     return of_attention(attention, queries)
 
 

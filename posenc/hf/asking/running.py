@@ -37,8 +37,8 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     hooks[not before].remove()
     try:
         run_(run)
-    except Reached as found:
-        return found.value
+    except Reached as stop:
+        return stop.value
     finally:
         hooks[before].remove()
     raise CannotAsk(f"{type(module).__name__} is not called by its model")

@@ -30,9 +30,9 @@ def of_attention(attention: nn.Module, *inputs: Any, **more: Any) -> Array:
     try:
         with intercepted(reached):
             run_(lambda: attention(*inputs, **more))
-    except Reached as found:
-        if found.value is not None:
-            return array(found.value)
+    except Reached as stop:
+        if stop.value is not None:
+            return array(stop.value)
     raise CannotAsk(f"{type(attention).__name__} adds nothing to scores")
 
 
@@ -48,15 +48,15 @@ def with_probabilities(attention: nn.Module, probabilities: Array, *inputs: Any)
     return array(output[0] if isinstance(output, tuple) else output)
 
 
-def given(values: Any) -> nn.Module:
+def constant(values: Any) -> nn.Module:
     """Return a module that gives the same, whatever goes in."""
     import torch
 
-    class Given(torch.nn.Module):
+    class Constant(torch.nn.Module):
         def forward(self, hidden: Any) -> Any:
             return values
 
-    return Given()
+    return Constant()
 
 
 def intercepted(instead: Callable[[Any, Any, Any], Any]) -> AbstractContextManager[object]:

@@ -20,7 +20,7 @@ USUAL = "embed_positions"
 
 def model_of(question: Question) -> Model:
     """Return a model with its own sines and cosines."""
-    made, path = _found(question)
+    made, path = _module(question)
     module = made.model.get_submodule(path)
     if takes(module, "emb"):
         return _scaled(question, made, path)
@@ -33,7 +33,7 @@ def model_of(question: Question) -> Model:
     return Model(counted.words, made.library, call, amplitude=1.0)
 
 
-def _found(question: Question) -> tuple[Built, str]:
+def _module(question: Question) -> tuple[Built, str]:
     """Return a model, and where in it the module of positions is."""
     part, row = part_of(question)
     wanted = "" if row.tables else _class(part.model_type, row.part)
@@ -45,8 +45,8 @@ def _places(made: Built) -> list[str]:
     """Return where modules of positions are: those of the part first."""
     if made.row.tables:
         return [name.rpartition(".")[0] for name in made.holding(made.row.tables[0])]
-    found = [name for name, module in made.model.named_modules() if _is_meant(name, type(module).__name__)]
-    return sorted(found, key=lambda name: made.row.part.rpartition("-")[2] not in name)
+    paths = [name for name, module in made.model.named_modules() if _is_meant(name, type(module).__name__)]
+    return sorted(paths, key=lambda name: made.row.part.rpartition("-")[2] not in name)
 
 
 def _is_meant(name: str, kind: str) -> bool:

@@ -48,7 +48,7 @@ def stored_tensors(model: ModelProto, folder: Path) -> dict[str, Array]:
 
 def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
     """Return the nodes that read some rows of a stored tensor; None where another node reads it whole."""
-    found: list[LookUp] = []
+    lookups: list[LookUp] = []
     if table in (output.name for output in graph.output):
         return None
     for node in (node for node in graph.node if table in node.input):
@@ -59,8 +59,8 @@ def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp
             more = _sliced(graph, node, table, shape) if node.op_type == "Slice" else more
         if more is None:
             return None
-        found += more
-    return found
+        lookups += more
+    return lookups
 
 
 def _attribute(node: NodeProto, name: str, default: int) -> int:
