@@ -204,6 +204,8 @@ def test_golden_data_are_those_of_the_bundle(bundles: Path) -> None:
     golden: Any = np.load(bundles / "half" / "golden.npz")
     manifest = json.loads((bundles / "half" / "manifest.json").read_text())
     for case in manifest["cases"]:
+        if "unlike" in case:  # no call of the class: it takes one size of each axis
+            continue
         key = f"{case['name']}/positions"
         stored = np.fromfile(bundles / "half" / "cpp" / "golden" / f"{case['name']}.positions.bin", np.int64)
         assert stored.tobytes() == golden[key].tobytes()

@@ -43,7 +43,7 @@ from conftest import EXPLICIT
             "rope",
             {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0}
             | {"original_max_position_embeddings": 9},
-            r"high_freq_factor \(1.0\) must be greater than low_freq_factor \(4.0\)",
+            r"high_freq_factor \(1.0\) must be at least low_freq_factor \(4.0\)",
         ),
         (
             "rope",

@@ -28,7 +28,7 @@ def reference(
         wavelength = 2 * math.pi / frequency
         if wavelength < fast:
             scaled.append(frequency)
-        elif wavelength > slow:
+        elif wavelength > slow or slow == fast:
             scaled.append(frequency / factor)
         else:
             rotations = original_max_position_embeddings / wavelength

@@ -83,13 +83,15 @@ def _is_asked(case: Case, encoding: Encoding) -> bool:
 
 
 def _shape_off(golden: GoldenCase, answers: Answers, encoding: Encoding) -> str:
-    """Return in words where an output of the model has another shape than ours, or nothing."""
+    """Return in words where an output of the model has another shape than ours, or no number in it; else nothing."""
     outputs = answers.outputs.get(golden.case.name, {})
     for port in encoding.outputs:
         ours = golden.eager[port.name].shape if port.name in outputs else ()
         other = at_rows(port, outputs[port.name], golden.rows).shape if port.name in outputs else ()
         if ours != other:
             return f"{port.name} of the model is {_shape(other)} in {golden.case.name}, not {_shape(ours)}"
+        if 0 not in other and port.name in outputs and np.isnan(outputs[port.name]).all():
+            return f"{port.name} of the model holds no number in {golden.case.name}"
     return ""
 
 

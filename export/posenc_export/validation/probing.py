@@ -57,7 +57,8 @@ def holes(scope: Scope) -> Iterable[Case]:
     if scope.encoding.family == "module" or not masks:
         return
     for turn in (1, 3):  # three sequences, whose holes lie elsewhere
-        case = case_of(scope, {axis.name: 2 + 3 * turn for axis in scope.lengths}, turn)
+        length = min(2 + 3 * turn, scope.max_length)
+        case = case_of(scope, {axis.name: length for axis in scope.lengths}, turn)
         yield replace(case, name=case.name.replace(f"padded-{case.padding}", "padded-holes"), padding="holes")
 
 
