@@ -215,6 +215,7 @@ def test_a_model_s_folder_from_the_command_line(cli: Cli, tmp_path: Path) -> Non
     assert manifest.origin["key"] == f"its name in {folder}"
 
 
+@pytest.mark.exhaustive
 def test_a_scheme_of_one_mode_has_that_unless_the_other_is_given(cli: Cli, tmp_path: Path) -> None:
     folder = write(tmp_path / "sam", {"model_type": "sam", "vision_config": {"num_pos_feats": 8}})
     of = ("--from-hf", str(folder), "--part", "prompt", "-f", "onnx", "--runtime", "ort-cpu")

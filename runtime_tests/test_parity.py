@@ -112,7 +112,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
 
 
 def combinations() -> Iterator[Any]:
-    """Every one; for the quick run each scheme, and each form, half and way to give positions of a family."""
+    """Every one; for the quick run each scheme, and each form and way to give positions of a family; few in half."""
     seen: set[object] = set()
     for scheme in SCHEMES:
         for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
@@ -122,7 +122,11 @@ def combinations() -> Iterator[Any]:
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
                 usual = positions == SCHEMES[scheme].positions
-                choices = {(family, form_of(spec)), (family, positions), (family, dtype)}
+                choices = {
+                    (family, form_of(spec)),
+                    (family, positions),
+                    (family if family in WITH_VARIANTS else "", dtype),
+                }
                 plain = dtype == "fp32" and form_of(spec) == form_of_variants(scheme) and usual
                 quick = params == SCHEMES[scheme].samples[0] and dtype in DTYPES[:2] and (plain or choices - seen)
                 seen |= choices if quick else set()

@@ -35,6 +35,7 @@ def test_some_steps_read_every_row_of_a_timestep(mode: str) -> None:
     assert set((units // waves.radix).astype(int)) == set(range(max(1, len(waves.high_sin))))
 
 
+@pytest.mark.exhaustive
 def test_more_steps_than_calls_may_have_are_tried_in_even_ones() -> None:
     encoding = build("timestep", Spec("baked", max_len=1001), dim=256, scale=1000.0)
     probes = [case.probe_values for case in cases_of(encoding, 1001) if case.probe_values]

@@ -153,6 +153,7 @@ def test_what_cannot_be_drawn_is_one_line(cli: Cli, args: list[str], text: str) 
     assert (result.exit_code, text in result.output) == (2, True), result.output
 
 
+@pytest.mark.exhaustive
 def test_bench_has_a_row_for_everything(cli: Cli) -> None:
     args = ["--dynamic", "--length", "32", "--rounds", "1", "-p", "d_model=16", "--json"]
     result = cli("bench", *args)
