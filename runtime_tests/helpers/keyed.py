@@ -19,15 +19,21 @@ from surveyed import LACKS, Finding, apart, findings_of, word_of
 WORDS = ("followed", "the same", "refused", "wrong", "not decided", "not taken")
 """What comes of a change: the reading is another and right; it is the same, and so is the model; it is refused; it is
 not that of the model; the model is not asked; the model's own class or code does not take the change."""
+CODE_FAILS = (" refuses the config", "refuses: ", "rotates nothing that is seen (")
+"""Reasons of a model's own code that fails where a key is changed."""
 SECONDS = 240
 """What a model type, with all of its keys, may take."""
 LAYERS = 6
 """Layers that a model has here."""
-TYPES = (
-    "llama gemma3_text gemma4_text qwen2_vl_text qwen3_vl_text glm4v_text phi3 stablelm gpt_neox gptj cohere2 gpt_oss "
-    "deepseek_v3 minimax smollm3 modernbert falcon bert roberta gpt2 opt vit mpt bloom t5 deberta-v2 swin swinv2 beit "
-    "whisper xlnet wav2vec2-conformer sam"
-).split()
+TYPES = [
+    name
+    for line in (
+        "llama gemma3_text gemma4_text qwen2_vl_text qwen3_vl_text glm4v_text phi3 stablelm gpt_neox gptj cohere2",
+        "gpt_oss deepseek_v3 minimax smollm3 modernbert falcon bert roberta gpt2 opt vit mpt bloom t5 deberta-v2 swin",
+        "swinv2 beit whisper xlnet wav2vec2-conformer sam",
+    )
+    for name in line.split()
+]
 """Types that are tried: of each way to say a rotary encoding one, and of each other scheme."""
 ROPE_TYPES = ("linear", "dynamic", "yarn", "longrope", "llama3")
 """Rope types that a llama is given, each key of which is changed."""
@@ -117,13 +123,15 @@ def keys_read(name: str, content: Mapping[str, Any]) -> tuple[list[Finding], lis
     model_type = str(content["model_type"])
     with noted_reads(names):
         findings = findings_of(model_type, content)
-    found = []
-    for path, value in keys_of(content):
-        is_in = any(part.startswith(("rope_", "text_config", "vision_config")) for part in path.split(".")[:-1])
-        is_read = path.rpartition(".")[2] in names or any(p.startswith("rope_") for p in path.split(".")[:-1])
-        if path != "model_type" and (is_read and ("." not in path or is_in) or name in OF_FILES):
-            found.append((path, value))
-    return findings, found
+    keys = [(path, value) for path, value in keys_of(content) if path != "model_type"]
+    return findings, [key for key in keys if name in OF_FILES or _is_read(key[0].split("."), names)]
+
+
+def _is_read(path: list[str], names: set[str]) -> bool:
+    """Return whether a key is read: one at the top, of a text or an image, or of rope settings, which are read whole."""
+    outer = path[:-1]
+    is_rope = any(part.startswith("rope_") for part in outer)
+    return is_rope or (path[-1] in names and set(outer) <= {"text_config", "vision_config"})
 
 
 def outcomes_of(name: str, only: str = "") -> list[Outcome]:
@@ -166,7 +174,7 @@ def judged(name: str, change: Change, before: list[Finding]) -> Outcome:
     if word == "right":
         read = [{(f.part, f.scheme, f.read) for f in found if f.word == "right"} for found in (before, after)]
         return to_outcome("the same" if read[0] == read[1] else "followed", why)
-    is_refusal = any(text in why for text in (" refuses the config", "refuses: "))
+    is_refusal = any(text in why for text in CODE_FAILS)
     return to_outcome("not taken" if word == "not decided" and is_refusal else word, why)
 
 
