@@ -21,6 +21,8 @@ WORDS = ("followed", "the same", "refused", "wrong", "not decided", "not taken")
 not that of the model; the model is not asked; the model's own class or code does not take the change."""
 CODE_FAILS = (" refuses the config", "refuses: ", "rotates nothing that is seen (")
 """Reasons of a model's own code that fails where a key is changed."""
+FAILS_ITSELF = "the model's own code fails for this config"
+"""The same, where it is called as it is, and what is read does not come to pass."""
 SECONDS = 240
 """What a model type, with all of its keys, may take."""
 LAYERS = 6
@@ -128,7 +130,7 @@ def keys_read(name: str, content: Mapping[str, Any]) -> tuple[list[Finding], lis
 
 
 def _is_read(path: list[str], names: set[str]) -> bool:
-    """Return whether a key is read: one at the top, of a text or an image, or of rope settings, which are read whole."""
+    """Return whether a key is read: one at the top, of a text or an image, or any of rope settings."""
     outer = path[:-1]
     is_rope = any(part.startswith("rope_") for part in outer)
     return is_rope or (path[-1] in names and set(outer) <= {"text_config", "vision_config"})
@@ -174,8 +176,8 @@ def judged(name: str, change: Change, before: list[Finding]) -> Outcome:
     if word == "right":
         read = [{(f.part, f.scheme, f.read) for f in found if f.word == "right"} for found in (before, after)]
         return to_outcome("the same" if read[0] == read[1] else "followed", why)
-    is_refusal = any(text in why for text in CODE_FAILS)
-    return to_outcome("not taken" if word == "not decided" and is_refusal else word, why)
+    fails = FAILS_ITSELF in why or (word == "not decided" and any(text in why for text in CODE_FAILS))
+    return to_outcome("not taken" if fails else word, why)
 
 
 def tried(names: list[str]) -> Iterator[tuple[str, list[Outcome] | str]]:

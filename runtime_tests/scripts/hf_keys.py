@@ -63,13 +63,14 @@ def summary(found: Found) -> str:
     types = ", ".join(name for name in scaled.split(", ") if name not in OF_FILES)
     unlike = [f"{c.name} `{c.path}` ({c.how})" for c in changes if c.word in ("wrong", "not decided")]
     others = "; ".join((*unlike, *(f"{name} as it is" for name in found if name not in started)))
+    today = datetime.date.today().isoformat()
     return (
-        f"On {datetime.date.today().isoformat()}, with {libraries}: {keys:,} keys of {len(started)} configs were changed, "
-        f"{len(changes):,} changes.\nThe reading followed the model in {counts['followed']:,}, stayed as the model did in "
+        f"On {today}, with {libraries}, {keys:,} keys of {len(started)} configs were changed, {len(changes):,} changes "
+        f"in all.\nThe reading followed the model in {counts['followed']:,}, stayed as the model did in "
         f"{counts['the same']:,}, and was refused in {counts['refused']:,};\n{counts['wrong']} were wrong, and "
-        f"{counts['not decided']} not decided{f' ({others})' if others else ''}; {counts['not taken']:,} the model's own "
-        f"class or code does not take.\nTried were the files {files},\nand the default configurations of {types};\n"
-        "no others.\n"
+        f"{counts['not decided']} not decided{f' ({others})' if others else ''}; {counts['not taken']:,} are changes that\n"
+        "the model's own class or code does not take.\n"
+        f"Tried were the files {files},\nand the default configurations of {types};\nno others.\n"
     )
 
 
