@@ -142,6 +142,7 @@ def test_absent_keys_are_what_the_model_s_class_takes(config: dict[str, Any], ex
         (GEMMA_OF["linear"], {"layer": 5}, "are rotated whole"),
         ({"model_type": "llama", "rope_scaling": {**YARN, "truncate": None}}, {}, "truncate must be true or false"),
         ({"model_type": "cohere2", "sliding_window": None}, {}, "no layer of this config has a rotary encoding"),
+        ({"model_type": "xlnet", "bi_data": True}, {}, "bi_data is true: half of a batch counts backwards"),
         ({"model_type": "flint", "sliding_window": None}, {}, "no layer of this config has a rotary encoding"),
     ],
 )  # fmt: skip

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-ROPE_KEYS = ("rope_parameters", "rope_scaling")
 WORDS = {
     r"^(rope_)?type$": ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional"),
     r"position_embedding_type$": ("absolute", "relative_key", "relative_key_query", "rope", "rotary", "nope"),
+    r"^attn_type$": ("uni", "bi"),
     r"act(ivation)?(_fn|_function)?$|non_linearity$": ("relu",),
     r"layer_types$": ("full_attention", "sliding_attention", "linear_attention"),
 }
@@ -92,12 +92,7 @@ def _words(path: str, value: Any) -> list[str]:
     if not isinstance(value, str):
         return []
     key = path.rpartition(".")[2]
-    is_rope = path.split(".")[-2:-1] and any(rope in path.split(".") for rope in ROPE_KEYS)
-    found = (
-        words
-        for pattern, words in WORDS.items()
-        if re.search(pattern, key) and ("rope" in words or is_rope or key not in ("type", "rope_type"))
-    )
+    found = (words for pattern, words in WORDS.items() if re.search(pattern, key))
     return [word for word in next(found, ()) if word != value]
 
 

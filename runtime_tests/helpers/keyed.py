@@ -133,7 +133,7 @@ def _is_read(path: list[str], names: set[str]) -> bool:
     """Return whether a key is read: one at the top, of a text or an image, or any of rope settings."""
     outer = path[:-1]
     is_rope = any(part.startswith("rope_") for part in outer)
-    return is_rope or (path[-1] in names and set(outer) <= {"text_config", "vision_config"})
+    return is_rope or (path[-1] in names and set(outer) <= {"text_config", "vision_config", "attn_config"})
 
 
 def outcomes_of(name: str, only: str = "") -> list[Outcome]:

@@ -68,8 +68,8 @@ def summary(found: Found) -> str:
         f"On {today}, with {libraries}, {keys:,} keys of {len(started)} configs were changed, {len(changes):,} changes "
         f"in all.\nThe reading followed the model in {counts['followed']:,}, stayed as the model did in "
         f"{counts['the same']:,}, and was refused in {counts['refused']:,};\n{counts['wrong']} were wrong, and "
-        f"{counts['not decided']} not decided{f' ({others})' if others else ''}; {counts['not taken']:,} are changes that\n"
-        "the model's own class or code does not take.\n"
+        f"{counts['not decided']} not decided{f' ({others})' if others else ''}; {counts['not taken']:,} are changes\n"
+        "that the model's own class or code does not take.\n"
         f"Tried were the files {files},\nand the default configurations of {types};\nno others.\n"
     )
 
