@@ -1,5 +1,6 @@
 """Keys changed one at a time: what the page says of them, and a sample of them changed again."""
 
+import copy
 import re
 from importlib.metadata import version
 from typing import Any
@@ -11,6 +12,7 @@ from changed_keys import changes_of
 from conftest import ROOT
 from keyed import OF_FILES, config_of, judged, keys_read, outcomes_of
 from posenc.hf import read
+from posenc.hf.asking import load
 
 PAGE = (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8").partition("<!-- keys -->")[2]
 
@@ -48,6 +50,13 @@ def test_a_reading_that_follows_is_told_from_one_that_does_not() -> None:
         outcome = judged("llama:linear", change, before)
     assert outcome.word == "wrong"
     assert "differs by" in outcome.why
+
+
+def test_a_config_is_left_as_it_is() -> None:
+    content = config_of("qwen2-vl-2b")
+    before = copy.deepcopy(content)
+    load.config_of(content, "transformers")
+    assert content == before
 
 
 def test_what_a_class_refuses_is_not_taken() -> None:

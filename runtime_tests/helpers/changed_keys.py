@@ -69,6 +69,8 @@ def _others(path: str, value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, (int, float)):
         if not value:
             return [("0 -> 1", type(value)(1)), ("0 -> 0.5", 0.5)]
+        if value < 0:
+            return [(f"{value} -> 16", type(value)(16)), (f"{value} -> 2", type(value)(2))]
         half = value // 2 if isinstance(value, int) else value / 2
         return [("doubled", 2 * value), ("halved", half), ("plus 1", value + 1)]
     return _lists(path, value) if isinstance(value, list) else []
