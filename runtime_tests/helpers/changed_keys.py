@@ -85,7 +85,11 @@ def _lists(path: str, values: Sequence[Any]) -> list[tuple[str, Any]]:
         words = [word for word in (*values, *_words(path, first)) if word != first]
         return [(f"first item {word}", [word, *rest]) for word in dict.fromkeys(words)]
     changed = [("first item doubled", [first * 2, *rest]), ("one item fewer", rest)]
-    moved = [("one moved to the next", [first - 1, rest[0] + 1, *rest[1:]])] if rest else []
+    moved = (
+        [("one moved to the next", [first - 1, rest[0] + 1, *rest[1:]])]
+        if rest and isinstance(first, int) and first > 1
+        else []
+    )
     return [*moved, *changed]
 
 
@@ -119,4 +123,5 @@ def _pairs(content: Mapping[str, Any]) -> int:
     width = content.get("qk_rope_head_dim") or content.get("head_dim")
     if not width:
         width = (content.get("hidden_size") or 128) // (content.get("num_attention_heads") or 1)
-    return int(width * (content.get("partial_rotary_factor") or 1)) // 2
+    share = content.get("partial_rotary_factor") or (content.get("rope_parameters") or {}).get("partial_rotary_factor")
+    return int(width * (share or 1)) // 2
