@@ -33,14 +33,15 @@ def scaling_of(rope_type: str, pairs: int) -> dict[str, Any]:
     """Return what a rope type takes, its first context shorter than the longer of the calls that compare."""
     factors = [1 + i / 8 for i in range(pairs)]
     original = {"original_max_position_embeddings": CONTEXT}
-    return {
+    needed: dict[str, dict[str, Any]] = {
         "linear": {"factor": 2.0},
         "dynamic": {"factor": 2.0},
         "yarn": {"factor": 4.0, "beta_fast": 4.0, "beta_slow": 1.0, **original},
         "longrope": {"short_factor": factors, "long_factor": [2 * f for f in factors], "factor": 4.0, **original},
         "llama3": {"factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **original},
         "proportional": {"partial_rotary_factor": 0.25},
-    }.get(rope_type, {})
+    }
+    return needed.get(rope_type, {})
 
 
 def keys_of(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -68,7 +69,7 @@ def _others(path: str, value: Any) -> list[tuple[str, Any]]:
         return [("null -> 16", 16), ("null -> 0.5", 0.5), ("null -> true", True)]
     if isinstance(value, (int, float)):
         if not value:
-            return [("0 -> 1", type(value)(1)), ("0 -> 0.5", 0.5)]
+            return [("0 -> 1", 1.0 if isinstance(value, float) else 1), ("0 -> 0.5", 0.5)]
         if value < 0:
             return [(f"{value} -> 16", type(value)(16)), (f"{value} -> 2", type(value)(2))]
         half = value // 2 if isinstance(value, int) else value / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,8 +31,8 @@ TYPES = [
     name
     for line in (
         "llama gemma3_text gemma4_text qwen2_vl_text qwen3_vl_text glm4v_text phi3 stablelm gpt_neox gptj cohere2",
-        "gpt_oss deepseek_v3 minimax smollm3 modernbert falcon bert roberta gpt2 opt vit mpt bloom t5 deberta-v2 swin",
-        "swinv2 beit whisper xlnet wav2vec2-conformer sam",
+        "flint gpt_oss deepseek_v3 minimax smollm3 modernbert olmo3 laguna falcon bert roberta gpt2 opt vit mpt bloom t5",
+        "deberta-v2 swin swinv2 beit whisper xlnet wav2vec2-conformer",
     )
     for name in line.split()
 ]
@@ -101,7 +101,8 @@ def noted_reads(names: set[str]) -> Iterator[None]:
     """Note which attributes of configs are read while a part is built and called, not while the config is made."""
     from transformers import PreTrainedConfig
 
-    making, read, make = [False], PreTrainedConfig.__getattribute__, load.config_of
+    making, make = [False], load.config_of
+    read: Callable[[Any, str], Any] = PreTrainedConfig.__getattribute__
 
     def note(self: Any, name: str) -> Any:
         if not making[0] and not name.startswith("_"):
@@ -171,12 +172,17 @@ def judged(name: str, change: Change, before: list[Finding]) -> Outcome:
         after = findings_of(str(change.content["model_type"]), change.content)
     except Exception as error:  # a crash of the reading is a finding
         return to_outcome("wrong", f"{type(error).__name__}: {error}")
-    word = word_of(after)
-    why = "; ".join(finding.why for finding in after if finding.word == word)
+    parts = {finding.part for finding in before if finding.word == "right"}
+    after = [finding for finding in after if finding.part in parts] or after
+    words = {finding.word for finding in after}
+    word = next(word for word in ("wrong", "not decided", "refused", "right") if word in words)
+    reasons = [finding.why for finding in after if finding.word == word]
+    why = "; ".join(reasons)
     if word == "right":
         read = [{(f.part, f.scheme, f.read) for f in found if f.word == "right"} for found in (before, after)]
         return to_outcome("the same" if read[0] == read[1] else "followed", why)
-    fails = FAILS_ITSELF in why or (word == "not decided" and any(text in why for text in CODE_FAILS))
+    texts = (FAILS_ITSELF,) if word == "wrong" else CODE_FAILS if word == "not decided" else ()
+    fails = all(any(text in reason for text in texts) for reason in reasons)
     return to_outcome("not taken" if fails else word, why)
 
 
