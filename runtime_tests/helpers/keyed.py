@@ -31,8 +31,8 @@ TYPES = [
     name
     for line in (
         "llama gemma3_text gemma4_text qwen2_vl_text qwen3_vl_text glm4v_text phi3 stablelm gpt_neox gptj cohere2",
-        "flint gpt_oss deepseek_v3 minimax smollm3 modernbert olmo3 laguna falcon bert roberta gpt2 opt vit mpt bloom t5",
-        "deberta-v2 swin swinv2 beit whisper xlnet wav2vec2-conformer",
+        "flint gpt_oss deepseek_v3 minimax smollm3 modernbert olmo3 laguna falcon bert roberta gpt2 opt vit mpt bloom",
+        "t5 deberta-v2 swin swinv2 beit whisper xlnet wav2vec2-conformer",
     )
     for name in line.split()
 ]
