@@ -26,6 +26,7 @@ GEMMA_OF: dict[str, dict[str, Any]] = {
     }
     for name in ("default", "linear")
 }
+NULL = {**GEMMA, "rope_parameters": {"sliding_attention": None, "full_attention": {"rope_theta": 7.0}}}
 MOLMO: dict[str, Any] = {"model_type": "molmo2_text", "num_hidden_layers": 2, "rope_scaling_layers": [1]}
 SWA: dict[str, Any] = {"model_type": "granitemoe_swa", "num_hidden_layers": 3, "layer_rope_theta": [0, 1e5, 1e4]}
 
@@ -65,6 +66,8 @@ def test_a_key_says_which_features_are_pairs(model_type: str) -> None:
         ({"model_type": "gemma4_text", "global_head_dim": 128}, 5, {"head_dim": 128}),
         (GEMMA_OF["default"], 5, {"head_dim": 512, "rope_type": "default", "rotary_dim": None}),
         ({"model_type": "laguna"}, 0, {"rotary_dim": 64}),
+        (NULL, 0, {"rope_theta": 1e4, "rope_type": "default"}),
+        (NULL, 5, {"rope_theta": 7.0}),
         ({"model_type": "gemma4_text", "per_layer_config": {"5": {"head_dim": 64}}}, 5, {"head_dim": 64}),
         ({"model_type": "deepseek_v4"}, 0, {"rope_theta": 160000.0, "head_dim": 64, "layout": "interleaved"}),
         (SWA, 1, {"rope_theta": 1e5}),

@@ -27,7 +27,8 @@ class Defaults:
     aliases: names that a type has of its own for rope types.
     still: the types of layers that do not rotate; windowed: only where the config has a sliding window.
     still_unwindowed: the types of layers that do not rotate where it has none.
-    flat: which layers take rope settings that are not by layer type, where its class has them by layer type.
+    flat: which layers take rope settings that are not by layer type, where its class has them by layer type; null for
+        a layer type is then what its absence is, elsewhere it says that such layers do not rotate.
     of_layers: the rope settings of a type of layers, where they have another name.
     full_head_dim: features of a head of full attention.
     tail: whether the features that are rotated are a head's last ones, which then count as a head.
