@@ -16,6 +16,17 @@ PAIRS = [
     "glm46v moonshine moonshine_streaming openai_privacy_filter pe_audio_encoder blt_patcher blt_local_encoder "
     "blt_local_decoder blt_global_transformer bailing_hybrid deepseek_v4"
 ]
+GEMMA_OF: dict[str, dict[str, Any]] = {
+    name: {
+        "model_type": "gemma4_text",
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            "full_attention": {"rope_type": name, "rope_theta": 1e6, "factor": 2.0, "partial_rotary_factor": 0.25},
+        },
+    }
+    for name in ("default", "linear")
+}
+NULL = {**GEMMA, "rope_parameters": {"sliding_attention": None, "full_attention": {"rope_theta": 7.0}}}
 MOLMO: dict[str, Any] = {"model_type": "molmo2_text", "num_hidden_layers": 2, "rope_scaling_layers": [1]}
 SWA: dict[str, Any] = {"model_type": "granitemoe_swa", "num_hidden_layers": 3, "layer_rope_theta": [0, 1e5, 1e4]}
 
@@ -53,6 +64,10 @@ def test_a_key_says_which_features_are_pairs(model_type: str) -> None:
         ({"model_type": "gemma4_text"}, 0, {"head_dim": 256, "rope_type": "default"}),
         ({"model_type": "gemma4"}, 5, {"head_dim": 512, "rope_type": "proportional"}),
         ({"model_type": "gemma4_text", "global_head_dim": 128}, 5, {"head_dim": 128}),
+        (GEMMA_OF["default"], 5, {"head_dim": 512, "rope_type": "default", "rotary_dim": None}),
+        ({"model_type": "laguna"}, 0, {"rotary_dim": 64}),
+        (NULL, 0, {"rope_theta": 1e4, "rope_type": "default"}),
+        (NULL, 5, {"rope_theta": 7.0}),
         ({"model_type": "gemma4_text", "per_layer_config": {"5": {"head_dim": 64}}}, 5, {"head_dim": 64}),
         ({"model_type": "deepseek_v4"}, 0, {"rope_theta": 160000.0, "head_dim": 64, "layout": "interleaved"}),
         (SWA, 1, {"rope_theta": 1e5}),
@@ -127,6 +142,11 @@ def test_absent_keys_are_what_the_model_s_class_takes(config: dict[str, Any], ex
         ({"model_type": "gemma3_text"}, {}, "choose one of sliding_attention, full_attention with --layer-type"),
         ({"model_type": "laguna", "rope_scaling": YARN}, {}, "must have an object for each of full_attention"),
         ({"model_type": "llama", "rope_scaling": {**YARN, "partial_rotary_factor": 0.5}}, {}, "are rotated whole"),
+        (GEMMA_OF["linear"], {"layer": 5}, "are rotated whole"),
+        ({"model_type": "llama", "rope_scaling": {**YARN, "truncate": None}}, {}, "truncate must be true or false"),
+        ({"model_type": "cohere2", "sliding_window": None}, {}, "no layer of this config has a rotary encoding"),
+        ({"model_type": "xlnet", "bi_data": True}, {}, "bi_data is true: half of a batch counts backwards"),
+        ({"model_type": "flint", "sliding_window": None}, {}, "no layer of this config has a rotary encoding"),
     ],
 )  # fmt: skip
 def test_what_is_refused(config: dict[str, Any], how: dict[str, Any], text: str) -> None:

@@ -26,7 +26,9 @@ class Defaults:
     interleaved_sections: whether sections alternate pair by pair, and are not runs; no config has to say so.
     aliases: names that a type has of its own for rope types.
     still: the types of layers that do not rotate; windowed: only where the config has a sliding window.
-    flat: which layers take rope settings that are not by layer type, where its class has them by layer type.
+    still_unwindowed: the types of layers that do not rotate where it has none.
+    flat: which layers take rope settings that are not by layer type, where its class has them by layer type; null for
+        a layer type is then what its absence is, elsewhere it says that such layers do not rotate.
     of_layers: the rope settings of a type of layers, where they have another name.
     full_head_dim: features of a head of full attention.
     tail: whether the features that are rotated are a head's last ones, which then count as a head.
@@ -41,6 +43,7 @@ class Defaults:
     aliases: Mapping[str, str] = field(default_factory=dict)
     still: tuple[str, ...] = ()
     windowed: bool = False
+    still_unwindowed: tuple[str, ...] = ()
     flat: Literal["none", "full", "all"] = "none"
     of_layers: Mapping[str, str] = field(default_factory=dict)
     full_head_dim: int | None = None
@@ -66,7 +69,8 @@ _GROUPS = (
     ("qwen3_omni_moe_talker_text", Defaults(sections=(24, 20, 20), interleaved_sections=True)),
     ("qwen3_5_text qwen3_5_moe_text qwen4_exp_text", Defaults(sections=(11, 11, 10), interleaved_sections=True)),
     ("glm4v_text glm4v_moe_text glm_image_text glm_ocr_text", Defaults(sections=(8, 12, 12))),
-    ("afmoe cohere2 cohere2_moe flint muse_glimmer_text muse_spark_text", Defaults(still=_FULL)),
+    ("afmoe muse_glimmer_text muse_spark_text", Defaults(still=_FULL)),
+    ("cohere2 cohere2_moe flint", Defaults(still=_FULL, still_unwindowed=("sliding_attention",))),
     ("exaone4 exaone_moe kolibri1", Defaults(still=_FULL, windowed=True)),
     ("gemma3_text gemma3n_text olmo3 t5gemma2_decoder t5gemma2_text", Defaults(flat="full")),
     ("modernbert modernbert-decoder", Defaults(flat="all")),

@@ -81,10 +81,11 @@ def _types(text: Settings, total: int) -> list[str]:
 def _still(text: Settings, model_type: str) -> frozenset[str]:
     """Return the types of layers that do not rotate."""
     defaults, rope = DEFAULTS.get(model_type, NO_DEFAULTS), text.at("rope_parameters").value
-    null = {name for name, value in rope.items() if value is None} if isinstance(rope, Mapping) else set()
-    if defaults.windowed and text.at("sliding_window").value is None:
-        return UNATTENDING.union(null)
-    return UNATTENDING.union(defaults.still, null)
+    by_type = rope if isinstance(rope, Mapping) and defaults.flat == "none" else {}
+    null = {name for name, value in by_type.items() if value is None}
+    is_windowed = text.at("sliding_window").value is not None
+    still = () if defaults.windowed and not is_windowed else defaults.still
+    return UNATTENDING.union(still, () if is_windowed else defaults.still_unwindowed, null)
 
 
 def _no_rope(text: Settings, total: int) -> list[bool]:

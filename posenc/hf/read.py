@@ -31,6 +31,8 @@ OF_NO_ACCOUNT = {
     "llama_4_scaling_beta": "scales queries, after they are rotated",
 }
 """Keys of rope settings that change no angle, with what they do."""
+NULL_IS_FALSE = ("truncate",)
+"""Parameters that are true where they are absent, and for transformers false where they are null: null is refused."""
 OPTIONAL_ZEROS = ("mscale", "mscale_all_dim")
 """Parameters whose 0 means that there is none."""
 
@@ -212,6 +214,8 @@ class _Reader:
             if name in self.parameters:
                 continue
             setting = self.scaling(name, length)
+            if name in NULL_IS_FALSE and setting.value is None and name in self.config.rope.content:
+                raise ValueError(f"{setting.path} must be true or false, got None")
             if setting.value is None or (name in OPTIONAL_ZEROS and not setting.value):
                 if required:
                     raise ValueError(f"{setting.path} is missing: rope type {rope_type} needs it")

@@ -147,11 +147,11 @@ def _by_class(text: Settings, rope: Settings, own: Json) -> Mapping[str, Setting
     name = str(text.content.get("model_type"))
     thetas = {layer: text.first(*keys) for layer, keys in OWN_THETA.get(name, {}).items()}
     usual = {layer: _usual(text, values, thetas.get(layer)) for layer, values in own.items()}
-    by_layer = _layers(rope)
+    flat = DEFAULTS.get(name, NO_DEFAULTS).flat
+    by_layer = {layer: values for layer, values in _layers(rope).items() if flat == "none" or values is not None}
     if by_layer:
         unsaid = {layer: values for layer, values in usual.items() if layer not in by_layer}
         return {k: _over(rope.path_of(k), v, usual.get(k, "")) for k, v in by_layer.items()} | unsaid
-    flat = DEFAULTS.get(name, NO_DEFAULTS).flat
     if rope.content and (flat == "none" or rope.path == text.path_of("rope_parameters")):
         raise ValueError(f"{rope.path} must have an object for each of {', '.join(own)}, whose layers differ")
     takers = [layer for layer in own if rope.content and (flat == "all" or layer == "full_attention")]

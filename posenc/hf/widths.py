@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from posenc.hf.config import ModelConfig
 from posenc.hf.rotary import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, WIDTH_KEYS
 from posenc.hf.settings import Setting
@@ -70,8 +68,7 @@ def share_of(config: ModelConfig, is_scaled: bool, takes_share: bool) -> Setting
     Raises ValueError, in one line, for a share that the model's own module would not fit.
     """
     text, own = config.text, config.rope.first(*PARTIAL_KEYS)
-    by_layer = isinstance(text.absent.get("rope_parameters"), Mapping) and config.layer_type is not None
-    if not text.absent or by_layer or takes_share:
+    if not text.absent or takes_share:
         return own or text.first(*PARTIAL_KEYS)
     keys = text.absent.get("shares")
     if isinstance(keys, list):

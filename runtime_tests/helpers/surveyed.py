@@ -9,10 +9,10 @@ import re
 import resource
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, TypeVar
 
 from asked import Asked, built_in, modes_of, own_sides, question_of, verdict
 from posenc.hf import ModelConfig, read_config
@@ -21,6 +21,7 @@ from posenc.hf.asking.model import Disagrees
 from posenc.hf.parts import parts_of
 from posenc.hf.settings import Settings
 
+Found = TypeVar("Found")
 WORDS = ("right", "wrong", "refused", "not decided")
 SECONDS = 90
 """What asking about a model type may take."""
@@ -56,13 +57,17 @@ LACKS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What comes of one encoding of a model type: a word of `WORDS`, and what answered or why none did."""
+    """What comes of one encoding of a model type: a word of `WORDS`, and what answered or why none did.
+
+    read: the parameters that were read.
+    """
 
     name: str
     part: str
     scheme: str
     word: str
     why: str
+    read: str = ""
 
 
 def default_config(name: str) -> dict[str, Any] | str:
@@ -114,7 +119,7 @@ def _of_layers(name: str, content: Mapping[str, Any], part: str | None, layer_ty
         word, why = "wrong", str(error)
     except CannotAsk as error:
         word, why = "not decided", str(error)
-    return Finding(name, called, reading.scheme, word, why)
+    return Finding(name, called, reading.scheme, word, why, str(sorted(reading.parameters.items())))
 
 
 def names() -> list[str]:
@@ -134,7 +139,8 @@ def survey(wanted: Iterable[str]) -> Iterator[list[Finding]]:
     for name in ("llama", "bert", "vit"):
         of_type(name)
     for name in wanted:
-        yield _apart(name)
+        found = apart(of_type, name, SECONDS)
+        yield [Finding(name, "", "", "not decided", found)] if isinstance(found, str) else found
 
 
 def of_type(name: str) -> list[Finding]:
@@ -148,32 +154,31 @@ def of_type(name: str) -> list[Finding]:
     return findings_of(name, content)
 
 
-def _apart(name: str) -> list[Finding]:
-    """Return what comes of a model type, in a process that may crash, hang or grow."""
+def apart(ask: Callable[[str], Found], name: str, seconds: float) -> Found | str:
+    """Return what comes of a model type, in a process that may crash, hang or grow; or why nothing does."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(False)
-    child = context.Process(target=_answer, args=(theirs, name), daemon=True)
+    child = context.Process(target=_answer, args=(theirs, ask, name), daemon=True)
     child.start()
     theirs.close()
     try:
-        if ours.poll(SECONDS):
-            found: list[Finding] = ours.recv()
+        if ours.poll(seconds):
+            found: Found | str = ours.recv()
             return found
-        why = f"it gave no answer within {SECONDS} s"
+        return f"it gave no answer within {seconds} s"
     except EOFError:
-        why = "the process that asked it ended"
+        return "the process that asked it ended"
     finally:
         child.kill()
         child.join()
-    return [Finding(name, "", "", "not decided", why)]
 
 
-def _answer(pipe: Connection, name: str) -> None:
+def _answer(pipe: Connection, ask: Callable[[str], object], name: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
-        pipe.send(of_type(name))
+        pipe.send(ask(name))
     except Exception as error:
-        pipe.send([Finding(name, "", "", "not decided", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")])
+        pipe.send(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
 
 
 def word_of(findings: Iterable[Finding]) -> str:

@@ -150,11 +150,18 @@ def entry_of(config_class: Any) -> Entry | None:
     if rotary_modules(config_class):
         entry |= {"widths": width_keys(config_class)}
     if by_layer(rope_of(config)):
-        return entry
+        return entry | ({"shares": ["partial_rotary_factor"]} if has_shares(config_class, rope_of(config)) else {})
     thetas, shares = names(config_class, "rope_theta", THETAS), names(config_class, "partial_rotary_factor", SHARES)
     whole, half = (frequencies(config_class, rope_parameters=SHARE | {"partial_rotary_factor": s}) for s in (1.0, 0.5))
     entry |= {} if thetas == ["rope_theta"] else {"thetas": thetas}
     return entry | ({"shares": shares} if half != whole else {})
+
+
+def has_shares(config_class: Any, rope: Mapping[str, Any]) -> bool:
+    """Return whether a class whose rope settings are by layer type rotates a share of a head, where they have one."""
+    of_share = ({key: SHARE | {"partial_rotary_factor": share} for key in rope} for share in (1.0, 0.5))
+    whole, half = (frequencies(config_class, rope_parameters=by_type) for by_type in of_share)
+    return half != whole
 
 
 def table() -> dict[str, Entry]:

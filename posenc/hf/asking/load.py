@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import re
@@ -80,7 +81,8 @@ def config_of(content: Json, library: str) -> Any:
     config_class = getattr(module, names[model_type], None)
     if config_class is None:
         raise CannotAsk(f"{library} has no class {names[model_type]} for model type {model_type}")
-    values = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
+    kept = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
+    values = copy.deepcopy(kept)  # classes write into what they are given
     _check_sizes(values)
     try:
         with quiet():

@@ -16,6 +16,7 @@ from posenc.hf.asking.layers import LayerSeen, differing, layers_seen, words_of
 from posenc.hf.asking.load import Loaded, load, modeling_of
 from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.rotation import Rotation, axes_of, calls_of, unlike_sizes
+from posenc.hf.defaults import text_type
 from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carrying
 from posenc.spec import Spec
 
@@ -77,11 +78,13 @@ def _rotates(trace: Traced) -> bool:
 
 
 def _candidates(loaded: Loaded) -> list[Loaded]:
-    """Return a config, and that of its language model where it has one."""
+    """Return a config, and that of its language model where it has one: that alone, where it is what is read."""
     text = loaded.config.get_text_config() if hasattr(loaded.config, "get_text_config") else loaded.config
     if text is loaded.config:
         return [loaded]
-    return [loaded, Loaded(loaded.whole, text, modeling_of(text), loaded.library)]
+    of_text = Loaded(loaded.whole, text, modeling_of(text), loaded.library)
+    is_read = text_type(loaded.config.model_type) == text.model_type
+    return [of_text] if is_read else [loaded, of_text]
 
 
 def _several(question: Question) -> tuple[int, ...]:

@@ -178,6 +178,17 @@ def _rotated(call: RotaryCall, which: int, axes: Axes, x: Array) -> Array:
     return np.concatenate([x[..., :first], rotated, x[..., first + axes.width :]], -1)
 
 
+def _why_not(call: RotaryCall, width: int) -> str:
+    """Return in words what a function of the model does not do: what it is called for itself, or heads of ours."""
+    import torch
+
+    try:
+        call.again([torch.zeros(place.shape) for place in call.places])
+    except Exception:
+        return f"the model's own code fails for this config, in {call.function.__name__}"
+    return f"{call.function.__name__} takes no heads of {width} features"
+
+
 def _again(call: RotaryCall, which: int, axes: Axes, x: Array) -> Array:
     """Call a function of the model for what it did with queries, or with keys."""
     import torch
@@ -190,6 +201,6 @@ def _again(call: RotaryCall, which: int, axes: Axes, x: Array) -> Array:
     try:
         out = call.again([heads] * len(call.places))[which].float()
     except Exception as error:
-        raise Disagrees(f"{call.function.__name__} takes no heads of {x.shape[-1]} features: {said(error)}") from None
+        raise Disagrees(f"{_why_not(call, x.shape[-1])}: {said(error)}") from None
     back = out.reshape(*shape[:-1], out.shape[-1]).permute(*np.argsort([*(at for _, at in order), *absent, 3]).tolist())
     return back.numpy()

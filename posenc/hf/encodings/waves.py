@@ -114,10 +114,15 @@ def _xglm() -> Row:
     return replace(fairseq(Key("d_model", 1024), Key(LENGTH, 2048)), before=Fixed(2))
 
 
-def _xlnet() -> Row:
+def _xlnet() -> tuple[Row, ...]:
+    backwards = Key("bi_data", False)
     farthest = Made("{}", lambda most: most if most > 0 else None, (Key("clamp_len", -1, least=-1),))
     attention = Key("attn_type", "bi")
-    return Row("transformer_xl", {"d_model": Key("d_model", 1024), "attention": attention, "clamp_len": farthest})
+    parameters = {"d_model": Key("d_model", 1024), "attention": attention, "clamp_len": farthest}
+    return (
+        Row("transformer_xl", parameters, when=(If(backwards, (False,)),)),
+        Row("", when=(If(backwards, (True,)),), lacks="bi_data is true: half of a batch counts backwards"),
+    )
 
 
 WAVES: Mapping[str, tuple[Row, ...]] = {
@@ -146,7 +151,7 @@ WAVES: Mapping[str, tuple[Row, ...]] = {
     "gemma4_audio": (_gemma4(),),
     "xglm": (_xglm(),),
     "trocr": _trocr(),
-    "xlnet": (_xlnet(),),
+    "xlnet": _xlnet(),
     **alike(
         "wav2vec2 hubert wavlm data2vec-audio sew sew-d unispeech unispeech-sat",
         Row("", lacks=CONVOLUTION),
