@@ -191,9 +191,10 @@ def test_a_factor_that_multiplies_fails_its_report(tmp_path: Path, monkeypatch: 
 
 
 def assert_fails(target: Target, folder: Path) -> None:
-    """Export a target; see the report fail, by numbers against float64 and by nothing else."""
+    """Export a target; see the report fail, by numbers against float64, and by what is stored at most."""
     options = ExportOptions(("torchscript",), validation=ValidateOptions(runtimes=("torchscript-cpu",)))
     result = export_target(lambda: target, options, folder / "bundle")
     assert not result.passed
-    failed = [verdict for verdict in result.verdicts if verdict.status == "fail"]
-    assert [verdict.check for verdict in failed] == ["agrees"]
+    failed = {verdict.check for verdict in result.verdicts if verdict.status == "fail"}
+    assert "agrees" in failed
+    assert failed <= {"agrees", "tables"}
