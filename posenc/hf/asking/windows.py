@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc.encoding import eps
 from posenc.hf.asking.built import built, put, zeros
 from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.running import array, in_order, output_name, run_, takes
@@ -35,7 +36,23 @@ def model_of(question: Question) -> Model:
         values = np.broadcast_to(bias(sides), (1, *question_shape(question, sides)))
         return {output_name(question): values + feeds["scores"] if "scores" in feeds else values}
 
-    return Model(type(owner).__name__, made.library, call)
+    return Model(type(owner).__name__, made.library, call, atol=float32_error(question))
+
+
+def float32_error(question: Question) -> float:
+    """Return how far a baked window may be from the model's network, which runs in float32; 0 for a table's numbers."""
+    computed = any(axis.kind == "grid" for port in question.inputs for axis in port.axes)
+    if question.reading.scheme != "swin_cpb" or computed:  # a graph that computes it is off by as much itself
+        return 0.0
+    import torch
+
+    from posenc.families.continuous_bias import Network
+    from posenc.families.window import sides_of
+    from posenc.schemes.swin_cpb import error
+
+    network = Network(*(torch.from_numpy(table) for table in in_order(question.tables)))
+    norm = sides_of("pretrained_window", question.reading.parameters.get("pretrained_window", 0), least=0)
+    return error(network, sides_in(question, {}), norm, eps("float32"))
 
 
 def question_shape(question: Question, sides: Sides) -> tuple[int, int, int]:
