@@ -7,7 +7,8 @@ import re
 import zipfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, check_machine
 from posenc_export.formats import Digests, Request, format_, quiet, write_saved
@@ -33,7 +34,7 @@ def _digests(scripted: torch.jit.ScriptModule) -> Digests:
         return archive_digests(buffer)
 
 
-def archive_digests(path: Path | io.BytesIO) -> Digests:
+def archive_digests(path: Path | IO[bytes]) -> Digests:
     """Digest the archive's entries, without the numbers TorchScript gives to types it meets again in one process."""
     import hashlib
 
@@ -70,7 +71,7 @@ def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, requ
     write_saved(partial(save_script, scripted, request.trace), path)
 
 
-def save_script(scripted: torch.jit.ScriptModule, trace: tuple[torch.Tensor, ...], buffer: io.BytesIO) -> None:
+def save_script(scripted: torch.jit.ScriptModule, trace: tuple[torch.Tensor, ...], buffer: IO[bytes]) -> None:
     """Save a script as files hold it, frozen where that keeps the bits."""
     import torch
 
@@ -78,7 +79,7 @@ def save_script(scripted: torch.jit.ScriptModule, trace: tuple[torch.Tensor, ...
         _save(_frozen(scripted, trace), buffer)
 
 
-def _save(scripted: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:
+def _save(scripted: torch.jit.ScriptModule, buffer: IO[bytes]) -> None:
     """Save a script so that its file is the same wherever it is made.
 
     Debug records are left out, which hold the paths of sources; constants of a class, which torch lists in the order of
@@ -86,7 +87,7 @@ def _save(scripted: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:
     """
     import torch
 
-    with io.BytesIO() as whole:
+    with TemporaryFile() as whole:
         torch.jit.save(scripted, whole)
         whole.seek(0)
         reader = torch._C.PyTorchFileReader(whole)

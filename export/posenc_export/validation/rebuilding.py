@@ -6,11 +6,12 @@ and where nothing can be made of it, that is said.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from posenc.encoding import Encoding
 from posenc.memory import at_most
-from posenc.ports import Mask, Positions, Start
+from posenc.ports import Mask, Port, Positions, Start
 from posenc.scheme import SCHEMES, build
 from posenc.spec import TORCH_NAMES, Spec
 from posenc_export.bundle.manifest import Manifest
@@ -42,6 +43,9 @@ def rebuilt(manifest: Manifest, own: bool) -> Encoding:
         _check(manifest)
     room = 2**63 if own else max(ROOM, LARGER * _bytes(manifest))
     encoding = _built(manifest, spec_of(manifest), room)
+    rows_before = _offset(encoding.inputs) - _offset(manifest.inputs)
+    if rows_before:  # a table with rows before that of position 0 counts them as well
+        encoding = _built(manifest, spec_of(manifest, rows_before), room)
     if (encoding.inputs, encoding.outputs) != (manifest.inputs, manifest.outputs):
         raise NotHeld(f"this version makes {manifest.scheme} with other inputs or outputs")
     return encoding
@@ -64,8 +68,11 @@ def _says_positions(carries: object) -> bool:
     return isinstance(carries, Positions | Start | Mask)
 
 
-def spec_of(manifest: Manifest) -> Spec:
-    """Return the spec that a bundle was made by; raise NotHeld where there is none like it."""
+def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
+    """Return the spec that a bundle was made by; raise NotHeld where there is none like it.
+
+    rows_before: how many rows of its table are before that of position 0, which its port for a mask counts as well.
+    """
     dtypes = {name: dtype for dtype, name in TORCH_NAMES.items()}
     try:
         return Spec(
@@ -74,15 +81,15 @@ def spec_of(manifest: Manifest) -> Spec:
             positions=manifest.positions,  # type: ignore[arg-type]
             max_len=manifest.max_len,
             dtype=dtypes[manifest.dtype],
-            position_offset=_offset(manifest),
+            position_offset=_offset(manifest.inputs) - rows_before,
         )
     except (KeyError, ValueError) as error:
         raise NotHeld(f"this version has no such form: {first_line(error)}") from error
 
 
-def _offset(manifest: Manifest) -> int:
+def _offset(inputs: tuple[Port, ...]) -> int:
     """Return where positions from a mask begin: those of a grid are counted from 1, which nobody asked for."""
-    for port in manifest.inputs:
+    for port in inputs:
         grid = any(axis.kind == "grid" for axis in port.axes)
         if isinstance(port.carries, Mask) and port.carries.offset is not None and not grid:
             return port.carries.offset
@@ -110,10 +117,16 @@ def _built(manifest: Manifest, spec: Spec, room: int) -> Encoding:
     try:
         with at_most(room), torch.random.fork_rng(devices=[]):
             torch.manual_seed(manifest.seed or 0)
-            return build(manifest.scheme, spec, **manifest.params)
+            return build(manifest.scheme, spec, **_parameters(manifest))
     except Exception as error:
         check_machine(error)
         raise NotHeld(f"this version cannot make it: {first_line(error)}") from error
+
+
+def _parameters(manifest: Manifest) -> dict[str, object]:
+    """Return the parameters, names of files as this locale has them: a manifest is UTF-8."""
+    named = {name: manifest.params[name] for name in OF_FILES if isinstance(manifest.params.get(name), str)}
+    return {**manifest.params, **{name: os.fsdecode(text.encode()) for name, text in named.items()}}
 
 
 def written_elsewhere(manifest: Manifest) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from tempfile import TemporaryFile
 
 from posenc.encoding import Encoding
 from posenc_export.arrays import to_torch
@@ -27,7 +27,7 @@ def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], st
     feeds = feeds_for(encoding.inputs, Case("trace", manifest.trace), manifest.seed or 0)
     request = Request(tuple(to_torch(feeds[port.name]) for port in encoding.inputs), manifest.max_len)
     program = FORMATS["torchscript"].capture(encoding, request)
-    with io.BytesIO() as buffer:
+    with TemporaryFile() as buffer:  # a table need not stand in memory once more
         save_script(program, request.trace, buffer)
         expected = archive_digests(buffer)
     actual = archive_digests(context.path)
