@@ -7,7 +7,7 @@ import re
 import zipfile
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, check_machine
@@ -87,9 +87,9 @@ def _save(scripted: torch.jit.ScriptModule, buffer: IO[bytes]) -> None:
     """
     import torch
 
-    with TemporaryFile() as whole:
+    with TemporaryDirectory(prefix="posenc-script-", ignore_cleanup_errors=True) as folder:
+        whole = str(Path(folder, "archive.pt"))  # a buffer would hold each table three times
         torch.jit.save(scripted, whole)
-        whole.seek(0)
         reader = torch._C.PyTorchFileReader(whole)
         writer = torch._C.PyTorchFileWriter(buffer)
         writer.set_min_version(int(reader.get_record("version")))
