@@ -244,7 +244,7 @@ def test_a_script_with_a_changed_constant_is_refused(once: Once, tmp_path: Path)
     module = build("sinusoidal", Spec("dynamic", positions="implicit", max_len=70), d_model=8).module.eval()
     module.get_buffer("source.high_sin")[300] = 0
     with (bundle / "model.pt").open("wb") as file:
-        save_script(torch.jit.script(module), (torch.zeros(2, 9, 8),), file)  # type: ignore[arg-type]
+        save_script(torch.jit.script(module), (torch.zeros(2, 9, 8),), file)
     put_right(bundle, "model.pt")
     (problem,) = finding(bundle, trusted=True).problems
     assert problem.endswith("is not that of a script of the encoding")
