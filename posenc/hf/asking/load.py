@@ -81,8 +81,8 @@ def config_of(content: Json, library: str) -> Any:
     config_class = getattr(module, names[model_type], None)
     if config_class is None:
         raise CannotAsk(f"{library} has no class {names[model_type]} for model type {model_type}")
-    kept = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
-    values = copy.deepcopy(kept)  # classes write into what they are given
+    own = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
+    values = copy.deepcopy(own)  # classes write into their settings
     _check_sizes(values)
     try:
         with quiet():
