@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,19 +59,30 @@ def _copy(model: ModelProto, part: ModelProto, field: str) -> None:
 
 
 def counts(graph: GraphProto) -> list[Count]:
-    """Return the values of a graph that count, in order, each with the stored tensors that it looks up."""
-    makers = [node.output[0] for node in graph.node if node.op_type in COUNTS]
-    return [Count(value, tuple(dict.fromkeys(_looked_up(graph, value)))) for value in makers]
+    """Return the values of a graph that count, in order, each with the stored tensors that it looks up.
+
+    What numbers the rows of a cache for a rotary operator counts no positions, and is left out.
+    """
+    made = {node.output[0]: _made_of(graph, node.output[0]) for node in graph.node if node.op_type in COUNTS}
+    ids = {name for node in graph.node if node.op_type == "RotaryEmbedding" for name in node.input}
+    of_positions = {value: reached for value, reached in made.items() if not reached & ids}
+    return [Count(value, _looked_up(graph, reached)) for value, reached in of_positions.items()]
 
 
-def _looked_up(graph: GraphProto, value: str) -> Iterator[str]:
-    """Yield the stored tensors that are looked up by what is made of a value alone, by arithmetic of integers."""
-    stored, reached = {tensor.name for tensor in graph.initializer}, {value}
+def _made_of(graph: GraphProto, value: str) -> set[str]:
+    """Return what is made of a value alone, by arithmetic of integers, and the value."""
+    reached = {value}
     for node in graph.node:
-        if node.op_type == "Gather" and node.input[1] in reached and node.input[0] in stored:
-            yield node.input[0]
         if node.op_type in THROUGH and reached.intersection(node.input):
             reached.update(node.output)
+    return reached
+
+
+def _looked_up(graph: GraphProto, indices: set[str]) -> tuple[str, ...]:
+    """Return the stored tensors that are looked up by some values."""
+    stored = {tensor.name for tensor in graph.initializer}
+    gathers = [node for node in graph.node if node.op_type == "Gather" and node.input[1] in indices]
+    return tuple(dict.fromkeys(node.input[0] for node in gathers if node.input[0] in stored))
 
 
 def from_elsewhere(model: ModelProto, values: Sequence[str]) -> tuple[ModelProto, tuple[str, ...]]:
