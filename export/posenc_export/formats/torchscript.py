@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 FREEZE_BELOW = 2**26
 """Bytes of constants above which a script is not frozen: PyTorch never frees those of a frozen one."""
 
+CODE = 2**23
+"""Bytes that the code and the records of a script never reach."""
+
 _WRITTEN_AT_THE_END = ("version", "byteorder", ".data/serialization_id")
 """The records of an archive that its writer adds itself."""
 
@@ -76,10 +79,11 @@ def save_script(scripted: torch.jit.ScriptModule, trace: tuple[torch.Tensor, ...
     import torch
 
     with quiet(), torch.no_grad():
-        _save(_frozen(scripted, trace), buffer)
+        tables = sum(t.nbytes for t in (*scripted.buffers(), *scripted.parameters()))
+        _save(_frozen(scripted, trace), tables, buffer)
 
 
-def _save(scripted: torch.jit.ScriptModule, buffer: IO[bytes]) -> None:
+def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> None:
     """Save a script so that its file is the same wherever it is made.
 
     Debug records are left out, which hold the paths of sources; constants of a class, which torch lists in the order of
@@ -89,6 +93,7 @@ def _save(scripted: torch.jit.ScriptModule, buffer: IO[bytes]) -> None:
 
     with TemporaryDirectory(prefix="posenc-script-", ignore_cleanup_errors=True) as folder:
         whole = str(Path(folder, "archive.pt"))  # a buffer would hold each table three times
+        _find_room(whole, tables)
         torch.jit.save(scripted, whole)
         reader = torch._C.PyTorchFileReader(whole)
         writer = torch._C.PyTorchFileWriter(buffer)
@@ -99,6 +104,13 @@ def _save(scripted: torch.jit.ScriptModule, buffer: IO[bytes]) -> None:
                 record = _constants_in_order(record) if name.endswith(".py") else record
                 writer.write_record(name, record, len(record))
         writer.write_end_of_file()
+
+
+def _find_room(path: str, tables: int) -> None:
+    """Write a file as long as a script with tables of so many bytes: torch's own writer ends the process where it fails."""
+    with open(path, "wb") as file:
+        for _ in range(tables // CODE + 1):
+            file.write(bytes(CODE))
 
 
 def _constants_in_order(code: bytes) -> bytes:
