@@ -44,7 +44,7 @@ def edit_manifest(**fields: object) -> Callable[[Path], None]:
 
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "notes": (add("notes.txt"), "notes.txt, which posenc-export did not write"),
-    "hidden": (add(".git/config"), ".git, which posenc-export did not write"),
+    "hidden": (add(".vscode/settings"), ".vscode, which posenc-export did not write"),
     "build": (add("cpp/build/example"), "cpp/build, which posenc-export did not write"),
     "empty folder": (lambda folder: (folder / "plots").mkdir(), "plots, which posenc-export did not write"),
     "edited source": (add("cpp/CMakeLists.txt"), "cpp/CMakeLists.txt, which was changed after posenc-export wrote it"),
