@@ -48,6 +48,7 @@ CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a
 FileName = Annotated[
     str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")
 ]
+FormatName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=100), Must("a name of a format")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 hexadecimal digits")]
 DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
 Params = Annotated[dict[str, JsonValue], AfterValidator(_finite), Must("an object without NaN and infinity")]

@@ -25,6 +25,7 @@ from posenc_export.bundle.kinds import (
     DType,
     FileName,
     Flag,
+    FormatName,
     Must,
     Name,
     Natural,
@@ -121,7 +122,7 @@ class FileJson(TypedDict):
 class ArtifactJson(FileJson):
     """A graph, or the weights beside one."""
 
-    format: Text
+    format: FormatName
     eager_tolerance: ToleranceJson | None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from posenc_export.cli.options import (
     console,
     guarded,
 )
+from posenc_export.cli.printing import print_json
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import TextSource, Values, read_source
 from posenc_export.errors import Unavailable, decoded, printable
@@ -170,7 +170,7 @@ def _print_result(result: ExportResult, values: Values) -> None:
 
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)
-        click.echo(json.dumps({"bundle": decoded(str(result.folder)), **report}, indent=1, allow_nan=False))
+        print_json({"bundle": decoded(str(result.folder)), **report})
         return
     if values["quiet"]:
         return
