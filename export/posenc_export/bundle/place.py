@@ -14,6 +14,7 @@ from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
 from posenc_export.bundle.forced import contents, walk, why_kept, why_kept_filled
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import SCHEMA_VERSION
+from posenc_export.bundle.seal import read_sealed
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
 from posenc_export.errors import BadInput, check_machine
 
@@ -23,7 +24,9 @@ FIELDS: Mapping[str, type] = {
 }
 """What a manifest of every schema version has; one of another program has not all of it."""
 Digests = Mapping[str, tuple[object, object] | None]
-"""The files of a bundle: bytes and SHA-256 where its manifest says them."""
+"""The files of a bundle: bytes and SHA-256, or the second alone, where its manifest or its report say them."""
+CHANGED = (None, None)
+"""The digest of what is not as it was written: that of no file."""
 
 
 def failed_place(target: Path) -> Path:
@@ -98,9 +101,22 @@ def digests_of(path: Path) -> Digests:
         return {}
     listed = [*data["artifacts"], *data.get("files", [])]
     return {
-        **dict.fromkeys((MANIFEST, GOLDEN, *REPORTS)),
+        GOLDEN: None,
+        **_digests_of_reports(path.parent),
         **{str(file.get("file")): (file.get("bytes"), file.get("sha256")) for file in listed if isinstance(file, dict)},
     }
+
+
+def _digests_of_reports(folder: Path) -> Digests:
+    """Return what report.json says of itself, the other report and the manifest; without reports a name is enough."""
+    as_json, as_markdown = REPORTS
+    if not any((folder / name).exists() for name in REPORTS):
+        return {MANIFEST: None}
+    report = read_sealed(folder / as_json)
+    if not report:
+        return {MANIFEST: None, as_json: CHANGED, as_markdown: CHANGED}
+    digests = {MANIFEST: report.get("manifest_sha256"), as_markdown: report.get("markdown_sha256")}
+    return {**{name: (None, digest) for name, digest in digests.items()}, as_json: None}
 
 
 def _is_ours(data: Mapping[str, object]) -> bool:
@@ -114,7 +130,7 @@ def _is_ours(data: Mapping[str, object]) -> bool:
 def _is_as_written(path: Path, digest: tuple[object, object] | None) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
-    return digest is None or (path.stat().st_size == digest[0] and sha256(path) == digest[1])
+    return digest is None or (digest[0] in (None, path.stat().st_size) and sha256(path) == digest[1])
 
 
 def _why_fixed(place: Path) -> str:
