@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bundles import edit, put, replace_array
+from bundles import edit, put, replace_array, sign
 from conftest import Cli
 from posenc import memory
 
@@ -42,6 +42,7 @@ def test_rows_that_no_array_has_are_one_line(cli: Cli, bundle: Path, at: list[in
     key = next(key for key in arrays if key.endswith("/x"))
     damaged: dict[str, Any] = {**arrays, f"{key}.rows": np.array(at, np.int64)}
     np.savez(bundle / "golden.npz", **damaged)
+    sign(bundle, "golden.npz")
     result = cli("validate", str(bundle), "--runtime", "onnx-reference")
     assert (result.exit_code, text in result.output, result.output.count("\n")) == (2, True, 1), result.output
 
@@ -57,6 +58,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused_by_its_header(
     ):
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**25, 25)})
         file.write(bytes(2**20))
+    sign(bundle, "golden.npz")
     monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("it was read"))
     edit(bundle, lambda m: m.update(inputs=[], cases=[{**m["cases"][0], "sizes": {}}]))
     result = cli("validate", str(bundle), "--runtime", "onnx-reference")

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
+from bundles import sign
 from conftest import Cli, one_of_each
 
 
@@ -145,6 +146,7 @@ def test_a_truncated_artifact_fails_even_with_a_matching_manifest(cli: Cli, bund
 
 def test_a_damaged_golden_file_is_one_line(cli: Cli, bundle: Path) -> None:
     (bundle / "golden.npz").write_bytes(b"PK not a zip")
+    sign(bundle, "golden.npz")
     result = cli("validate", str(bundle))
     assert result.exit_code == 2
     assert "golden.npz is damaged" in result.output
@@ -155,6 +157,7 @@ def damaged_output(bundle: Path, damage: Callable[[np.ndarray[Any, Any]], np.nda
         arrays = dict(golden)
     arrays = {k: damage(v) if k.endswith("/y") else v for k, v in arrays.items()}
     np.savez(bundle / "golden.npz", **arrays)
+    sign(bundle, "golden.npz")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bundles import sign
 from conftest import Cli
 from posenc_export.errors import check_machine
 from posenc_export.exporter import write
@@ -73,6 +74,7 @@ def test_own_files_that_cannot_be_read_back_are_the_tools_fault(cli: Cli, monkey
 
 def test_a_strangers_golden_data_that_cannot_be_read_are_bad_input(cli: Cli, bundle: Path) -> None:
     (bundle / "golden.npz").write_bytes(b"PK\3\4 none")
+    sign(bundle, "golden.npz")
     result = cli("validate", str(bundle), "--runtime", "ort-cpu")
     assert (result.exit_code, "golden.npz is damaged" in result.output, result.output.count("\n")) == (2, True, 1)
 

@@ -44,11 +44,15 @@ def edit_manifest(**fields: object) -> Callable[[Path], None]:
 
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "notes": (add("notes.txt"), "notes.txt, which posenc-export did not write"),
-    "hidden": (add(".git/config"), ".git, which posenc-export did not write"),
+    "hidden": (add(".vscode/settings"), ".vscode, which posenc-export did not write"),
     "build": (add("cpp/build/example"), "cpp/build, which posenc-export did not write"),
     "empty folder": (lambda folder: (folder / "plots").mkdir(), "plots, which posenc-export did not write"),
     "edited source": (add("cpp/CMakeLists.txt"), "cpp/CMakeLists.txt, which was changed after posenc-export wrote it"),
     "edited graph": (add("model.onnx"), "model.onnx, which was changed after posenc-export wrote it"),
+    "edited report": (add("report.md"), "report.md, which was changed after posenc-export wrote it"),
+    "edited figures": (add("report.json"), "report.json, which was changed after posenc-export wrote it"),
+    "no figures": (lambda f: (f / "report.json").unlink(), "report.md, which was changed after"),
+    "edited notes": (edit_manifest(notes=["mine"]), "manifest.json, which was changed after posenc-export wrote it"),
     "linked graph": (link, "model.onnx, which was changed after posenc-export wrote it"),
     "other manifest": (lambda f: (f / "manifest.json").write_text('{"name": "app"}'), "cpp, which"),
     "numbers": (lambda f: (f / "manifest.json").write_text("[1]"), "cpp, which"),
@@ -99,6 +103,10 @@ def test_a_web_app_is_left_alone(tmp_path: Path) -> None:
 
 def test_bundles_of_older_schema_versions_are_ours(old: Path) -> None:
     edit_manifest(schema_version=1)(old)
+    with pytest.raises(BadInput, match=r"holds manifest.json, which was changed"):
+        check_target(old)
+    for name in ("report.json", "report.md"):
+        (old / name).unlink()
     check_target(old)
     manifest = json.loads((old / "manifest.json").read_text())
     del manifest["files"]

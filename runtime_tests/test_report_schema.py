@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,10 @@ def test_what_passes_and_what_does_not_run(cli: Cli, bundle: Path) -> None:
 def test_the_report_of_a_bundle_is_what_is_printed_but_for_its_place(cli: Cli) -> None:
     printed = report(cli("export", *SMALL, "--runtime", "ort-cpu").stdout)
     assert printed.pop("bundle") == "sinusoidal-baked"
-    assert report(Path("sinusoidal-baked/report.json").read_text(encoding="utf-8")) == printed
+    written = report(Path("sinusoidal-baked/report.json").read_text(encoding="utf-8"))
+    digests = {name: written.pop(name) for name in ("markdown_sha256", "sha256")}
+    assert written == printed
+    assert digests["markdown_sha256"] == sha256(Path("sinusoidal-baked/report.md").read_bytes()).hexdigest()
 
 
 def test_what_fails(cli: Cli) -> None:

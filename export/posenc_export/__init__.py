@@ -13,6 +13,12 @@ of them is called.
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == "posenc_export":
+    # `python -m posenc_export`: Python put the current folder first, which may hold a stranger's json.py.
+    sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
+
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unicodedata import category
@@ -11,6 +12,10 @@ import click
 
 STEERING = ("Cc", "Cf", "Zl", "Zp", "Cs")
 """Kinds of characters that show nothing themselves: control, format, separators of lines, halves of pairs."""
+BEGINS_COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
+"""What begins a command of a workflow run, as `::stop-commands::`: GitHub's runner looks behind spaces too."""
+HOLDS_COMMAND = re.compile(r"#(?=#[\w.]*\[)")
+"""What begins one wherever it stands in a line: `##[stop-commands]` for GitHub, `##vso[` for others."""
 
 
 def decoded(text: str) -> str:
@@ -21,7 +26,7 @@ def decoded(text: str) -> str:
         return text
 
 
-def printable(text: str) -> str:
+def unsteered(text: str) -> str:
     """Return a text with what would steer a terminal, but for line ends, written as Python escapes it.
 
     Names, notes and error texts come from bundles of strangers: they must not move the cursor, nor hide lines.
@@ -30,6 +35,16 @@ def printable(text: str) -> str:
     return "".join(
         c if c == "\n" or category(c) not in STEERING else c.encode("unicode_escape").decode() for c in shown
     )
+
+
+def printable(text: str) -> str:
+    """Return a text that steers no terminal, and in which no build server finds a command for itself."""
+    return BEGINS_COMMAND.sub(r"\1\\x3a", HOLDS_COMMAND.sub(r"\\x23", unsteered(text)))
+
+
+def one_line(text: str) -> str:
+    """Return a text that may be printed, as the one line that it is: a second would pass for one of the tool's own."""
+    return printable(text.replace("\n", "\\n"))
 
 
 class PosencError(click.ClickException):
@@ -50,6 +65,10 @@ class Unavailable(PosencError):
     """A required runtime cannot run here: exit status 3."""
 
     exit_code = 3
+
+    def format_message(self) -> str:
+        """Return the text in one line: it may be what a runtime says of a stranger's file."""
+        return one_line(self.message)
 
 
 class ExportFailed(PosencError):

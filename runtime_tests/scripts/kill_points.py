@@ -24,6 +24,7 @@ from pathlib import Path
 
 from killed import RECORD, Steps, in_child
 from posenc_export.bundle.replacement import install, staged
+from posenc_export.bundle.seal import sealed_text
 
 BODIES = ("golden.npz", "model.onnx", "cpp/CMakeLists.txt", "cpp/golden/case.x.bin", "cpp/session/session.hpp")
 MOMENTS = ("before", "middle", "after")
@@ -67,7 +68,12 @@ def contents(version: str) -> dict[str, str]:
         **{"opset": 18, "ir_version": 8, "inputs": [], "outputs": [], "cases": [], "versions": {}},
         **{"artifacts": [{**listed[1], "format": "onnx"}], "files": [listed[0], *listed[2:]]},
     }
-    return {**bodies, "manifest.json": json.dumps(manifest), "report.json": version, "report.md": version}
+    described = json.dumps(manifest)
+    digests = {
+        name: sha256(text.encode()).hexdigest() for name, text in (("manifest", described), ("markdown", version))
+    }
+    report = sealed_text({f"{name}_sha256": digest for name, digest in digests.items()})
+    return {**bodies, "manifest.json": described, "report.json": report, "report.md": version}
 
 
 def write(folder: Path, version: str) -> None:

@@ -27,7 +27,7 @@ from posenc_export.formats import FORMATS
 from posenc_export.runtimes import RUNTIMES, Progress, check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
-from posenc_export.validation.integrity import integrity
+from posenc_export.validation.integrity import integrity_of_all
 from posenc_export.validation.progress import keep
 from posenc_export.validation.verdict import ValidateOptions
 
@@ -54,8 +54,8 @@ def bench_folder(folder: Path, timing: BenchOptions, progress: Progress, trust: 
     bundle = Bundle.open(folder, trust)
     if not trust:
         check_trusted(timing.runtimes, ())
-    for artifact in bundle.manifest.artifacts:
-        if (verdict := integrity(bundle, artifact)).status == "fail":
+    for verdict in integrity_of_all(bundle):
+        if verdict.status == "fail":
             raise BadInput(f"{folder} is damaged: {verdict.detail}; get it again")
     _prepare(timing, progress)
     with native_path(folder) as place:

@@ -11,7 +11,7 @@ from pathlib import Path
 from posenc.strict_json import parse
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.golden import GOLDEN, read_golden
-from posenc_export.bundle.inside import check_artifact, check_external_data, check_no_link
+from posenc_export.bundle.inside import check_artifact, check_external_data, check_listed, check_no_link
 from posenc_export.bundle.manifest import Artifact, File, Manifest
 from posenc_export.errors import BadInput, check_machine, decoded
 
@@ -44,6 +44,7 @@ class Bundle:
         manifest = Manifest.from_json(_read_json(path))
         for artifact in manifest.artifacts:
             check_artifact(folder, artifact)
+        check_listed(manifest, GOLDEN)
         check_no_link(folder / GOLDEN)
         if not (folder / GOLDEN).is_file():
             raise BadInput(f"{folder} has no {GOLDEN}: there is nothing to compare with")
@@ -71,9 +72,14 @@ def _read_json(path: Path) -> object:
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write JSON for people and programs: indented, ending in a newline; raise ValueError for NaN and infinity."""
+    """Write JSON for people and programs; raise ValueError for NaN and infinity."""
+    path.write_text(json_text(data), encoding="utf-8")
+
+
+def json_text(data: object) -> str:
+    """Return JSON for people and programs: indented, ending in a newline; raise ValueError for NaN and infinity."""
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
-    path.write_text(decoded(text) + "\n", encoding="utf-8")  # half of a pair, escaped or not, is no JSON
+    return decoded(text) + "\n"  # half of a pair, escaped or not, is no JSON
 
 
 def sha256(path: Path) -> str:

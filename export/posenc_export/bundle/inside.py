@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from posenc_export.bundle.manifest import Artifact
+from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.errors import BadInput, check_machine, first_line
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -22,6 +22,14 @@ def check_artifact(folder: Path, artifact: Artifact) -> None:
         raise BadInput(f"the bundle has no {name}, which its manifest names")
     if artifact.format == "onnx" and not name.endswith(".onnx"):  # runtimes go by the suffix: .ort is another format
         raise BadInput(f"the manifest names {name!r} as ONNX: expected a name that ends in .onnx")
+
+
+def check_listed(manifest: Manifest, name: str) -> None:
+    """Raise BadInput where a manifest does not list a file whose digest nothing else says."""
+    if name not in {file.file for file in manifest.files}:
+        raise BadInput(
+            f"manifest.json: files must list {name}, which outputs are compared with: export the bundle again"
+        )
 
 
 def check_no_link(path: Path) -> None:

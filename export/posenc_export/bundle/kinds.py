@@ -30,6 +30,12 @@ def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
+def _from_config(value: dict[str, str]) -> dict[str, str]:
+    if value and "config" not in value:
+        raise ValueError("it does not name the config")
+    return value
+
+
 Count = Annotated[int, Field(ge=0, lt=INT64), Must("a whole number of at least 0")]
 Natural = Annotated[int, Field(ge=1, lt=INT64), Must("a whole number of at least 1")]
 Whole = Annotated[int, Field(ge=-INT64, lt=INT64), Must("a whole number of 64 bits")]
@@ -48,6 +54,18 @@ CaseName = Annotated[str, Field(pattern=r"^[\w.+-]+$", max_length=1000), Must("a
 FileName = Annotated[
     str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255), Must("a file's name without control characters")
 ]
+FormatName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=100), Must("a name of a format")]
+PathName = Annotated[
+    str,
+    Field(pattern=r"^\w[\w.+-]*(/\w[\w.+-]*)*$", max_length=1000),
+    Must("the path of a file in the bundle, with slashes"),
+]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 hexadecimal digits")]
 DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
+Origin = Annotated[
+    dict[str, str],
+    AfterValidator(_from_config),
+    Must("empty, or an object of texts with 'config', the file that parameters were read from"),
+    Field(json_schema_extra={"anyOf": [{"maxProperties": 0}, {"required": ["config"]}]}),
+]
 Params = Annotated[dict[str, JsonValue], AfterValidator(_finite), Must("an object without NaN and infinity")]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from posenc.strict_json import parse
 from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
+from posenc_export.bundle.forced import contents, walk, why_kept, why_kept_filled
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import SCHEMA_VERSION
+from posenc_export.bundle.seal import read_sealed
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
 from posenc_export.errors import BadInput, check_machine
 
@@ -22,7 +24,9 @@ FIELDS: Mapping[str, type] = {
 }
 """What a manifest of every schema version has; one of another program has not all of it."""
 Digests = Mapping[str, tuple[object, object] | None]
-"""The files of a bundle: bytes and SHA-256 where its manifest says them."""
+"""The files of a bundle: bytes and SHA-256, or the second alone, where its manifest or its report say them."""
+CHANGED = (None, None)
+"""The digest of what is not as it was written: that of no file."""
 
 
 def failed_place(target: Path) -> Path:
@@ -49,22 +53,35 @@ def check_place(place: Path, force: bool) -> None:
     if not place.exists():
         return
     try:
-        fixed = _why_fixed(place)
-        foreign = "" if fixed or force else first_foreign(place)
-        fixed = fixed or ("" if foreign else _why_fixed_below(place))
+        fixed = _why_fixed(place) or why_kept(place)
+        foreign = "" if fixed else first_foreign(place)
+        kept = why_kept_filled(place) if foreign and force else ""
+        fixed = fixed or ("" if foreign and not force else _why_fixed_below(place))
     except OSError as error:
         raise BadInput(f"{place} cannot be replaced: {error}; give another with -o") from error
     if fixed:
         raise BadInput(f"{place} cannot be replaced: {fixed}; give another with -o")
-    if foreign:
+    if kept:
+        raise BadInput(f"{place} holds {foreign}, and is left alone: {kept}; give another with -o")
+    if foreign and not force:
         raise BadInput(f"{place} holds {foreign}, and is left alone: give another with -o, or --force to replace it")
+
+
+def removals(target: Path) -> list[str]:
+    """Return a line for each place of an export that is replaced with what this tool did not write in it."""
+    places = ((target, "is replaced"), (failed_place(target), "is replaced if the export fails"))
+    return [
+        f"{place} {how}: {contents(place)} are removed"
+        for place, how in places
+        if place.is_dir() and first_foreign(place)
+    ]
 
 
 def first_foreign(folder: Path) -> str:
     """Return the first entry of a folder that this tool did not write, or not so, in words; nothing if it wrote all."""
     digests = digests_of(folder / MANIFEST)
     parents = {parent.as_posix() for name in digests for parent in Path(name).parents}
-    for path in _walk(folder):
+    for path in walk(folder):
         name = path.relative_to(folder).as_posix()
         is_folder = path.is_dir() and not path.is_symlink()
         if name not in (parents if is_folder else digests):
@@ -84,9 +101,22 @@ def digests_of(path: Path) -> Digests:
         return {}
     listed = [*data["artifacts"], *data.get("files", [])]
     return {
-        **dict.fromkeys((MANIFEST, GOLDEN, *REPORTS)),
+        GOLDEN: None,
+        **_digests_of_reports(path.parent),
         **{str(file.get("file")): (file.get("bytes"), file.get("sha256")) for file in listed if isinstance(file, dict)},
     }
+
+
+def _digests_of_reports(folder: Path) -> Digests:
+    """Return what report.json says of itself, the other report and the manifest; without reports a name is enough."""
+    as_json, as_markdown = REPORTS
+    if not any((folder / name).exists() for name in REPORTS):
+        return {MANIFEST: None}
+    report = read_sealed(folder / as_json)
+    if not report:
+        return {MANIFEST: None, as_json: CHANGED, as_markdown: CHANGED}
+    digests = {MANIFEST: report.get("manifest_sha256"), as_markdown: report.get("markdown_sha256")}
+    return {**{name: (None, digest) for name, digest in digests.items()}, as_json: None}
 
 
 def _is_ours(data: Mapping[str, object]) -> bool:
@@ -100,15 +130,7 @@ def _is_ours(data: Mapping[str, object]) -> bool:
 def _is_as_written(path: Path, digest: tuple[object, object] | None) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
-    return digest is None or (path.stat().st_size == digest[0] and sha256(path) == digest[1])
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield every entry below a folder, in order; links are not followed."""
-    for path in sorted(folder.iterdir()):
-        yield path
-        if path.is_dir() and not path.is_symlink():
-            yield from _walk(path)
+    return digest is None or (digest[0] in (None, path.stat().st_size) and sha256(path) == digest[1])
 
 
 def _why_fixed(place: Path) -> str:
@@ -128,7 +150,7 @@ def _why_fixed(place: Path) -> str:
 
 def _why_fixed_below(place: Path) -> str:
     """Return why something in a folder cannot be removed, or nothing; --force does not empty what is mounted either."""
-    for path in _walk(place):
+    for path in walk(place):
         is_folder = path.is_dir() and not path.is_symlink()
         fixed = _why_fixed(path) if is_folder else _why_fixed_file(path)
         if fixed:

@@ -25,6 +25,7 @@ from posenc_export.bundle.kinds import (
     DType,
     FileName,
     Flag,
+    FormatName,
     Must,
     Name,
     Natural,
@@ -32,7 +33,9 @@ from posenc_export.bundle.kinds import (
     NoNumber,
     NoWhole,
     Off,
+    Origin,
     Params,
+    PathName,
     Text,
     Whole,
 )
@@ -111,17 +114,20 @@ class PortJson(TypedDict):
 
 
 class FileJson(TypedDict):
-    """A file of the bundle."""
+    """A file of the bundle that is no graph."""
 
-    file: FileName
+    file: PathName
     bytes: Count
     sha256: Digest
 
 
-class ArtifactJson(FileJson):
+class ArtifactJson(TypedDict):
     """A graph, or the weights beside one."""
 
-    format: Text
+    file: FileName
+    bytes: Count
+    sha256: Digest
+    format: FormatName
     eager_tolerance: ToleranceJson | None
 
 
@@ -173,7 +179,7 @@ class ManifestJson(TypedDict):
     inputs: list[PortJson]
     outputs: Annotated[list[PortJson], Field(min_length=1)]
     artifacts: Annotated[list[ArtifactJson], Field(min_length=1)]
-    files: list[FileJson]
+    files: Annotated[list[FileJson], Field(max_length=10_000)]
     cases: list[CaseJson]
     trace: dict[str, Natural]
     reference: Text
@@ -184,7 +190,7 @@ class ManifestJson(TypedDict):
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
     added: NotRequired[bool]
-    origin: dict[str, Text]
+    origin: Origin
     seed: NotRequired[NoCount]
     model: NotRequired[ModelJson]
 
@@ -195,9 +201,10 @@ WORDS = {
     "missing": "is missing",
     "extra_forbidden": "is not a field of it",
     "too_short": "must hold at least one",
+    "too_long": "must hold at most 10,000",
 }
 """What is wrong with an object or a list, by pydantic's name of it; of values their kinds say it."""
-WITHOUT_VALUE = ("missing", "extra_forbidden", "too_short")
+WITHOUT_VALUE = ("missing", "extra_forbidden", "too_short", "too_long")
 
 
 @cache

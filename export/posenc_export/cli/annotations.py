@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc_export.errors import printable
+from posenc_export.errors import unsteered
 from posenc_export.validation.report import not_run
 
 if TYPE_CHECKING:
@@ -43,5 +43,5 @@ def _command(kind: str, title: str, message: str) -> str:
 
 def _escaped(text: str, escapes: Mapping[str, str]) -> str:
     """Return a text as GitHub's runner reads it back, without what would steer a terminal."""
-    lines = printable(text.replace("\r\n", "\n").replace("\r", "\n"))
+    lines = unsteered(text.replace("\r\n", "\n").replace("\r", "\n"))
     return "".join(escapes.get(character, character) for character in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from posenc_export.cli.options import (
     console,
     guarded,
 )
+from posenc_export.cli.printing import print_json
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import Values, read_source
 from posenc_export.runtimes import RUNTIMES, Progress
@@ -86,7 +86,7 @@ def bench(**values: Any) -> None:
     if values["save"] is not None:
         _save(result, values["save"])
     if values["as_json"]:
-        click.echo(json.dumps(result.to_json(), indent=1))
+        print_json(result.to_json())
     else:
         print_bench(console(), result)
 

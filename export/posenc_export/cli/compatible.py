@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,8 @@ import click
 
 from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import SETTINGS, guarded
-from posenc_export.errors import BadInput, check_machine, first_line, printable
+from posenc_export.cli.printing import print_json
+from posenc_export.errors import BadInput, check_machine, first_line, one_line
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -36,10 +36,10 @@ def compat(bundle: Path, as_json: bool) -> None:
     if as_json:
         facts = {"file": name, "ir_version": model.ir_version, "weights_beside": external_files(model)}
         lists = {"runtimes": [asdict(one) for one in runtimes], "operators": [_json(one) for one in operators]}
-        click.echo(json.dumps({**facts, **lists}, indent=1))
+        print_json({**facts, **lists})
         return
     for line in (_head(name, model), *map(_line, runtimes), _operators(operators)):
-        click.echo(printable(line).replace("\n", "\\n"))
+        click.echo(one_line(line))
 
 
 def _model(folder: Path) -> tuple[str, ModelProto]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +22,10 @@ from posenc_export.cli.options import (
     console,
     guarded,
 )
+from posenc_export.cli.printing import print_json
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import TextSource, Values, read_source
-from posenc_export.errors import Unavailable, decoded
+from posenc_export.errors import Unavailable, decoded, printable
 from posenc_export.formats import FORMATS
 from posenc_export.validation.scope import BUDGET
 
@@ -93,7 +93,11 @@ if TYPE_CHECKING:
         metavar="DIR",
         help="The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]",
     ),
-    click.option("--force", is_flag=True, help="Replace DIR whatever is in it: otherwise, only what this tool wrote."),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
+    ),
     under="Files",
 )
 @SPOKEN
@@ -136,6 +140,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes import prepare
     from posenc_export.validation.model import check_has_model
+    from posenc_export.validation.verdict import no_progress
 
     names = ("opset", "rotary_op", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
     settings = {
@@ -144,6 +149,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
         "validate": not values["no_validate"],
         "progress": say,
         "notes": source.notes,
+        "announce": no_progress if values["quiet"] else _announce,
     }
     wanted = split({**source.settings, **settings}, None, ExportOptions(), source.source)
     check_options(wanted.options)
@@ -153,13 +159,18 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     return wanted
 
 
+def _announce(line: str) -> None:
+    """Print what --force removes, beside the report."""
+    click.echo(printable(line), err=True)
+
+
 def _print_result(result: ExportResult, values: Values) -> None:
     from posenc_export.cli.tables import print_comparisons, print_report
     from posenc_export.validation.report import report_json
 
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)
-        click.echo(json.dumps({"bundle": decoded(str(result.folder)), **report}, indent=1, allow_nan=False))
+        print_json({"bundle": decoded(str(result.folder)), **report})
         return
     if values["quiet"]:
         return

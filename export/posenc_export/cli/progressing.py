@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc_export.errors import printable
+from posenc_export.errors import one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -46,7 +46,7 @@ class Steps:
     def __str__(self) -> str:
         """Return where it is: "step 3 of 9, 12 s: ..."; without the numbers where no number of steps is known."""
         steps = f"step {self.done} of {max(self.known, self.done)}, " if self.known and self.done else ""
-        return f"{steps}{time.monotonic() - self.start:.0f} s: {printable(self.text)}"
+        return f"{steps}{time.monotonic() - self.start:.0f} s: {one_line(self.text)}"
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from posenc_export.errors import printable
+from posenc_export.errors import one_line
 from posenc_export.validation.basis import loosest
 from posenc_export.validation.catalogue import CATALOGUE
 from posenc_export.validation.report import (
@@ -44,7 +44,7 @@ def shown(text: str) -> Text:
     """Return what a terminal shows of a text: the one place by which texts get into tables and lines."""
     from rich.text import Text
 
-    return Text(printable(text).replace("\n", "\\n"))  # a note of two lines would pass for one of the tool's own
+    return Text(one_line(text))
 
 
 def print_report(
@@ -70,7 +70,7 @@ def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, v
         *not_run(verdicts),
         *noted(verdicts),
         *standing(manifest, verdicts, basis, verbose),
-        *manifest.notes,
+        *(f"note: {line}" for line in manifest.notes),
         *(f"not tried: {line}" for line in manifest.not_tried),
         *([read_from(manifest)] if manifest.origin else []),
     ]
@@ -163,7 +163,7 @@ def print_comparisons(verdicts: Sequence[Verdict]) -> None:
     """Print every comparison, a line each."""
     for verdict in verdicts:
         for c in verdict.comparisons:
-            click.echo(printable(f"  {verdict.subject}  {c.case}  {c.output}  {c.against}  {c.max_abs:.3g}"))
+            click.echo(one_line(f"  {verdict.subject}  {c.case}  {c.output}  {c.against}  {c.max_abs:.3g}"))
 
 
 def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Proof]) -> None:

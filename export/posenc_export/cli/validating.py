@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import click
 
 from posenc_export.cli.helping import Command, epilog
 from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, VALIDATING, console, guarded
+from posenc_export.cli.printing import print_json
 from posenc_export.cli.progressing import progress
 from posenc_export.errors import Unavailable, decoded
 
@@ -48,7 +48,7 @@ def validate(bundle: Path, **values: Any) -> None:
         result = posenc_export.validate(bundle, trust=values["trust"], options=options)
     if values["as_json"]:
         report = report_json(result.manifest, result.verdicts, result.basis)
-        click.echo(json.dumps({"bundle": decoded(str(bundle)), **report}, indent=1, allow_nan=False))
+        print_json({"bundle": decoded(str(bundle)), **report})
     elif not values["quiet"]:
         print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
     print_annotations(values, result.manifest, result.verdicts)

@@ -9,7 +9,7 @@ from pathlib import Path
 from posenc_export.arrays import free
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.paths import native_path
-from posenc_export.bundle.place import check_target, failed_place
+from posenc_export.bundle.place import check_target, failed_place, removals
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.cpp.embed import write_cpp
 from posenc_export.cpp.names import default_name
@@ -44,7 +44,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
     """
     check_options(options)
     if to is not None:
-        check_target(to, options.force)
+        _check_target(to, options)
     validation = options.validation
     prepare(validation.runtimes, validation.required_runtimes, validation.progress)
     validation.progress("loading torch")
@@ -52,7 +52,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
     check_has_model(validation.require, target.question is not None)
     if to is None:
         to = Path(target.folder)
-        check_target(to, options.force)
+        _check_target(to, options)
     with staged(to) as scratch, native_path(scratch) as folder:
         manifest, captures = write_bundle(target, options, folder)
         del target  # from here on the bundle speaks for itself
@@ -70,3 +70,10 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         validation.progress(f"writing {result.folder}")
         install(scratch, result.folder, options.force)
     return result
+
+
+def _check_target(to: Path, options: ExportOptions) -> None:
+    """Raise BadInput where no bundle can be put there, and say what of somebody else's is removed for it."""
+    check_target(to, options.force)
+    for line in removals(to) if options.force else ():
+        options.announce(line)

@@ -8,9 +8,9 @@ from pathlib import Path
 from posenc_export.cpp.names import check_name, problem_of_namespace
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, RotaryOp
-from posenc_export.runtimes import check_readable
+from posenc_export.runtimes import Progress, check_readable
 from posenc_export.validation.scope import BUDGET
-from posenc_export.validation.verdict import ValidateOptions, ValidateResult
+from posenc_export.validation.verdict import ValidateOptions, ValidateResult, no_progress
 
 HEADERS = {"header", "header-c99"}
 """Formats that have a namespace."""
@@ -24,7 +24,8 @@ class ExportOptions:
     seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
     validate: run what was written. namespace: of headers; None for posenc_SCHEME. cpp: add a folder for C++.
     cpp_name: of its class, file and target; by default that of the folder that the bundle goes to.
-    force: replace the folder that is to hold the bundle, whatever is in it.
+    force: replace the folder that is to hold the bundle, whatever is in it. announce: called, before any work, with a
+    line on what that removes.
     notes: lines for the report, such as what was assumed of inputs.
     """
 
@@ -38,6 +39,7 @@ class ExportOptions:
     namespace: str | None = None
     cpp_name: str = ""
     force: bool = False
+    announce: Progress = no_progress
     notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
 

@@ -6,7 +6,8 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,15 +65,31 @@ def name_of(source: object) -> str:
 def import_factory(name: str) -> Any:
     """Return what package.module:factory names, in the current folder or installed; raise BadInput where nothing."""
     module_name, _, attribute = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    part: Any = _imported(name, module_name)
+    with _current_folder_first():
+        part: Any = _imported(name, module_name)
     for step in attribute.split("."):
         if not hasattr(part, step):
             raise BadInput(f"{name}: {module_name} has no {attribute!r}")
         part = getattr(part, step)
     return part
+
+
+@contextmanager
+def _current_folder_first() -> Iterator[None]:
+    """Have a module of the current folder found before others of its name; afterwards that folder is searched last.
+
+    What the tool itself imports later must be what is installed, whatever else lies beside somebody's module.
+    """
+    here = str(Path.cwd())
+    if here in sys.path[:-1]:  # as whoever started this program wants it
+        yield
+        return
+    sys.path[:] = [here, *(path for path in sys.path if path != here)]
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+        sys.path.append(here)
 
 
 def _imported(name: str, module_name: str) -> object:

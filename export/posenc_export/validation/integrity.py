@@ -2,27 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle, sha256
+from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import Artifact, File
+from posenc_export.errors import BadInput
+from posenc_export.formats import FORMATS
 from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.validation.verdict import Verdict
+
+OTHERS = "other files"
+"""What a report calls the files that a manifest lists beside graphs and golden data."""
+UNKNOWN = "this posenc-export does not know the format"
 
 
 def integrity(bundle: Bundle, artifact: Artifact) -> Verdict:
     """Compare a file with the size and the SHA-256 that the manifest gives, and what is listed of an ONNX file too."""
     beside = [f for f in bundle.manifest.files if artifact.format == "onnx" and f.file == REQUIRED_OPERATORS]
-    listed: list[Artifact | File] = [artifact, *beside]
-    wrong = next(filter(None, (_changed(bundle.folder, one) for one in listed)), "")
-    return Verdict(artifact.format, "integrity", "fail" if wrong else "pass", wrong)
+    return _verdict(bundle, artifact.format, [artifact, *beside])
+
+
+def integrity_beside(bundle: Bundle) -> list[Verdict]:
+    """Compare every other file that the manifest lists in the same way: a row for golden data, one for the rest."""
+    golden = [file for file in bundle.manifest.files if file.file == GOLDEN]
+    of_onnx = REQUIRED_OPERATORS if bundle.manifest.artifact("onnx") else GOLDEN
+    others = [file for file in bundle.manifest.files if file.file not in (GOLDEN, of_onnx)]
+    return [_verdict(bundle, GOLDEN, golden), *([_verdict(bundle, OTHERS, others)] if others else [])]
+
+
+def integrity_of_all(bundle: Bundle) -> list[Verdict]:
+    """Compare every file that the manifest lists, in the rows of a report."""
+    return [*(integrity(bundle, artifact) for artifact in bundle.manifest.artifacts), *integrity_beside(bundle)]
+
+
+def without_golden(verdicts: Iterable[Verdict]) -> str:
+    """Return why nothing can be held against the golden data, or nothing: moved references are no runtime's fault."""
+    moved = (verdict.detail for verdict in verdicts if verdict.subject == GOLDEN and verdict.status == "fail")
+    return next((f"nothing to compare with: {detail}" for detail in moved), "")
+
+
+def is_known(format_: str) -> bool:
+    """Return whether a format, or that whose weights it is, is one that can be checked and run."""
+    return format_.removesuffix(".data") in FORMATS
+
+
+def check_known(formats: Sequence[str]) -> None:
+    """Raise BadInput where a bundle holds nothing but files of formats that nobody here can look into."""
+    if not any(format_ in FORMATS for format_ in formats):
+        raise BadInput(
+            f"the bundle holds no graph of a known format, only {', '.join(formats[:3])}"
+            f"{', ...' if len(formats) > 3 else ''}: expected one or more of {', '.join(FORMATS)}"
+        )
+
+
+def _verdict(bundle: Bundle, subject: str, files: Sequence[Artifact | File]) -> Verdict:
+    wrong = next(filter(None, (_changed(bundle.folder, file) for file in files)), "")
+    return Verdict(subject, "integrity", "fail" if wrong else "pass", wrong)
 
 
 def _changed(folder: Path, file: Artifact | File) -> str:
     """Return how a file is not the one that the manifest lists, in words, or nothing."""
     path = folder / file.file
-    if path.is_symlink() or not path.is_file():
+    if _is_linked(folder, path) or not path.is_file():
         return f"{file.file}, which the manifest lists, is no file of the bundle"
     if path.stat().st_size != file.bytes:
         return f"{file.file} has {path.stat().st_size} bytes, the manifest says {file.bytes}"
     return "" if sha256(path) == file.sha256 else f"{file.file} is not the file that was exported"
+
+
+def _is_linked(folder: Path, path: Path) -> bool:
+    """Return whether a file, or a folder of the bundle on the way to it, is a link."""
+    return any(part.is_symlink() for part in (path, *path.parents) if part.is_relative_to(folder) and part != folder)

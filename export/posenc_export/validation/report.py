@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posenc.ports import Mask
-from posenc_export.bundle.folder import REPORTS, write_json
+from posenc_export.bundle.folder import REPORTS, sha256
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.seal import sealed_text
 from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.runtimes import RUNTIMES
@@ -220,7 +221,8 @@ def _one_line(lines: Sequence[str]) -> list[str]:
 
 
 def write_report(folder: Path, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> None:
-    """Write report.json and report.md into a bundle."""
+    """Write report.md and report.json into a bundle, the second with the digests of both."""
     as_json, as_markdown = (folder / name for name in REPORTS)
-    write_json(as_json, report_json(manifest, verdicts, basis))
     as_markdown.write_text(report_markdown(manifest, verdicts, basis), encoding="utf-8")
+    data = {**report_json(manifest, verdicts, basis), "markdown_sha256": sha256(as_markdown)}
+    as_json.write_text(sealed_text(data), encoding="utf-8")

@@ -27,7 +27,14 @@ from posenc_export.runtimes import (
 from posenc_export.validation.basis import basis_of
 from posenc_export.validation.call import compare_case
 from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
-from posenc_export.validation.integrity import integrity
+from posenc_export.validation.integrity import (
+    UNKNOWN,
+    check_known,
+    integrity,
+    integrity_beside,
+    is_known,
+    without_golden,
+)
 from posenc_export.validation.model import against_model, check_has_model, unasked
 from posenc_export.validation.progress import expect
 from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
@@ -45,9 +52,14 @@ def validate_bundle(
     verdicts: list[Verdict] = []
     expect(options.progress, steps((artifact.format for artifact in bundle.manifest.artifacts), options))
     verdicts += unasked(bundle.manifest)
+    beside = integrity_beside(bundle)
+    moved = without_golden(beside)
     for artifact in bundle.manifest.artifacts:
         verdicts.append(integrity(bundle, artifact))
         if verdicts[-1].status == "fail" or artifact.format.endswith(".data"):
+            continue
+        if moved or not is_known(artifact.format):
+            verdicts += not_looked_at(artifact.format, options, moved or UNKNOWN)
             continue
         capture = (captures or {}).get(artifact.format)
         context = Context(bundle.manifest, artifact, bundle.path(artifact), capture)
@@ -59,7 +71,13 @@ def validate_bundle(
             options.progress(f"running {artifact.file} on {runtime.name}")
             verdicts += on_runtime(bundle, context, runtime, options)
             free(artifact.bytes)  # the reference evaluator keeps itself, and a copy of the table, in a cycle
-    return verdicts
+    return [*verdicts, *beside]
+
+
+def not_looked_at(format_: str, options: ValidateOptions, reason: str) -> list[Verdict]:
+    """Return rows that say why no runtime ran a file, though it is the one that was exported."""
+    runtimes = [runtime.name for runtime in chosen(format_, options.chosen)]
+    return [Verdict(name, "agrees", "skip", reason) for name in (runtimes if is_known(format_) else [format_])]
 
 
 def steps(formats: Iterable[str], options: ValidateOptions) -> int:
@@ -75,6 +93,7 @@ def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False)
     """
     bundle = Bundle.open(folder, trust)
     formats = [artifact.format for artifact in bundle.manifest.artifacts]
+    check_known(formats)
     check_readable("--runtime", options.runtimes, formats)
     check_readable("--require", options.required_runtimes, formats)
     check_has_model(options.require, bundle.manifest.model is not None)

@@ -32,7 +32,7 @@ class ComparisonJson(TypedDict):
 class VerdictJson(TypedDict):
     """What came out of one check of one file, or one runtime."""
 
-    subject: Annotated[str, Field(description="a format or a runtime")]
+    subject: Annotated[str, Field(description="a format, a runtime, golden.npz or other files")]
     check: Annotated[str, Field(description="a name that `posenc explain` knows")]
     code: Code
     status: Annotated[Literal["pass", "fail", "skip"], Field(description="skip: it did not run here")]
@@ -59,6 +59,10 @@ class ReportJson(TypedDict):
     notes: list[Text]
     not_tried: list[Text]
     verdicts: list[VerdictJson]
+    markdown_sha256: Annotated[NotRequired[Digest], Field(description="of report.md; only in a bundle's report.json")]
+    sha256: Annotated[
+        NotRequired[Digest], Field(description="of report.json, with 64 zeros in the place of this; only there")
+    ]
 
 
 @cache

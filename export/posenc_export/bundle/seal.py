@@ -1,0 +1,44 @@
+"""Reports that say by their digests whether they are as they were written: nothing else does, they come last.
+
+report.json holds the SHA-256 of manifest.json, of report.md, and of itself, as it is with zeros in the place of that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from posenc.strict_json import parse
+from posenc_export.bundle.folder import json_text
+
+OWN = re.compile(rb'"sha256": "([0-9a-f]{64})"\s*\}\s*\Z')
+"""How a sealed file ends: with its own digest."""
+BLANK = "0" * 64
+
+
+def sealed_text(data: Mapping[str, object]) -> str:
+    """Return JSON with the SHA-256 of its own text as the last field."""
+    blank = json_text({**data, "sha256": BLANK})
+    own = hashlib.sha256(blank.encode()).hexdigest()
+    return json_text({**data, "sha256": own})
+
+
+def read_sealed(path: Path) -> Mapping[str, object]:
+    """Return what a sealed file holds; nothing where it is not as it was written, or was never sealed."""
+    try:
+        content = b"" if path.is_symlink() else path.read_bytes().replace(b"\r\n", b"\n")
+    except OSError:
+        return {}
+    own = OWN.search(content, max(len(content) - 200, 0))
+    if own is None:
+        return {}
+    blank = content[: own.start(1)] + BLANK.encode() + content[own.end(1) :]
+    if hashlib.sha256(blank).hexdigest().encode() != own[1]:
+        return {}
+    try:
+        data: object = parse(content.decode())
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
