@@ -7,12 +7,15 @@ float32, and would hide what a GPU shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from posenc.ports import Array, Feeds
 from posenc_export.arrays import free
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.golden import read_golden
@@ -102,7 +105,12 @@ def _halves(context: Context) -> Iterator[Half]:
 def _evaluator(context: Context, model: str | ModelProto) -> Call:
     """Return what evaluates a model in NumPy, in the time that a call may take."""
     call = evaluator(model)
-    return lambda feeds: within(context.timeout, partial(call, feeds), stop_python)
+
+    def quietly(feeds: Feeds) -> Mapping[str, Array]:
+        with np.errstate(all="ignore"):  # here: a call that may be stopped runs in a thread, which has its own
+            return call(feeds)
+
+    return lambda feeds: within(context.timeout, partial(quietly, feeds), stop_python)
 
 
 def _on_openvino(context: Context) -> tuple[list[Half], list[str]]:
