@@ -122,7 +122,9 @@ def _first_that_fits(parameter: Parameter, value: Any, read: Callable[[Any, obje
             return read(value, kind)
         except ValueError:
             continue
-    raise ValueError(f"{parameter.name} must be {parameter.type_name}, got {value!r}")
+    is_large = isinstance(value, int) and abs(value) > LARGEST
+    span = f" from {-LARGEST} to {LARGEST - 1}" if is_large else ""
+    raise ValueError(f"{parameter.name} must be {parameter.type_name}{span}, got {value!r}")
 
 
 def _check_names(names: Iterable[str], known: Mapping[str, Parameter], owner: str) -> None:

@@ -14,8 +14,9 @@ from conftest import ROOT, Cli, one_of_each
 from old_runtimes import export, files, spec_of
 from posenc.scheme import SCHEMES
 from posenc_export.formats import OPSETS
-from posenc_export.formats.onnx import read_onnx
-from posenc_export.formats.onnx.compatibility import Claim, claims, external_files, operators_used
+from posenc_export.formats.onnx import loading, read_onnx
+from posenc_export.formats.onnx.compatibility import Claim, claims, external_files, operators_used, refused
+from posenc_export.formats.onnx.loading import installed_release, why_refused
 
 MEASURED = list(cells())
 RELEASES = ("1.15", "1.17", "1.18", "1.20", "1.22", "1.24")
@@ -119,6 +120,32 @@ def test_weights_beside_a_file_are_named() -> None:
     runtime, _, web = claims(made)
     assert "model.onnx.data" in runtime.reasons[-1]
     assert web.loads == "no"
+
+
+def test_what_the_installed_runtime_refuses_loads_nowhere(cli: Cli, bundle: Path) -> None:
+    made = onnx.load(bundle / "model.onnx")
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    onnx.save(made, bundle / "model.onnx")
+    done = cli("compat", str(bundle))
+    assert done.exit_code == 0
+    assert f"ONNX Runtime: no; ONNX Runtime {installed_release()}, which is installed here, refuses it: " in done.output
+    assert "1.15 and newer" not in done.output
+    assert "OpenVINO: not known; ONNX Runtime" in done.output
+    data: Any = json.loads(cli("compat", str(bundle), "--json").output)
+    assert data["runtimes"][0]["loads"] == "no"
+
+
+def test_a_refusal_of_an_old_release_is_no_news_of_a_file_that_needs_a_newer_one() -> None:
+    known = (Claim("ONNX Runtime", "yes", "1.23", ()), Claim("OpenVINO", "no", "", ("why",)))
+    assert refused(known, "1.22.0.dev3", "opset") == known
+    assert [claim.loads for claim in refused(known, "1.23.1", "opset")] == ["no", "no"]
+
+
+def test_what_ends_the_process_or_never_ends_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "LOAD", "import os; os.abort()")
+    assert why_refused(tmp_path) == "loading it ends the process (SIGABRT)"
+    monkeypatch.setattr(loading, "LOAD", "import time; time.sleep(60)")
+    assert why_refused(tmp_path, 0.2) == "it was not loaded in 0.2 s"
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "manifest.json"])

@@ -72,13 +72,13 @@ def test_a_bundle_is_proved_on_the_cpu_as_on_cuda() -> None:
     assert text.count("\n| learned |") == len(rows(proofs))
 
 
-def test_where_nothing_can_run_the_status_says_so(cli: Cli) -> None:
+def test_where_nothing_can_run_that_is_said_before_any_work(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     if not why_missing("ort-cuda"):
         pytest.skip("CUDA is here: the command itself runs it")
-    result = cli("cuda", "--scheme", "learned", "--no-cpp", "--no-bench", "--save", "table.md")
-    assert result.exit_code == 3, result.output
-    assert "not run" in result.output
-    assert "ort-cuda" in Path("table.md").read_text(encoding="utf-8")
+    monkeypatch.setattr("posenc_export.cuda.prove.exported", lambda *_: pytest.fail("it exported"))
+    result = cli("cuda", "--save", "table.md")
+    assert (result.exit_code, result.output.count("\n"), Path("table.md").exists()) == (3, 1, False), result.output
+    assert result.output.startswith("Error: nothing can run on cuda here: ort-cuda, ")
     assert cli("cuda", "--scheme", "nope").exit_code == 2
 
 
@@ -95,6 +95,7 @@ def test_a_failure_is_the_first_thing_that_a_row_says() -> None:
     assert headline(proofs).startswith("FAILED: 1 of 3 checks of 2 bundles")
     assert status_of(proofs[::2]) == "pass"
     assert status_of(proofs[2:]) == "skip"
+    assert headline(proofs[2:]) == "nothing ran: 1 checks of 1 bundles not run"
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,16 @@ def test_a_work_tree_is_refused_wherever_it_lies(old: Path, name: str, make: Cal
     (old / name).rmdir() if (old / name).is_dir() else (old / name).unlink()
 
 
+def test_a_name_that_is_too_long_is_said_to_be(cli: Cli, tmp_path: Path) -> None:
+    for name, size in (("a" * 300, 300), ("é" * 120, 240)):
+        with pytest.raises(BadInput, match=f"is too long a name: it has {size} bytes, at most 237 fit"):
+            check_target(tmp_path / name)
+    check_target(tmp_path / ("a" * 237))
+    for command in (["validate"], ["compat"], ["export", "--from-hf"]):
+        done = cli(*command, "a" * 300)
+        assert (done.exit_code, done.output.count("\n"), "name too long" in done.output) == (2, 1, True), done.output
+
+
 def test_what_is_removed_is_said_before(old: Path) -> None:
     assert removals(old) == []
     (old / "notes").mkdir()

@@ -1,6 +1,7 @@
 """How the C++ runners are found and built: once, on demand; what is missing is one line."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from conftest import Cli, need
 from posenc_export.runtimes import runner_build as native
 from posenc_export.runtimes.cpp import ORT
-from posenc_export.runtimes.runner_build import RUNNER, SESSION, BuildFailed, Program, build, explain
+from posenc_export.runtimes.runner_build import FAILED_BEFORE, RUNNER, SESSION, BuildFailed, Program, build, explain
 from runner_tools import is_one_clear_line, run
 
 
@@ -59,6 +60,10 @@ def test_a_program_is_built_once_and_says_what_is_missing(program: Program, monk
     write_project(f'{head}message(FATAL_ERROR "the headers are not found: {"look " * 30}")')
     program.build()
     assert f"cannot build p: the headers are not found: {'look ' * 30}(all of it: " in program.problem()
+    (program.folder / "builder").write_text("0")
+    assert program.problem() == FAILED_BEFORE
+    (program.folder / "builder").write_text(str(os.getppid()))  # a process that this one is the child of
+    assert "cannot build p" in program.problem()
     write_project(
         f"{head}"
         'file(WRITE ${CMAKE_BINARY_DIR}/p "#!/bin/sh\\necho version 1")\n'

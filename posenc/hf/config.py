@@ -141,8 +141,12 @@ class ModelConfig:
 
 def load_config(path: str | Path) -> dict[str, object]:
     """Return a config.json, or that of a model's folder; raise ValueError, in one line, where it is none."""
-    file = _file_of(path)
-    if not file.is_file():
+    try:
+        file = _file_of(path)
+        is_file = file.is_file()
+    except OSError as error:
+        raise ValueError(f"cannot open {path}: {error.strerror}") from None
+    if not is_file:
         raise ValueError(f"{file} does not exist: give a config.json, or a model's folder that has one")
     try:
         content = parse(file.read_text(encoding="utf-8-sig"))

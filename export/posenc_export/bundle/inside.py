@@ -34,7 +34,11 @@ def check_listed(manifest: Manifest, name: str) -> None:
 
 def check_no_link(path: Path) -> None:
     """Raise BadInput where a file of a bundle is a link: what it leads to is not the bundle's."""
-    if path.is_symlink():
+    try:
+        is_link = path.is_symlink()
+    except OSError as error:  # a name that is too long, a loop of links
+        raise BadInput(f"cannot open {path}: {error.strerror}") from error
+    if is_link:
         raise BadInput(f"{path} is a link: expected a file of the bundle itself; put a copy there")
 
 

@@ -18,6 +18,10 @@ from posenc_export.bundle.seal import read_sealed
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
 from posenc_export.errors import BadInput, check_machine
 
+LONGEST_NAME = 255
+"""Bytes of a name that file systems have room for."""
+WORKSHOP = ".partial-xxxxxxxx"
+"""What a run adds to the name of its workshop, beside the place of its bundle."""
 FIELDS: Mapping[str, type] = {
     **{"scheme": str, "params": dict, "mode": str, "max_len": int, "dtype": str, "opset": int, "ir_version": int},
     **{"inputs": list, "outputs": list, "artifacts": list, "versions": dict},
@@ -164,10 +168,20 @@ def _why_fixed_file(path: Path) -> str:
 
 def _check_parent(target: Path) -> None:
     parent = target.resolve().parent
+    _check_name(target.resolve().name)
     above = next(p for p in (parent, *parent.parents) if p.exists())
     writable = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
     if not writable or attributes(above) & (IMMUTABLE | APPEND_ONLY) or not _takes_folders(above, target):
         raise BadInput(f"cannot write into {above}: give a folder that can be written with -o")
+
+
+def _check_name(name: str) -> None:
+    """Raise BadInput where a file system has no room for a name, and that of the workshop beside it."""
+    size, most = len(os.fsencode(name)), LONGEST_NAME - len(f".{WORKSHOP}")
+    if size > most:
+        raise BadInput(
+            f"{name[:20]}... is too long a name: it has {size} bytes, at most {most} fit; give another with -o"
+        )
 
 
 def _takes_folders(above: Path, target: Path) -> bool:

@@ -28,11 +28,18 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @guarded
 def compat(bundle: Path, as_json: bool) -> None:
-    """Say where the ONNX file of a BUNDLE loads: from which release on, and what of it needs that; nothing is run."""
-    from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used
+    """Say where the ONNX file of a BUNDLE loads: from which release on, and what of it needs that.
+
+    It is loaded by the ONNX Runtime that is installed, in a process of its own; nothing of it is called.
+    """
+    from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used, refused
+    from posenc_export.formats.onnx.loading import installed_release, why_refused
 
     name, model = _model(bundle)
     runtimes, operators = claims(model), operators_used(model)
+    release = installed_release()
+    reason = why_refused(bundle / name) if release else ""
+    runtimes = refused(runtimes, release, reason) if reason else runtimes
     if as_json:
         facts = {"file": name, "ir_version": model.ir_version, "weights_beside": external_files(model)}
         lists = {"runtimes": [asdict(one) for one in runtimes], "operators": [_json(one) for one in operators]}

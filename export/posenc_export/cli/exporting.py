@@ -67,7 +67,9 @@ if TYPE_CHECKING:
 @CHECKED
 @options(
     click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
-    click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of random weights and inputs."),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="Of random weights and inputs."
+    ),
     click.option(
         "--budget",
         type=click.IntRange(min=1),

@@ -55,14 +55,17 @@ def cuda(**values: Any) -> None:
 def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
     """Run what the options ask for; C++ runners are built first, so that their rows run too."""
     from posenc.scheme import SCHEMES
-    from posenc_export.cuda.plan import plans, runtimes_of
+    from posenc_export.cuda.plan import plans, runtimes_of, why_nothing_runs
     from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
-    from posenc_export.errors import bad_input
+    from posenc_export.errors import Unavailable, bad_input
     from posenc_export.runtimes import prepare
 
     device, schemes = values["device"], values["schemes"] or tuple(SCHEMES)
     with bad_input():
         bundles = plans(schemes)
+    reason = why_nothing_runs(device)
+    if reason:
+        raise Unavailable(f"nothing can run on {device} here: {reason}")
     if values["cpp"]:
         prepare(runtimes_of(device), (), say)
     proofs = list(prove(bundles, device, say))

@@ -10,7 +10,7 @@ import posenc
 from posenc.parameters import Value
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import DType, Mode, Spec, UnsupportedSpec
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.runtimes import RUNTIMES, Missing
 
 MAX_LEN = 70
 """Positions of each: more than one block of the digits, and quickly run."""
@@ -45,6 +45,19 @@ def runtimes_of(device: str, formats: Iterable[str] = SMALLEST) -> list[str]:
     """Return the runtimes of a device that read any of the formats."""
     read = set(formats)
     return [runtime.name for runtime in RUNTIMES.values() if runtime.device == device and runtime.format in read]
+
+
+def why_nothing_runs(device: str) -> str:
+    """Return why no runtime of a device can run here, or nothing where one can: quick, before anything is exported."""
+    reasons: dict[str, list[str]] = {}
+    for name in runtimes_of(device):
+        try:
+            RUNTIMES[name].check()
+        except Missing as missing:
+            reasons.setdefault(str(missing), []).append(name)
+        else:
+            return ""
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
 
 def _of_scheme(scheme: Scheme) -> Iterator[BundlePlan]:

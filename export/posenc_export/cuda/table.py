@@ -38,6 +38,8 @@ def headline(proofs: Sequence[Proof]) -> str:
     rest = f", {count['skip']} not run" if count["skip"] else ""
     if count["fail"]:
         return f"FAILED: {count['fail']} of {len(proofs)} checks of {bundles} bundles{rest}"
+    if not count["pass"]:
+        return f"nothing ran: {count['skip']} checks of {bundles} bundles not run"
     return f"all {count['pass']} checks of {bundles} bundles passed{rest}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from posenc_export.exporter.options import ExportOptions, ExportResult, check_op
 from posenc_export.exporter.write import write_bundle
 from posenc_export.runtimes import prepare
 from posenc_export.targets import Target
+from posenc_export.targets.ending import advised
 from posenc_export.validation.basis import basis_of
 from posenc_export.validation.model import check_has_model
 from posenc_export.validation.report import write_report
@@ -54,7 +56,8 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         to = Path(target.folder)
         _check_target(to, options)
     with staged(to) as scratch, native_path(scratch) as folder:
-        manifest, captures = write_bundle(target, options, folder)
+        with _advised(target, options):
+            manifest, captures = write_bundle(target, options, folder)
         del target  # from here on the bundle speaks for itself
         free(sum(artifact.bytes for artifact in manifest.artifacts))
         with own_files():
@@ -70,6 +73,14 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         validation.progress(f"writing {result.folder}")
         install(scratch, result.folder, options.force)
     return result
+
+
+def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[None]:
+    """Say, where a module of somebody's own fails for its length alone, up to which length it does not."""
+    encoding = target.encoding
+    if target.declared:
+        return nullcontext()
+    return advised(lambda: encoding.uncalled().module, encoding.inputs, target.spec.max_len, options.seed)
 
 
 def _check_target(to: Path, options: ExportOptions) -> None:

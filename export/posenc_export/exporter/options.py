@@ -12,6 +12,8 @@ from posenc_export.runtimes import Progress, check_readable
 from posenc_export.validation.scope import BUDGET
 from posenc_export.validation.verdict import ValidateOptions, ValidateResult, no_progress
 
+LARGEST_SEED = 2**63 - 1
+"""What every generator of random numbers takes, and a manifest keeps."""
 HEADERS = {"header", "header-c99"}
 """Formats that have a namespace."""
 
@@ -44,8 +46,8 @@ class ExportOptions:
     validation: ValidateOptions = field(default_factory=ValidateOptions)
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise ValueError(f"seed must be from 0 to {LARGEST_SEED}, got {self.seed}")
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 element, got {self.budget}")
 

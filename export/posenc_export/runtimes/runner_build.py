@@ -23,6 +23,8 @@ Progress = Callable[[str], None]
 SESSION, RUNNER = FOLDER / "session", FOLDER / "runner"
 SETTINGS = FOLDER / "bundle" / "test" / "settings.cmake"
 SOURCES = (".cpp", ".hpp", ".cmake", ".txt")
+FAILED_BEFORE = "not built, since an earlier build failed: naming it with --runtime tries again, and says why"
+"""Why a runner does not run whose build failed in another run: alike for all, so that a report has one line of them."""
 BUILD_VARIABLES = (
     *("CXX", "CXXFLAGS", "LDFLAGS", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT"),
     *("CMAKE_PREFIX_PATH", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE"),
@@ -69,9 +71,10 @@ class Program:
         """Return why it cannot be started, in one line, or nothing; quick, and builds nothing."""
         if (self.folder / "built").is_file():
             return ""
-        failed = self.folder / "failed"
+        failed, builder = self.folder / "failed", self.folder / "builder"
         if failed.is_file():
-            return failed.read_text(encoding="utf-8")
+            is_ours = builder.is_file() and builder.read_text(encoding="utf-8") in (str(os.getpid()), str(os.getppid()))
+            return failed.read_text(encoding="utf-8") if is_ours else FAILED_BEFORE
         return "not built yet: naming it with --runtime does that"
 
     def build(self, progress: Progress = lambda _: None) -> None:
@@ -98,6 +101,7 @@ class Program:
             if done.returncode:
                 raise BuildFailed(done.stderr.strip() or f"{self.name} does not start: status {done.returncode}")
         except BuildFailed as failed:
+            (self.folder / "builder").write_text(str(os.getpid()), encoding="utf-8")
             (self.folder / "failed").write_text(f"cannot build {self.name}: {failed}", encoding="utf-8")
         else:
             (self.folder / "built").write_text(done.stdout, encoding="utf-8")

@@ -21,6 +21,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
 from posenc_export.targets.copies import Copies, copy_of
+from posenc_export.targets.ending import advised
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.sizes import advice, most_terms, other_sizes, trace_sizes
 
@@ -51,7 +52,8 @@ def module_target(
         torch.manual_seed(seed)
         return _made(name, factory, parameters)[0]
 
-    encoding = own_encoding(module, ports, spec.max_len, seed, again)
+    with advised(Copies(module, again).fresh, ports, spec.max_len, seed):
+        encoding = own_encoding(module, ports, spec.max_len, seed, again)
     return Target(name, encoding, replace(spec, mode="dynamic"), values, reference=OWN_FLOAT64, declared=False)
 
 

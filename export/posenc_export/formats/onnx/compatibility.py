@@ -5,6 +5,7 @@ What is known of runtimes was measured: docs/compatibility.md has the table, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -62,6 +63,27 @@ class Used:
 def claims(model: ModelProto) -> tuple[Claim, ...]:
     """Return what is known of each runtime for a file."""
     return (_onnx_runtime(model), _openvino(model), _web(model))
+
+
+def refused(known: Iterable[Claim], release: str, reason: str) -> tuple[Claim, ...]:
+    """Return what is known of each runtime for a file that the ONNX Runtime of a release refuses, with the reason.
+
+    Where it is known to need a newer one, that is no news.
+    """
+    why = f"ONNX Runtime {release}, which is installed here, refuses it: {reason}"
+    return tuple(claim if _needs_newer(claim, release) else _without_loading(claim, why) for claim in known)
+
+
+def _needs_newer(claim: Claim, release: str) -> bool:
+    return claim.runtime == "ONNX Runtime" and bool(claim.since) and _order(claim.since) > _order(release)
+
+
+def _without_loading(claim: Claim, why: str) -> Claim:
+    """Return a claim on a file that is refused: what was tried of its operators says nothing of it."""
+    if claim.loads == "no":
+        return claim
+    loads: Loads = "no" if claim.runtime == "ONNX Runtime" else "not known"
+    return Claim(claim.runtime, loads, "", (why, *claim.reasons))
 
 
 def operators_used(model: ModelProto) -> list[Used]:
@@ -166,7 +188,7 @@ def _first(releases: Iterable[str]) -> str:
 
 
 def _order(release: str) -> tuple[int, ...]:
-    return tuple(map(int, release.split(".")))
+    return tuple(int(digits) for digits in re.findall(r"\d+", release)[:3])
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
