@@ -37,6 +37,7 @@ from posenc_export.validation.plan import plan
 from posenc_export.validation.record import record, worst_error
 from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import long_sizes, trace_sizes
+from posenc_export.validation.unlike import refused_by_eager
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +100,7 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
     from posenc_export.targets.calling import unwrapped
 
     state = fingerprint(unwrapped(called.module))
-    golden_cases = record(encoding, cases, options.seed)
+    golden_cases = record(encoding, refused_by_eager(encoding, cases, options.seed), options.seed)
     golden, shown = list(golden_cases.cases), Behaviour()
     if not target.declared:
         from posenc_export.validation.own_module import behaviour, own_tolerances
