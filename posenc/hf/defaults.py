@@ -91,7 +91,7 @@ NO_DEFAULTS = Defaults()
 def _classes() -> Mapping[str, Json]:
     """Return what the classes of all model types take, by model type."""
     text = resources.files("posenc.hf").joinpath("class_defaults.json").read_text(encoding="utf-8")
-    classes: Mapping[str, Json] = json.loads(text)
+    classes: Mapping[str, Json] = json.loads(text)["classes"]
     return classes
 
 
