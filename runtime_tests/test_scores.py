@@ -105,8 +105,8 @@ def test_a_token_of_zeros_and_what_is_no_number() -> None:
 def test_tokens_before_heads_are_the_same_scores() -> None:
     other = posenc.build("rope", posenc.Spec(max_len=512, mode="dynamic"), head_dim=DIM, tensor_layout="bshd")
     q, k = drawn(4), drawn(2)
-    swapped = [np.swapaxes(x, 1, 2) for x in (q, k, q, -k)]
-    assert compared(*swapped, outputs=other.outputs) == ["k_rotated", SCORES]
+    q, k = (np.swapaxes(x, 1, 2) for x in (q, k))
+    assert compared(q, k, q, -k, other.outputs) == ["k_rotated", SCORES]
 
 
 def test_long_calls_are_seen_to_their_last_token() -> None:

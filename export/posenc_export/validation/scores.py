@@ -16,7 +16,7 @@ from posenc.encoding import Tolerance
 from posenc.ports import Array, Floats, Port
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.validation.compare import Difference, Judgement, allowance, measure
-from posenc_export.validation.verdict import MODEL, Comparison
+from posenc_export.validation.verdict import Comparison
 
 SCORES = "scores"
 """What stands for an output in a comparison of scores."""
@@ -56,7 +56,7 @@ def compare_scores(golden: GoldenCase, outputs: Sequence[Port], produced: Mappin
     yield Comparison(
         golden.case.name,
         SCORES,
-        MODEL,
+        "model",
         difference.max_abs,
         0.0,
         None,
