@@ -42,7 +42,7 @@ OTHER_VALUES = frozenset(("rope_type", "type", "rope_theta", "mrope_section", "m
 def text_part(content: Json) -> Settings:
     """Return the part of a config that describes the language model: the whole, where that says all that is needed.
 
-    Of a model type whose class is known it is what that takes; what a file leaves out then is its class's default.
+    Where the class of a model type is known, it is the part that the class takes, with its defaults.
     """
     outer = content.get("model_type")
     if isinstance(outer, str) and class_of(outer):

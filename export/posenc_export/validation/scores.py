@@ -92,10 +92,10 @@ def _products(q: Floats, k: Floats) -> Floats:
 def _heads(port: Port, golden: GoldenCase, produced: Array) -> Heads:
     ours, model = (_laid_out(port, array) for array in (produced, golden.model[port.name]))
     angle, others = _shares(golden.case)
-    # Of the dtype of what was produced, since a rounding is one of that.
+    # Roundings are those of the dtype that was produced.
     roundings = allowance(measure(_laid_out(port, produced, produced.dtype), model), others)
-    turned: Floats = angle * np.linalg.norm(model, axis=-1)
-    return Heads(ours, model, turned + np.linalg.norm(np.broadcast_to(roundings, model.shape), axis=-1))
+    by_angle: Floats = angle * np.linalg.norm(model, axis=-1)
+    return Heads(ours, model, by_angle + np.linalg.norm(np.broadcast_to(roundings, model.shape), axis=-1))
 
 
 def _shares(case: Case) -> tuple[float, Tolerance]:
