@@ -213,7 +213,7 @@ def _guess(text: str) -> object:
 
 
 def _alternatives(kind: object) -> list[object]:
-    """Return the types of a union, or the one type that there is."""
+    """Return the types of a union, or the type alone where it is no union."""
     if get_origin(kind) in (Union, types.UnionType):
         return [one for part in get_args(kind) for one in _alternatives(part)]
     return [kind]

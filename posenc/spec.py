@@ -37,7 +37,7 @@ class Spec:
     max_len: rows of a baked table; the length up to which a dynamic graph is validated.
     dtype: of x and of the output.
 
-    Raises ValueError, in one line, for a choice that there is not, and where max_len is below 1.
+    Raises ValueError, in one line, for an unknown choice, and where max_len is below 1.
     """
 
     mode: Mode = "baked"

@@ -1,7 +1,7 @@
 """What modules store, beside what it must be: tensors whose rows are held against float64, a few at a time.
 
-A module that stores what no call may ever read says what each row must be by a method `stored_rows`. What is learned,
-or read by every call, needs none.
+A module whose stored rows may never be read by a call says what each row must be by a method `stored_rows`.
+Learned rows, and rows that every call reads, need none.
 """
 
 from __future__ import annotations

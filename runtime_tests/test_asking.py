@@ -105,6 +105,40 @@ def test_a_layer_type_chooses_a_layer() -> None:
         assert error(model_of(asked), asked, feeds_of(asked, 300)) < 1e-3
 
 
+COMPRESSED: Config = {
+    **{**SMALL, "model_type": "deepseek_v4", "head_dim": 32, "num_key_value_heads": 1, "qk_rope_head_dim": 8},
+    **{"q_lora_rank": 8, "o_lora_rank": 8, "o_groups": 2, "n_routed_experts": 2},
+    **{"index_n_heads": 2, "index_head_dim": 16},
+    "layer_types": ["heavily_compressed_attention", "compressed_sparse_attention"],
+}
+
+
+@pytest.mark.parametrize("change", [{}, {"layout": "halves"}, {"rope_theta": 10000.0}, {"head_dim": 16}])
+def test_the_last_features_of_a_head_are_ours(change: dict[str, object]) -> None:
+    """A head of 32 features, of which the last 8 are rotated: they count as a head."""
+    layer_type = "compressed_sparse_attention"
+    reading = read_config(COMPRESSED, layer_type, overrides=change)
+    encoding = build("rope", Spec("dynamic"), **reading.parameters)
+    asked = Question(COMPRESSED, "", None, reading, encoding.inputs, encoding.outputs, layer_type=layer_type)
+    off = error(model_of(asked), asked, feeds_of(asked, 300))
+    assert off > 0.1 if change else off < 2 * 4 * EPS * 300
+
+
+def test_a_type_that_no_layer_has_is_refused() -> None:
+    names = "compressed_sparse_attention, heavily_compressed_attention"
+    with pytest.raises(ValueError, match=f"unknown layer type 'sliding_attention': the config has {names}$"):
+        read_config(COMPRESSED, "sliding_attention")
+    with pytest.raises(ValueError, match=f"choose one of {names} with --layer-type"):
+        read_config(COMPRESSED)
+    sliding = {**COMPRESSED, "layer_types": ["sliding_attention", "compressed_sparse_attention"]}
+    assert read_config(sliding, "sliding_attention").parameters["rope_theta"] == 10000.0
+
+
+def test_a_width_is_no_number_of_layers() -> None:
+    asked = question({**CONFIGS["halves"], "depthwise_separable_out_channel": 1024, "max_depthwise": 5000})
+    assert model_of(asked).words
+
+
 def test_sizes_of_cosines_and_sines_are_ours() -> None:
     for layout, width in (("halves", "half"), ("interleaved", "full")):
         kind = "halves" if layout == "halves" else "neighbours"
@@ -118,6 +152,8 @@ REFUSED: list[tuple[Config, str]] = [
     ({**SMALL, "model_type": "nosuch", "auto_map": {"AutoModel": "x.Y"}}, r"\(auto_map\) is never run$"),
     ({**SMALL, "model_type": ["llama"]}, "no model_type"),
     ({**SMALL, "model_type": "llama", "num_hidden_layers": 2**40}, "num_hidden_layers is 1,099,511,627,776: a model"),
+    ({**CONFIGS["a table of an attention's own"], "n_layer": 1001}, "n_layer is 1,001: a model is made of at most"),
+    ({**SMALL, "model_type": "llama", "depths": [2, 10**9]}, "depths is 1,000,000,000: a model"),
     ({**SMALL, "model_type": "llama", "vocab_size": 2**40}, "vocab_size is 1,099,511,627,776: a model"),
     ({**SMALL, "model_type": "llama", "hidden_size": "wide"}, "LlamaConfig of transformers .* refuses the config: "),
     ({**SMALL, "model_type": "llama", "hidden_size": 66}, "refuses the config: "),

@@ -32,6 +32,12 @@ BLOCKS = (
     "n = Shape(x) l = Squeeze(n) m = Add(l, c) b = Div(m, c) r = Range(z, b, o) e = Unsqueeze(b, v)"
     " s = Concat<axis = 0>(n, e) y, w = Split<axis = 0>(r, s)"
 )
+FARTHEST = (
+    "n = Shape(x) l = Squeeze(n) d = Sub(l, f) m = Max(d, z) r = Reshape(m, v) s = Slice(x, r, e)"
+    ' p = Concat<axis = 0>(r, v) y = Pad<mode = "edge">(s, p)'
+)
+BOUND = "int64 f = {9}, int64 z = {0}, int64[1] v = {-1}, int64[1] e = {9}"
+REPEATED = "how many keys beyond the farthest bucket are left out and repeated by a Pad: of none, none"
 LAST = "the last term of a polynomial in float64, below the last digit of float32"
 STORED = "int64 c = {64}, int64 z = {0}, int64 o = {1}, int64[1] v = {0}"
 # fmt: off
@@ -142,6 +148,13 @@ CASES = [
         operator("y", what="taken out"),
     ),
     ("a bound that nothing reaches", "y = Max(x, z)", "int64 z = {0}", operator("y", what="taken out")),
+    (REPEATED, FARTHEST, BOUND, operator("m", "Max", "Mul")),
+    ("", FARTHEST, BOUND.replace("z = {0}", "z = {1}"), operator("m", "Max", "Mul")),
+    ("", FARTHEST, BOUND, operator("m", "Max", "Add")),
+    ("", FARTHEST.replace("edge", "constant"), BOUND,
+     operator("m", "Max", "Mul")),
+    ("", FARTHEST.replace("(x, r, e)", "(x, v, e)"), BOUND,
+     operator("m", "Max", "Mul")),
     (
         "conditions that are never both true, or always alike",
         "a = Less(x, z) b = Greater(x, z) c = Or(a, b) y = Where(c, x, z)",

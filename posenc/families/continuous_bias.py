@@ -55,7 +55,7 @@ class ContinuousBias(nn.Module):
 
     def coordinates(self, side: int, norm: int) -> Tensor:
         """Return c of the differences 1 - side .. side - 1: (2 side - 1, 1)."""
-        # Of no places there are none: the count is cut, as one that begins at 1 - 0 would be of -1.
+        # A side of no places has no differences: the count is cut, since one that begins at 1 - 0 would be of -1.
         difference = (torch.arange(2 * side, device=self.log8.device)[1:] - side).to(self.log8.dtype)
         of = side if norm == 0 else norm
         largest = torch.full((1,), of, dtype=torch.int64, device=self.log8.device).to(self.log8.dtype) - 1

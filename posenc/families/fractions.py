@@ -25,7 +25,7 @@ LARGEST = 2**26
 class Fraction:
     """A coordinate as a fraction of an axis: scale * (count + shift) / (whole + small), count from 1 on.
 
-    An axis of which nothing counts, as where all is padding, is as one of which one place does: the quotient would be
+    Where nothing of an axis counts, since all of it is padding, one place is taken to count: the quotient would else be
     the shift a million times over.
     """
 
@@ -143,7 +143,7 @@ class FractionTable(nn.Module):
 
 
 def check_few(most: int, width: int) -> None:
-    """Raise ValueError where a table of every place of every size is larger than anybody means it to be."""
+    """Raise ValueError where a table of every place of every size is larger than anybody wants."""
     fits = math.isqrt(LARGEST // width)
     if most * (most + 1) * width > LARGEST:
         raise ValueError(

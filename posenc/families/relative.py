@@ -147,8 +147,8 @@ def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, reference: 
 def shifted(scores: Tensor, first: int, width: int) -> Tensor:
     """Return rows that each begin a column before the one above: (..., seq, n) -> (..., seq, width).
 
-    first: the column at which the first begins. In memory, a row of n - 1 follows another as far on as that.
-    width: n - 1; of no queries, as many columns as are wanted.
+    first: the column at which the first begins. In memory, rows of n - 1 follow one another.
+    width: n - 1; without queries, as many columns as are wanted.
     """
     batch, heads, seq, columns = scores.shape
     flat = scores.flatten(2)[:, :, first : first + seq * (columns - 1)]
@@ -158,7 +158,7 @@ def shifted(scores: Tensor, first: int, width: int) -> Tensor:
 def skewed(scores: Tensor, width: int) -> Tensor:
     """Return rows that each begin a column after the next, the last at its first: (..., n) -> (..., width).
 
-    width: n; of no queries, as many columns as are wanted. What a row has beyond its last column is none of its own.
+    width: n; without queries, as many columns as are wanted. Beyond its last column a row holds numbers of others.
     """
     # A row is then one longer than what is kept of it. AOTInductor compiles no slice of this that is padded by `pad`.
     # Zeros are an Expand in ONNX, of a constant that converters know: of ConstantOfShape some leave float32 as it is.

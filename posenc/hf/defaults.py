@@ -91,7 +91,7 @@ NO_DEFAULTS = Defaults()
 def _classes() -> Mapping[str, Json]:
     """Return what the classes of all model types take, by model type."""
     text = resources.files("posenc.hf").joinpath("class_defaults.json").read_text(encoding="utf-8")
-    classes: Mapping[str, Json] = json.loads(text)
+    classes: Mapping[str, Json] = json.loads(text)["classes"]
     return classes
 
 
@@ -101,5 +101,5 @@ def class_of(model_type: str) -> Json:
 
 
 def text_type(model_type: str) -> str:
-    """Return the model type of a model's text, of what has no other part its own."""
+    """Return the model type of a model's text; a model without parts is its own text."""
     return str(class_of(model_type).get("text") or model_type)

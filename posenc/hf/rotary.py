@@ -42,7 +42,7 @@ OTHER_VALUES = frozenset(("rope_type", "type", "rope_theta", "mrope_section", "m
 def text_part(content: Json) -> Settings:
     """Return the part of a config that describes the language model: the whole, where that says all that is needed.
 
-    Of a model type whose class is known it is what that takes; what a file leaves out then is its class's default.
+    Where the class of a model type is known, it is the part that the class takes, with its defaults.
     """
     outer = content.get("model_type")
     if isinstance(outer, str) and class_of(outer):
@@ -204,6 +204,9 @@ def _first_written_layers(content: Json, rope: Json) -> Json:
 
 def _of_layer(layers: Mapping[str, Settings | str], layer_type: str | None, text: Settings) -> Settings:
     of_layers = DEFAULTS.get(str(text.content.get("model_type")), NO_DEFAULTS).of_layers
+    types = text.at("layer_types").value
+    if isinstance(types, list):
+        of_layers = {name: values for name, values in of_layers.items() if name in types}
     names = ", ".join(of_layers or layers)
     if layer_type is None and len(layers) > 1:
         raise ValueError(f"layers of this config differ: choose one of {names} with --layer-type")

@@ -49,7 +49,7 @@ class Settings:
     absent_path: str = ""
 
     def path_of(self, key: str) -> str:
-        """Return the path of a key, whether the object has it or not; of what no file has, where it is from."""
+        """Return the path of a key, whether the object has it or not; for a default, where it is from."""
         if self.path.startswith("default"):
             return self.path
         return f"{self.path}.{key}" if self.path else key

@@ -1,4 +1,4 @@
-"""Cosines and sines of numbers that are no whole ones, from digits as angle addition has them and what they leave."""
+"""Cosines and sines of fractional numbers, from digits as in angle addition and from the rest."""
 
 import math
 from collections.abc import Iterator

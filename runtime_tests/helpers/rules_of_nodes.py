@@ -143,6 +143,21 @@ def conditions(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     return node.op_type in ("And", "Or", "Xor") and mutation.what == "operator"
 
 
+@of_node("how many keys beyond the farthest bucket are left out and repeated by a Pad: of none, none")
+def none_repeated(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """0 for how many rows a Slice leaves out, where a Pad in front repeats as many of what is computed of the others.
+
+    A row in the place of each that is left out is computed then, and is the one that was repeated.
+    """
+    if (mutation.before, mutation.after) != ("Max", "Mul"):
+        return False
+    bounds = [facts.stored[name] for name in node.input if name in facts.stored]
+    pads = [one for one in facts.model.graph.node if one.op_type == "Pad" and ("Pad", 1) in facts.ends(node.output[0])]
+    modes = [a.s for pad in pads for a in pad.attribute if a.name == "mode"]
+    ends = {("Slice", 1), ("Pad", 1)}
+    return len(bounds) == 1 and not bounds[0].any() and modes == [b"edge"] and facts.ends(node.output[0]) == ends
+
+
 @of_node("a sign at 0, where both are 0")
 def sign_of_zero(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     """x < 0 and x <= 0, which choose between a number and its negative."""

@@ -33,22 +33,37 @@ SAMPLE = 101
 
 
 GLM = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
+AYA = {
+    **{"model_type": "siglip_vision_model", "hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 27},
+    **{"image_size": 364, "patch_size": 14, "intermediate_size": 4304},
+}
 LACKS: Mapping[str, Mapping[str, Any]] = {
     **{name: {"head_dim": 128} for name in ("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral", "glm4_moe")},
     **dict.fromkeys(("glm4v_text", "glm_image_text"), GLM),
     **{name: {"text_config": GLM} for name in ("glm4v", "glm46v", "glmga", "glm_image")},
     "glm4v_moe_text": {**GLM, "head_dim": 128},
     "glm4v_moe": {"text_config": {**GLM, "head_dim": 128}},
-    "qwen4_exp_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}},
+    "qwen4_exp_text": {
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25},
+        **{"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 128},
+        **{"indexer_budget": 2048, "indexer_compress_ratio": 4},
+    },
     "qwen3_omni_moe_text": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 8},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1},
+    "chameleon": {"vocabulary_map": {"<image>": 8711}},
+    "dbrx": {"attn_config": {"rope_theta": 5e5, "kv_n_heads": 8, "clip_qkv": 8}},
+    "aya_vision": {"vision_config": AYA},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
+    "moonshine_streaming": {"num_key_value_heads": 8},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense"] + ["sparse"] * 31},
     "zamba2": {"use_mem_rope": True},
     "granitemoehybrid": {"position_embedding_type": "rope", "layer_types": ["full_attention"], "num_hidden_layers": 1},
     "bamba": {"attn_layer_indices": [0, 1], "num_hidden_layers": 2},
     "esm": {"position_embedding_type": "rotary", "vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
     "t5gemma2_text": {"dropout_rate": 0.0},
     "t5gemma2_decoder": {"dropout_rate": 0.0},
+    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "beit": {"use_relative_position_bias": True},
     "data2vec-vision": {"use_relative_position_bias": True},
 }

@@ -6,13 +6,14 @@ python runtime_tests/scripts/hf_class_defaults.py --write   puts it into posenc/
 Every class is asked: it is made with nothing, with one key at a time, and what its rope settings then are is noted.
 """
 
+import argparse
 import dataclasses
 import importlib
 import inspect
 import json
-import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -164,21 +165,33 @@ def has_shares(config_class: Any, rope: Mapping[str, Any]) -> bool:
     return half != whole
 
 
-def table() -> dict[str, Entry]:
-    """Return what every class that has rope settings takes where a file says nothing."""
+def library() -> str:
+    """Return whose classes are asked, as the table names it."""
+    return f"transformers {version('transformers')}"
+
+
+def model_types() -> list[str]:
+    """Return every model type of transformers."""
+    return list(importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING_NAMES)
+
+
+def table(model_types: Iterable[str]) -> dict[str, Entry]:
+    """Return what the classes that have rope settings take where a file says nothing."""
     from transformers import CONFIG_MAPPING
 
-    auto = importlib.import_module("transformers.models.auto.configuration_auto")
-    entries = {name: entry_of(CONFIG_MAPPING[name]) for name in auto.CONFIG_MAPPING_NAMES}
+    entries = {name: entry_of(CONFIG_MAPPING[name]) for name in model_types}
     return {name: entry for name, entry in sorted(entries.items()) if entry}
 
 
 def main() -> None:
     """Print the table, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help=f"put the table into posenc/hf/{FILE.name}")
+    options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in table().items()]
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
-    if "--write" in sys.argv:
+    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in table(model_types()).items()]
+    text = f'{{\n"library": {json.dumps(library())},\n"classes": {{\n' + ",\n".join(lines) + "\n}\n}\n"
+    if options.write:
         FILE.write_text(text, encoding="utf-8")
     else:
         print(text, end="")

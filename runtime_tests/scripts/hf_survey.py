@@ -6,13 +6,13 @@ python runtime_tests/scripts/hf_survey.py --write         puts the counts into d
 python runtime_tests/scripts/hf_survey.py --keep=FILE     goes on with what FILE has, and keeps there what is found
 
 A default configuration of each model type of transformers, and of each class of diffusers that has an encoding, is
-read, and the module that is made of it compared with the model's own. It takes half an hour on two cores.
+read, and the module that is made of it compared with the model's own. It takes five minutes on an idle machine.
 """
 
+import argparse
 import datetime
 import json
 import re
-import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -96,14 +96,29 @@ def gather(wanted: Sequence[str], kept: Path | None) -> Found:
     return {name: found[name] for name in wanted}
 
 
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line; end where no library has a name, or where a few are to be counted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a model type, or a class of diffusers (default: all)")
+    parser.add_argument("--write", action="store_true", help="put the counts into docs/from-hf.md")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="where findings are kept, and read again")
+    options = parser.parse_args()
+    unknown = set(options.names) - {*names(), *DIFFUSION}
+    if unknown:
+        parser.error(f"no model type of transformers, and no class of diffusers: {', '.join(sorted(unknown))}")
+    if options.write and options.names:
+        parser.error("--write counts every model type: give no NAME with it")
+    return options
+
+
 def main() -> None:
     """Print the survey, or put its counts into the page."""
+    options = arguments()
     warnings.filterwarnings("ignore")
-    wanted = [name for name in sys.argv[1:] if not name.startswith("-")]
-    kept = next((Path(arg.removeprefix("--keep=")) for arg in sys.argv if arg.startswith("--keep=")), None)
-    types, classes = gather(wanted or names(), kept), gather([] if wanted else list(DIFFUSION), kept)
+    types = gather([name for name in options.names or names() if name not in DIFFUSION], options.keep)
+    classes = gather([name for name in options.names or DIFFUSION if name in DIFFUSION], options.keep)
     text = summary(types, classes)
-    if "--write" in sys.argv:
+    if options.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
     print(text)

@@ -52,7 +52,7 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
     """Return the cases with what the model gives in those that it is asked."""
     if not isinstance(asking, Asking):
         return Asked(asking, cases)
-    wanted = [golden for golden in cases if _is_asked(golden.case, target.encoding)]
+    wanted = [golden for golden in cases if _is_near(golden.case, target.encoding)]
     calls = calls_of(target, wanted, seed)
     if not calls.feeds:
         return Asked(AskedModel(unasked=calls.note or f"no call is tried whose positions are below {NEAR}"), cases)
@@ -71,7 +71,7 @@ def collect(asking: Asking | AskedModel | None, target: Target, cases: list[Gold
     return Asked(replace(words, difference=_difference(target, answered, calls.feeds)), answered)
 
 
-def _is_asked(case: Case, encoding: Encoding) -> bool:
+def _is_near(case: Case, encoding: Encoding) -> bool:
     """Return whether a model is asked in a case: near the first position, and on both sides of every switch.
 
     Where nothing goes in, there is one case, whatever is in it.
@@ -133,11 +133,11 @@ def model_tolerance(case: Case, encoding: Encoding, amplitude: float, atol: floa
 
 def _difference(target: Target, cases: Sequence[GoldenCase], feeds: Mapping[str, Feeds]) -> str:
     """Return which other choice of a parameter agrees with the model where the reading does not; nothing where none."""
-    asked = [golden for golden in cases if golden.model]
-    if not asked or all(_agrees(golden, golden.reference) for golden in asked):
+    answered = [golden for golden in cases if golden.model]
+    if not answered or all(_agrees(golden, golden.reference) for golden in answered):
         return ""
     for name, value in _choices(target):
-        if all(_agrees(golden, other) for golden, other in _otherwise(target, name, value, asked, feeds)):
+        if all(_agrees(golden, other) for golden, other in _otherwise(target, name, value, answered, feeds)):
             return f"the model agrees with -p {name}={value}"
     return ""
 

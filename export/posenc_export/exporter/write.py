@@ -37,6 +37,7 @@ from posenc_export.validation.plan import plan
 from posenc_export.validation.record import record, worst_error
 from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import long_sizes, trace_sizes
+from posenc_export.validation.unlike import refused_by_eager
 
 if TYPE_CHECKING:
     import torch
@@ -60,20 +61,20 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     scope = Scope(encoding, trace, request.max_len, options.budget, _broken(written))
     planned = plan(scope)
     seen = _seen(target, planned.cases, options)
-    asked = collect(asking, target, seen.cases, options.seed)
+    answers = collect(asking, target, seen.cases, options.seed)
     captures = {
         name: replace(captured_again(seen, encoding, request, name, one.digests), stored=stored)
         for name, one in written.items()
         if one.digests
     }
-    _stamp(target, options, folder, asked.cases)
+    _stamp(target, options, folder, answers.cases)
     _write_required_operators(folder, options)
-    write_golden(folder, asked.cases)
+    write_golden(folder, answers.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
     of_guards = (note for one in written.values() for note in one.findings.notes)
     notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *unread_inputs(seen.behaviour))))
-    cases = tuple(golden.case for golden in asked.cases)
-    tried = Tried(cases, trace, not_tried, notes, seen.behaviour.unread, asked.model)
+    cases = tuple(golden.case for golden in answers.cases)
+    tried = Tried(cases, trace, not_tried, notes, seen.behaviour.unread, answers.model)
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
@@ -99,7 +100,7 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
     from posenc_export.targets.calling import unwrapped
 
     state = fingerprint(unwrapped(called.module))
-    golden_cases = record(encoding, cases, options.seed)
+    golden_cases = record(encoding, refused_by_eager(encoding, cases, options.seed), options.seed)
     golden, shown = list(golden_cases.cases), Behaviour()
     if not target.declared:
         from posenc_export.validation.own_module import behaviour, of_rounding, own_case

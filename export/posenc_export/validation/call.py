@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from posenc.encoding import Tolerance
@@ -13,6 +13,7 @@ from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.runtimes import RunFailed, Runtime
 from posenc_export.validation.checks import Context
 from posenc_export.validation.compare import Difference, compare_names, judge, measure
+from posenc_export.validation.scores import compare_scores
 from posenc_export.validation.verdict import Against, Comparison, ValidateOptions
 
 
@@ -28,7 +29,10 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
     if not names.passed:
         return [Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
     golden = replace(golden, case=_allowed(golden.case, context.artifact, runtime, options))
-    return [c for port in runner.outputs for c in _compare_output(golden, port, produced[port.name])]
+    comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, produced[port.name])]
+    if golden.model and context.manifest.family == "rotary":
+        comparisons += compare_scores(golden, runner.outputs, _kept(golden, runner.outputs, produced))
+    return comparisons
 
 
 def _allowed(case: Case, artifact: Artifact, runtime: Runtime, options: ValidateOptions) -> Case:
@@ -48,6 +52,10 @@ def _compare_output(golden: GoldenCase, port: Port, produced: Array) -> Iterator
         yield _comparison(golden, port, "reference", measure(actual, golden.reference[port.name]))
     if port.name in golden.model:
         yield _comparison(golden, port, "model", measure(actual, golden.model[port.name]))
+
+
+def _kept(golden: GoldenCase, outputs: Sequence[Port], produced: Mapping[str, Array]) -> dict[str, Array]:
+    return {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in outputs}
 
 
 def _sampled(port: Port, array: Array, rows: Array | None) -> Array:

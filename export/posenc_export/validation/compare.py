@@ -123,15 +123,21 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
         return Judgement(False, _off(difference, "the same infinity"))
     if tolerance.bits or difference.dtype not in FRACTION_BITS:  # indices and flags: none is nearly another
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
-    with np.errstate(over="ignore"):
-        allowed: Floats = tolerance.atol + tolerance.rtol * difference.magnitude
-    if tolerance.vector and difference.magnitude.ndim:
-        allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
-    allowed = allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
+    allowed = allowance(difference, tolerance)
     # Written so that a NaN in `allowed` fails too.
     if not np.all(difference.error <= allowed):
         return Judgement(False, _off(difference, f"at most {np.max(allowed):.2g}"))
     return Judgement(True)
+
+
+def allowance(difference: Difference, tolerance: Tolerance) -> Floats:
+    """Return what each element of an output may be off by."""
+    assert difference.magnitude is not None
+    with np.errstate(over="ignore"):
+        allowed: Floats = tolerance.atol + tolerance.rtol * difference.magnitude
+    if tolerance.vector and difference.magnitude.ndim:
+        allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
+    return allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
 
 
 def _off(difference: Difference, expected: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from posenc_export.bundle.manifest import AskedModel, Manifest
 from posenc_export.errors import BadInput
+from posenc_export.validation.scores import SCORES
 from posenc_export.validation.verdict import MODEL, Comparison, Verdict
 
 SUBJECT = "config"
@@ -33,11 +34,19 @@ def against_model(name: str, model: AskedModel, comparisons: Sequence[Comparison
         return
     first, more = wrong[0], f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     where = f"{first.output} in {first.case}: {first.reason}{more}"
-    difference = f"; {model.difference}" if model.difference else ""
+    difference = f"; {model.difference}" if model.difference else _by_scores(comparisons)
     yield Verdict(name, "model", "fail", f"{model.line}: {where}{difference}", tuple(comparisons))
 
 
+def _by_scores(comparisons: Sequence[Comparison]) -> str:
+    """Return in words that scores agree where rotated heads do not: attention is right, and cached keys are not."""
+    of_scores = [comparison for comparison in comparisons if comparison.output == SCORES]
+    if not of_scores or not all(comparison.passed for comparison in of_scores):
+        return ""
+    return "; scores q k^T agree: features have another order, other signs or scales, which attention does not see"
+
+
 def check_has_model(required: Sequence[str], has_config: bool) -> None:
-    """Raise BadInput where a model is required of what no config was read for."""
+    """Raise BadInput where a model is required and no config was read."""
     if MODEL in required and not has_config:
         raise BadInput("--require model is of what a model's config says: give --from-hf, or a bundle that it made")

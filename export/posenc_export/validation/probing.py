@@ -63,9 +63,10 @@ def holes(scope: Scope) -> Iterable[Case]:
 
 
 def unlike(scope: Scope) -> Iterable[Case]:
-    """Yield calls in which one input has one token and the others several, and the other way round: to be refused."""
-    if scope.encoding.family == "module":
-        return
+    """Yield calls in which one input has one token and the others several, and the other way round: to be refused.
+
+    A user's module is asked first, and those that it answers are left out (`unlike.py`).
+    """
     for axis in scope.lengths:
         having = [port for port in scope.encoding.inputs if axis in port.dynamic.values()]
         for port in having if len(having) > 1 else ():

@@ -37,6 +37,7 @@ from posenc_export.validation.integrity import (
 )
 from posenc_export.validation.model import against_model, check_has_model, unasked
 from posenc_export.validation.progress import expect
+from posenc_export.validation.unlike import answered_all_the_same, fold_notes
 from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
@@ -151,7 +152,7 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
             continue
         try:
             if golden.case.refused:
-                refusals.append(refusal(runtime, runner, golden))
+                refusals.append(refusal(runtime, runner, golden, own=bundle.manifest.family == "module"))
             else:
                 comparisons += compare_case(context, golden, options)
         except TimedOut as late:
@@ -162,11 +163,15 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     yield agreement(runtime, others, sum(not case.refused for case in bundle.manifest.cases))
     if bundle.manifest.model is not None:
         yield from against_model(runtime.name, bundle.manifest.model, of_model)
-    yield from _folded_refusals(refusals)
+    notes = [verdict for verdict in refusals if verdict.note]
+    yield from fold_notes(notes, _folded_refusals([verdict for verdict in refusals if not verdict.note]))
 
 
-def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase) -> Verdict:
-    """Demand an error where a position is beyond what the graph holds, or an input is longer than another."""
+def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = False) -> Verdict:
+    """Demand an error where a position is beyond what the graph holds, or an input is longer than another.
+
+    own: whether the graph is of a user's module, of which that is a note: ONNX repeats one token for several.
+    """
     case = golden.case
     looked_up = not case.unlike and carrying(runner.inputs, *LOOKED_UP)
     if runtime.device == "cuda" and (looked_up or any(is_strict(port) and not case.unlike for port in runner.inputs)):
@@ -177,6 +182,8 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase) -> Verdict:
         return Verdict(runtime.name, "refusal", "pass", f"{case.name}: {failure}")
     if runtime.lenient:
         return Verdict(runtime.name, "refusal", "skip", runtime.lenient)
+    if own and case.unlike:
+        return answered_all_the_same(runtime.name, case)
     return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error")
 
 

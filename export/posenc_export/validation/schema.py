@@ -19,7 +19,7 @@ class ComparisonJson(TypedDict):
     """One output in one case, beside what it was held against; null where an error is NaN or infinite."""
 
     case: Text
-    output: Annotated[str, Field(description="empty where the call itself failed")]
+    output: Annotated[str, Field(description="empty where the call itself failed; scores: q k^T of both")]
     against: Literal["eager", "reference", "model"]
     max_abs: NoNumber
     max_ulp: NoNumber

@@ -135,8 +135,8 @@ def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
     """Return why a runtime did not run, or nothing where it did: only a verdict of its own shows that."""
     if name == MODEL:
         of_model = [v for v in verdicts if v.check == MODEL]
-        asked = any(v.status != "skip" for v in of_model)
-        return "" if asked else next((v.detail for v in of_model), "did not run: no runtime compared anything with it")
+        held = any(v.status != "skip" for v in of_model)
+        return "" if held else next((v.detail for v in of_model), "did not run: no runtime compared anything with it")
     own = [v for v in verdicts if v.subject == name and v.check == "agrees"]
     if own:
         return next((v.detail for v in own if v.status == "skip"), "")

@@ -16,6 +16,8 @@ from posenc.hf.asking.tracing import Traced
 
 ANGLES = ("position_embeddings", "rotary_pos_emb", "freqs_cis", "relative_position_embeddings")
 """What attentions call cosines and sines in one."""
+STATES = ("encoder_hidden_states",)
+"""What an attention may need beside its tokens: those of an encoder, which are as wide."""
 
 
 def call_model(trace: Traced, batch: int, length: int, positions: Tensor | None) -> None:
@@ -93,7 +95,7 @@ class Attending:
         both = dict(zip(("cos", "sin"), angles, strict=True)) if isinstance(angles, tuple) and len(angles) == 2 else {}
         inputs = {k: v for k, v in {**known, **dict.fromkeys(ANGLES, angles), **both}.items() if k in wanted}
         rest = [k for k, p in list(wanted.items())[1:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-        attention.forward(x, **{**dict.fromkeys(rest), **inputs})
+        attention.forward(x, **{**{name: x if name in STATES else None for name in rest}, **inputs})
 
     def _angles(self, maker: nn.Module | None, x: Tensor, known: Mapping[str, object]) -> object:
         """Return the cosines and sines, or the angles, at the positions."""

@@ -25,7 +25,7 @@ REMOTE = "auto_map"
 
 MOST, MOST_LAYERS = 2**31, 1000
 """What a size, and a number of layers, may be."""
-LAYERS, BASES = re.compile(r"layers$|depth$|blocks$"), re.compile(r"theta|base|_id$|seed")
+LAYERS, BASES = re.compile(r"layers$|n_layer$|depths?$|blocks$"), re.compile(r"theta|base|_id$|seed")
 """Keys of numbers of layers; keys of numbers that are no sizes."""
 
 
@@ -105,10 +105,11 @@ def _check_sizes(content: Json, path: str = "") -> None:
         where = f"{path}{key}"
         if isinstance(value, dict):
             _check_sizes(value, f"{where}.")
-        elif isinstance(value, int) and not BASES.search(key):
-            most = MOST_LAYERS if LAYERS.search(key) else MOST
-            if value > most:
-                raise CannotAsk(f"{where} is {value:,}: a model is made of at most {most:,}")
+            continue
+        most = MOST_LAYERS if LAYERS.search(key) else MOST
+        numbers = [n for n in (value if isinstance(value, list) else [value]) if isinstance(n, int)]
+        if not BASES.search(key) and max(numbers, default=0) > most:
+            raise CannotAsk(f"{where} is {max(numbers):,}: a model is made of at most {most:,}")
 
 
 def modeling_of(config: Any) -> ModuleType:

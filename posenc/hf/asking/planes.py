@@ -47,7 +47,7 @@ def planes(question: Question) -> Model:
         put_rows(module, name, table)
 
     def call(feeds: Feeds) -> dict[str, Array]:
-        return {output_name(question): _as_asked(question, feeds, module)}
+        return {output_name(question): _planes(question, feeds, module)}
 
     scheme = question.reading.scheme
     amplitude, atol = float(scheme == "sincos_2d"), FRACTIONS if scheme == "sine_2d" else 0.0
@@ -58,7 +58,7 @@ def _paths(made: Built, end: str) -> list[str]:
     return [name for name, module in made.model.named_modules() if type(module).__name__.endswith(end)]
 
 
-def _as_asked(question: Question, feeds: Feeds, module: nn.Module) -> Array:
+def _planes(question: Question, feeds: Feeds, module: nn.Module) -> Array:
     """Return what a module gives for the grid of a call, with our axes."""
     x = feeds[question.inputs[0].name]
     layout = str(question.reading.parameters.get("tensor_layout", "bdhw"))

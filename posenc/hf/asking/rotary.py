@@ -7,6 +7,7 @@ knows which class or which function is whose.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,9 @@ def model_of(question: Question) -> Model:
     rotation = Rotation(
         trace, layer, _head_dim(question), tuple(axes_of(calls, unlike_sizes(trace))), _several(question)
     )
-    if not rotation.moves():
+    if not rotation.moves() and rotation.moves_last():
+        rotation = replace(rotation, last=True)
+    elif not rotation.moves():
         raise CannotAsk(f"{type(trace.model).__name__} has the same angles at all positions where it is called alone")
     words, peak = words_of(trace, calls), float(rotation.at_zero().max())
     return Model(words, loaded.library, _answers(question, rotation), rotation.permutation(), note, peak)

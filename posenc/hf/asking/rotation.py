@@ -39,6 +39,7 @@ class Rotation:
 
     head_dim: features of a head of ours. axes: of the place of queries, and of that of keys.
     several: how many positions a token has, where it is not one.
+    last: whether heads of ours are the last features of the model's.
     """
 
     trace: Traced
@@ -46,6 +47,7 @@ class Rotation:
     head_dim: int
     axes: tuple[Axes, ...]
     several: tuple[int, ...] = ()
+    last: bool = False
 
     def at_zero(self) -> Array:
         """Return the magnitudes of what becomes of each feature of a head at position 0: (feature, head_dim)."""
@@ -54,9 +56,21 @@ class Rotation:
 
     def moves(self) -> bool:
         """Return whether heads at position 1 become anything else than at position 0."""
-        ones = np.ones((1, 1, 2, self.head_dim), np.float32)
+        return bool(self._moving(self.head_dim).any())
+
+    def moves_last(self) -> bool:
+        """Return whether the model's heads are wider, and the last features alone depend on the position."""
+        width = self.axes[0].width
+        if width <= self.head_dim:
+            return False
+        moving = self._moving(width)
+        return len(moving) == width and bool(moving[-self.head_dim :].any()) and not moving[: -self.head_dim].any()
+
+    def _moving(self, width: int) -> Array:
+        """Return of each feature of a head of ones whether it is another at position 1 than at position 0."""
+        ones = np.ones((1, 1, 2, width), np.float32)
         rotated = self.rotate(ones, np.broadcast_to(np.arange(2), (*self.several, 1, 2)), 0)
-        return not np.array_equal(rotated[:, :, 0], rotated[:, :, 1])
+        return np.asarray(rotated[0, 0, 0] != rotated[0, 0, 1])
 
     def permutation(self) -> tuple[int, ...]:
         """Return which feature of the model's heads is which of ours; () where they stand alike, or none is.
@@ -97,7 +111,8 @@ class Rotation:
             raise CannotAsk(f"the model does not rotate here: {why or 'no function was called'}")
         call, place = places[min(which, len(places) - 1)]
         axes = self.axes[min(which, len(self.axes) - 1)]
-        return _rotated(call, place, axes, _wide(x, axes, call))
+        rotated = _rotated(call, place, axes, _wide(x, axes, call, self.last))
+        return rotated[..., -x.shape[-1] :] if self.last else rotated
 
     def _counted(self, x: Array, positions: Integers, which: int) -> Array:
         """Rotate where the model counts positions itself, from 0: each token stands in a row at its position."""
@@ -157,13 +172,14 @@ def _axes_of(place: Rotated, batch: int, length: int) -> Axes:
     return Axes(at["batch"], rest[0] if rest else None, outer.index(length), place.shape[-1], place.first)
 
 
-def _wide(x: Array, axes: Axes, call: RotaryCall) -> Array:
-    """Return heads in the model's own width, if it is not ours: cut, or with zeros behind."""
+def _wide(x: Array, axes: Axes, call: RotaryCall, last: bool = False) -> Array:
+    """Return heads in the model's own width, if it is not ours: cut, or with zeros behind, or in front of the last."""
     own, width = call.head_dim or axes.width, x.shape[-1]
     if width in (axes.width, own) or (call.head_dim is None and axes.width < width):
         return x
     wide = np.zeros((*x.shape[:-1], own), np.float32)
-    wide[..., : min(own, width)] = x[..., : min(own, width)]
+    both = min(own, width)
+    wide[..., slice(own - both, own) if last else slice(both)] = x[..., :both]
     return wide
 
 

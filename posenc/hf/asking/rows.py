@@ -26,8 +26,8 @@ NAMES = ("rel_pos_h", "rel_pos_w")
 
 def model_of(question: Question) -> Model:
     """Return a model with our rows in its attention, or with our matrix."""
-    asked = {"clipped_relative": _clipped, "decomposed_relative": _decomposed, "fourier_features": _points}
-    return asked[question.reading.scheme](question)
+    makers = {"clipped_relative": _clipped, "decomposed_relative": _decomposed, "fourier_features": _points}
+    return makers[question.reading.scheme](question)
 
 
 def _clipped(question: Question) -> Model:

@@ -56,13 +56,16 @@ def traced(
 
 
 def model_classes(loaded: Loaded) -> list[type[nn.Module]]:
-    """Return the classes of a config's models, the barest first."""
+    """Return the classes of a config's models, the barest first; of a part without any, those named as it is."""
     from transformers import PreTrainedModel
 
     kinds = [kind for kind in vars(loaded.modeling).values() if inspect.isclass(kind)]
     own = [kind for kind in kinds if issubclass(kind, PreTrainedModel) and kind.__module__ == loaded.modeling.__name__]
     of_config = [kind for kind in own if getattr(kind, "config_class", None) is type(loaded.config)]
     bare = [kind for kind in of_config if not kind.__name__.endswith("PreTrainedModel")]
+    if not bare:  # T5Gemma's encoder and decoder say that they take the config of both
+        part = next((name for name, value in vars(loaded.whole).items() if value is loaded.config), None)
+        bare = [kind for kind in own if part and kind.__name__.lower().endswith(part.lower())]
     return sorted(
         bare, key=lambda kind: ("For" in kind.__name__, not kind.__name__.endswith("Model"), len(kind.__name__))
     )
