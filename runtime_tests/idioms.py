@@ -114,14 +114,6 @@ class ReadsBits(nn.Module):
         return (x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32)
 
 
-class Branches(nn.Module):
-    """Branches by an operator."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        chosen: Tensor = torch.cond(x.sum() > 0, lambda y: y * 2, lambda y: y * 3, (x,))
-        return chosen
-
-
 class RefusesFloat64(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32:

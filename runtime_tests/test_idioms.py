@@ -17,7 +17,7 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli.ports import parse_ports
 from posenc_export.errors import BadInput
-from posenc_export.targets.float64 import call_in_float64
+from posenc_export.targets.float64 import Widening, call_in_float64
 from posenc_export.targets.module import own_encoding
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.plan import plan
@@ -104,7 +104,6 @@ def test_integers_and_flags_stay_what_they_are() -> None:
     [
         (idioms.ReadsBits(), r"^aten\.view\.dtype \(it reads the bits of numbers"),
         (idioms.RefusesFloat64(), r"^ValueError: expected float32$"),
-        (idioms.Branches(), r"^cond \(it calls functions, which are not widened\)$"),
     ],
 )
 def test_what_does_not_run_in_float64_has_no_reference_and_says_why(module: nn.Module, reason: str) -> None:
@@ -114,6 +113,13 @@ def test_what_does_not_run_in_float64_has_no_reference_and_says_why(module: nn.M
     one = recorded(module, X, batch=1, seq=3)
     assert one.golden.reference == {}
     assert one.no_reference
+
+
+def test_an_operator_that_calls_functions_is_not_widened() -> None:
+    widening = Widening()
+    with pytest.raises(TypeError):
+        widening.__torch_dispatch__(torch.ops.higher_order.cond, ())
+    assert widening.failed == "cond (it calls functions, which are not widened)"
 
 
 def test_words_of_a_reference_claim_none_that_is_not_there() -> None:
