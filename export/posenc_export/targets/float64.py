@@ -61,7 +61,7 @@ class Widening(TorchDispatchMode):
             raise
 
     def _widened(self, value: object) -> object:
-        """Return a dtype or a tensor widened: of a tensor from elsewhere always the same, into which a call may write."""
+        """Return a dtype or a tensor widened; one from elsewhere is widened once: a call may write into it."""
         if isinstance(value, torch.dtype):
             return WIDE.get(value, value)
         if not isinstance(value, Tensor) or value.dtype not in WIDE:

@@ -109,9 +109,7 @@ def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> Recor
     return Recorded(GoldenCase(case, kept, eager, reference, rows), written, reason)
 
 
-def _eager(
-    encoding: Encoding, case: Case, outputs: Sequence[Array]
-) -> tuple[dict[str, Array], dict[str, Array]]:
+def _eager(encoding: Encoding, case: Case, outputs: Sequence[Array]) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the outputs of the eager module by name, and the rows at which large ones are kept."""
     rows: dict[str, Array] = {}
     eager: dict[str, Array] = {}
