@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc.ports import Array, Feeds, Integers, Port
-from posenc_export.arrays import FLOATS, call_on_copies
+from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.errors import check_machine, first_line
 from posenc_export.targets.copies import Copies
 from posenc_export.validation.record import NoReference
@@ -93,7 +93,7 @@ class OwnReference:
 
     def __call__(self, feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         """Return the outputs in float64; raise NoReference where the module does not run in it."""
-        args = [feeds[p.name].astype(np.float64) if p.dtype in FLOATS else feeds[p.name] for p in self.ports]
+        args = [feeds[p.name].astype(np.float64 if p.dtype in FLOATS else p.dtype) for p in self.ports]  # copies
         outputs = call_in_float64(self.copies.wide(), args)
         if len(outputs) != len(self.outputs):
             raise NoReference(f"in float64 the module gives {len(outputs)} outputs, not {len(self.outputs)}")
@@ -101,14 +101,18 @@ class OwnReference:
 
 
 def call_in_float64(module: nn.Module, args: Sequence[Array]) -> list[Array]:
-    """Call a module of float64 weights; raise NoReference, with the operator, where it does not run in float64."""
+    """Call a module of float64 weights on arrays, into which it may write.
+
+    Raises NoReference, with the operator, where it does not run in float64.
+    """
     widening = Widening()
     try:
         with _float64_by_default(), widening:
-            return call_on_copies(module, args)[0]
+            return call_on_arrays(module, args)
     except Exception as error:
         check_machine(error)
-        raise NoReference(widening.failed or f"{type(error).__name__}: {first_line(error)}") from error
+        reason = type(error).__name__ + (f": {first_line(error)}" if str(error) else "")
+        raise NoReference(widening.failed or reason) from error
 
 
 @contextmanager

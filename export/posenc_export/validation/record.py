@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.ports import Array, Port, axes_of, is_strict
-from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies
+from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
 from posenc_export.errors import BadInput, check_machine, first_line
@@ -148,7 +148,7 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple
         reason = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
         raise RefusedByModule(f"{reason}{advice(encoding.inputs, case.sizes)}") from error
     pairs = zip(encoding.inputs, given, after, strict=True)
-    return outputs, tuple(port.name for port, before, array in pairs if before.tobytes() != array.tobytes())
+    return outputs, tuple(port.name for port, before, array in pairs if not same_bits(before, array))
 
 
 def _reference(
