@@ -21,7 +21,7 @@ from posenc_export.targets.float64 import Widening, call_in_float64
 from posenc_export.targets.module import own_encoding
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.plan import plan
-from posenc_export.validation.record import GoldenCases, NoReference, Recorded, record
+from posenc_export.validation.record import CaseRecord, GoldenCases, NoReference, record
 from posenc_export.validation.scope import Scope
 
 X = "x: float32[batch, seq, 8]"
@@ -31,9 +31,9 @@ def encoding_of(module: nn.Module, *ports: str, max_len: int = 40) -> Encoding:
     return own_encoding(module.eval(), parse_ports(ports), max_len, 0, lambda: type(module)().eval())
 
 
-def recorded(module: nn.Module, *ports: str, **sizes: int) -> Recorded:
+def recorded(module: nn.Module, *ports: str, **sizes: int) -> CaseRecord:
     """One case of a module as it is recorded."""
-    (one,) = record(encoding_of(module, *ports), [Case("case", sizes)], 0).recorded
+    (one,) = record(encoding_of(module, *ports), [Case("case", sizes)], 0).records
     return one
 
 
@@ -122,8 +122,8 @@ def test_an_operator_that_calls_functions_is_not_widened() -> None:
 
 
 def test_words_of_a_reference_claim_none_that_is_not_there() -> None:
-    good, bad = (Recorded(GoldenCase(Case(name, {}), {}), no_reference=why) for name, why in (("a", ""), ("b", "op")))
-    refused = Recorded(GoldenCase(Case("c", {}, refused=True), {}))
+    good, bad = (CaseRecord(GoldenCase(Case(name, {}), {}), no_reference=why) for name, why in (("a", ""), ("b", "op")))
+    refused = CaseRecord(GoldenCase(Case("c", {}, refused=True), {}))
     assert GoldenCases((good, refused)).reference("itself") == "itself"
     assert GoldenCases((bad, refused)).reference("itself") == "no reference: op"
     assert GoldenCases((bad, good)).reference("itself") == "itself; no reference in 1 of 2 cases: op"
