@@ -55,6 +55,12 @@ def to_numpy(tensor: torch.Tensor) -> Array:
     return np.asarray(tensor.numpy())
 
 
+def same_bits(one: Array, other: Array) -> bool:
+    """Return whether two arrays of one shape and dtype have the same bits."""
+    bits = f"u{one.dtype.itemsize}"
+    return np.array_equal(one.view(bits), other.view(bits))
+
+
 def to_stored(array: Array) -> Array:
     """Return what a .npz can hold: bfloat16 as its bits in uint16."""
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
@@ -71,6 +77,12 @@ def call_on_arrays(function: Callable[..., object], args: Sequence[Array], devic
 
     with torch.no_grad():
         return flatten(function(*(to_torch(array).to(device) for array in args)))
+
+
+def call_on_copies(function: Callable[..., object], args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Call what may write into its inputs on copies of arrays; return the outputs, and the copies after the call."""
+    copies = [array.copy() for array in args]
+    return call_on_arrays(function, copies), copies
 
 
 def flatten(outputs: object) -> list[Array]:
