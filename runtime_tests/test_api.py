@@ -161,7 +161,7 @@ def test_a_mismatch_goes_beside_its_place(tmp_path: Path) -> None:
         ("sinusoidal", {"max_len": "40"}, "max_len must be int, got '40'"),
         ("sinusoidal", {"rotary_op": "magic"}, "rotary_op must be decomposed or onnx or microsoft, got 'magic'"),
         ("sinusoidal", {"runtimes": 5}, "runtimes must be a list of str, got 5"),
-        ("sinusoidal", {"seed": -1}, "seed must be at least 0, got -1"),
+        ("sinusoidal", {"seed": -1}, "seed must be from 0 to 9223372036854775807, got -1"),
         ("sinusoidal", {"atol": -1.0}, "atol must be a finite number of at least 0, got -1.0"),
         (Good, {"inputs": [X, X]}, "two inputs are named 'x'"),
         ("sinusoidal", {"inputs": [X]}, "a scheme has its own"),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import posenc_export
 from posenc.ports import Axis, Port, Values
 from posenc_export.errors import BadInput, ExportFailed
-from posenc_export.targets.ending import advised, longest
+from posenc_export.targets.ending import advised, max_length
 
 BATCH, SEQ = Axis("batch", "batch"), Axis("seq", "length")
 X = Port("x", (BATCH, SEQ, Axis("", "features", 8)), "float32", Values())
@@ -24,11 +24,14 @@ class Looks(nn.Module):
         self.pe = nn.Embedding(rows, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.pe(torch.arange(x.shape[1]))
+        rows: Tensor = self.pe(torch.arange(x.shape[1]))
+        return x + rows
 
 
 class Slices(nn.Module):
     """A stored table: what is cut off it is too short to be added."""
+
+    pe: Tensor
 
     def __init__(self, rows: int) -> None:
         super().__init__()
@@ -47,19 +50,19 @@ class Blocks(nn.Module):
 
 @pytest.mark.parametrize("rows", [3, 4, 10, 100, 2047])
 def test_the_end_of_a_table_is_found(rows: int) -> None:
-    assert longest(lambda: Looks(rows), (X,), 2048, 0) == rows
+    assert max_length(lambda: Looks(rows), (X,), 2048, 0) == rows
 
 
 @pytest.mark.parametrize("make", [lambda: Looks(2048), lambda: Looks(2), Blocks, nn.Identity, lambda: nn.Linear(4, 4)])
 def test_where_no_table_ends_nothing_is_found(make: Callable[[], nn.Module]) -> None:
-    assert longest(make, (X,), 2048, 0) is None
+    assert max_length(make, (X,), 2048, 0) is None
 
 
 def test_no_length_of_a_grid_a_sum_or_a_multiple_is_found() -> None:
     for axis in (Axis("h", "grid"), Axis("seq", "length", multiple=2), Axis("past+seq", "length")):
         port = Port("x", (BATCH, axis, Axis("", "features", 8)), "float32", Values())
-        assert longest(lambda: Looks(10), (port,), 2048, 0) is None
-    assert longest(lambda: Looks(10), (Port("x", (BATCH,), "float32", Values()),), 2048, 0) is None
+        assert max_length(lambda: Looks(10), (port,), 2048, 0) is None
+    assert max_length(lambda: Looks(10), (Port("x", (BATCH,), "float32", Values()),), 2048, 0) is None
 
 
 def test_other_errors_stay_as_they_are() -> None:

@@ -11,7 +11,7 @@ import pytest
 from conftest import Cli
 from kill_points import put, state, write
 from posenc_export.bundle import forced
-from posenc_export.bundle.forced import contents, why_kept, why_kept_filled
+from posenc_export.bundle.forced import contents, why_contents_protected, why_protected
 from posenc_export.bundle.place import check_place, check_target, removals
 from posenc_export.errors import BadInput
 
@@ -67,7 +67,7 @@ def test_what_is_of_a_home_folder_is_refused_and_what_lies_there_is_not(home: Pa
 
 @pytest.mark.parametrize("place", [*forced.SYSTEM, *forced.PROGRAMS, sys.prefix, os.__file__.rpartition("/")[0]])
 def test_folders_of_the_system_are_kept(place: str) -> None:
-    assert why_kept(Path(place)), place
+    assert why_protected(Path(place)), place
 
 
 def test_programs_and_configuration_are_kept_with_all_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,17 +79,17 @@ def test_programs_and_configuration_are_kept_with_all_below(tmp_path: Path, monk
         check_place(tmp_path / "etc" / "ours", force=True)
     monkeypatch.setattr(forced, "PROGRAMS", ())
     monkeypatch.setenv("ProgramFiles", str(tmp_path / "etc"))
-    assert "a folder of the system" in why_kept_filled(tmp_path / "etc" / "ours")
-    assert why_kept(tmp_path / "etc") == "it is a folder of the system"
+    assert "a folder of the system" in why_contents_protected(tmp_path / "etc" / "ours")
+    assert why_protected(tmp_path / "etc") == "it is a folder of the system"
 
 
 def test_homes_of_others_and_temporary_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forced, "HOMES", (str(tmp_path),))
     (tmp_path / "grace").mkdir()
-    assert why_kept(tmp_path / "grace") == "it is the home folder of a user"
-    assert "it is" in why_kept(Path(tempfile.gettempdir()))
+    assert why_protected(tmp_path / "grace") == "it is the home folder of a user"
+    assert "it is" in why_protected(Path(tempfile.gettempdir()))
     monkeypatch.setattr(forced, "HOMES", ())
-    assert why_kept(tmp_path / "grace") == ""
+    assert why_protected(tmp_path / "grace") == ""
 
 
 @pytest.mark.parametrize("name", [".git", "project/.git", "a/b/.hg"])

@@ -1,10 +1,11 @@
 """A bundle is replaced whole, in one step where the system can: a kill leaves the old one or the new one."""
 
+import errno
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,27 @@ def test_what_does_not_move_after_all_stays_as_it_was(
     with pytest.raises(ToolFailed, match="Invalid cross-device link; what was there is as it was"):
         put(old, "new")
     assert (state(old), beside(old)) == ("old", [])
+
+
+@pytest.mark.parametrize("wrap", [lambda error: error, lambda error: ToolFailed("OSError"), lambda error: ValueError()])
+def test_a_full_disk_is_said_with_what_is_free_where(old: Path, wrap: Callable[[Exception], Exception]) -> None:
+    def fill() -> None:
+        with staged(old) as scratch:
+            write(scratch, "new")
+            try:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            except OSError as error:
+                raise wrap(error) from error
+
+    with pytest.raises(ToolFailed) as caught:
+        fill()
+    words = rf"No space left on device: [\d,]+ bytes are free in {old.parent}, [\d,]+ in .*, where temporary files go"
+    assert re.fullmatch(words, caught.value.message)
+    assert (state(old), beside(old)) == ("old", [])
+    for other in (OSError(errno.EIO, "Input/output error"), ValueError("full")):
+        with pytest.raises(type(other)) as kept, staged(old):
+            raise other
+        assert kept.value is other
 
 
 def test_folders_are_exchanged_in_one_step(tmp_path: Path) -> None:

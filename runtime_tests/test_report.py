@@ -169,7 +169,7 @@ def test_a_real_report_fits_80_columns_but_for_the_names_of_checks(
     assert max(len(line.rstrip()) for line in of_runs.splitlines()) <= 80
     assert max(len(line.rstrip()) for line in of_files.splitlines()) <= 120
     assert (
-        f"agrees on 1 runtime, all 10 checks passed; 2 checks not run here; reference: {manifest.reference}"
+        f"agrees on 1 runtime, all 11 checks passed; 2 checks not run here; reference: {manifest.reference}"
         in result.output
     )
 

@@ -33,11 +33,11 @@ WORK_TREES = (".git", ".hg", ".svn", ".jj", ".bzr")
 Identity = tuple[int, int]
 
 
-def why_kept(place: Path) -> str:
+def why_protected(place: Path) -> str:
     """Return why a folder may never be replaced, whatever is in it, in words; nothing where it may be."""
     place = place.resolve()
     here = _identity(place)
-    for path, words in _kept_folders():
+    for path, words in _protected_folders():
         if _is(place, here, path):
             return f"it is {words}"
         if any(_is(place, here, parent) for parent in path.parents):
@@ -47,7 +47,7 @@ def why_kept(place: Path) -> str:
     return ""
 
 
-def why_kept_filled(place: Path) -> str:
+def why_contents_protected(place: Path) -> str:
     """Return why what somebody else has put into a folder is never removed, in words; nothing where it may be."""
     place = place.resolve()
     above = [(path, _identity(path)) for path in (place, *place.parents)]
@@ -75,7 +75,7 @@ def walk(folder: Path) -> Iterator[Path]:
             yield from walk(path)
 
 
-def _kept_folders() -> Iterator[tuple[Path, str]]:
+def _protected_folders() -> Iterator[tuple[Path, str]]:
     yield from _homes()
     yield from ((Path(name), "a folder of the system") for name in SYSTEM)
     yield from ((path, "a folder of the system") for path in _programs())

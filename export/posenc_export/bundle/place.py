@@ -11,14 +11,14 @@ from pathlib import Path
 
 from posenc.strict_json import parse
 from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
-from posenc_export.bundle.forced import contents, walk, why_kept, why_kept_filled
+from posenc_export.bundle.forced import contents, walk, why_contents_protected, why_protected
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import SCHEMA_VERSION
 from posenc_export.bundle.seal import read_sealed
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
 from posenc_export.errors import BadInput, check_machine
 
-LONGEST_NAME = 255
+NAME_BYTES = 255
 """Bytes of a name that file systems have room for."""
 WORKSHOP = ".partial-xxxxxxxx"
 """What a run adds to the name of its workshop, beside the place of its bundle."""
@@ -57,16 +57,16 @@ def check_place(place: Path, force: bool) -> None:
     if not place.exists():
         return
     try:
-        fixed = _why_fixed(place) or why_kept(place)
+        fixed = _why_fixed(place) or why_protected(place)
         foreign = "" if fixed else first_foreign(place)
-        kept = why_kept_filled(place) if foreign and force else ""
+        protected = why_contents_protected(place) if foreign and force else ""
         fixed = fixed or ("" if foreign and not force else _why_fixed_below(place))
     except OSError as error:
         raise BadInput(f"{place} cannot be replaced: {error}; give another with -o") from error
     if fixed:
         raise BadInput(f"{place} cannot be replaced: {fixed}; give another with -o")
-    if kept:
-        raise BadInput(f"{place} holds {foreign}, and is left alone: {kept}; give another with -o")
+    if protected:
+        raise BadInput(f"{place} holds {foreign}, and is left alone: {protected}; give another with -o")
     if foreign and not force:
         raise BadInput(f"{place} holds {foreign}, and is left alone: give another with -o, or --force to replace it")
 
@@ -177,7 +177,7 @@ def _check_parent(target: Path) -> None:
 
 def _check_name(name: str) -> None:
     """Raise BadInput where a file system has no room for a name, and that of the workshop beside it."""
-    size, most = len(os.fsencode(name)), LONGEST_NAME - len(f".{WORKSHOP}")
+    size, most = len(os.fsencode(name)), NAME_BYTES - len(f".{WORKSHOP}")
     if size > most:
         raise BadInput(
             f"{name[:20]}... is too long a name: it has {size} bytes, at most {most} fit; give another with -o"

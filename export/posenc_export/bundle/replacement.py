@@ -22,6 +22,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from posenc_export.bundle.place import check_place, failed_place
+from posenc_export.bundle.room import where_full
 from posenc_export.bundle.system import exchange
 from posenc_export.errors import BadInput, ToolFailed, check_machine
 
@@ -47,6 +48,11 @@ def staged(target: Path) -> Iterator[Path]:
     try:
         (workshop / NEW).mkdir()
         yield workshop / NEW
+    except Exception as error:
+        full = where_full(error, target)
+        if not full:
+            raise
+        raise ToolFailed(full) from error
     finally:
         try:
             _settle(workshop, target)

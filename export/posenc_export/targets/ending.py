@@ -33,14 +33,14 @@ def advised(fresh: Callable[[], nn.Module], ports: Sequence[Port], max_len: int,
         failing = FAILS.match(error.message)
         if failing is None and not error.message.endswith(CUT):
             raise
-        end = longest(fresh, ports, max_len, seed)
+        end = max_length(fresh, ports, max_len, seed)
         if end is None:
             raise
-        said = failing[1] if failing else error.message
-        raise type(error)(f"{said}; it takes calls of up to {end}: give --max-len {end}") from error
+        reason = failing[1] if failing else error.message
+        raise type(error)(f"{reason}; it takes calls of up to {end}: give --max-len {end}") from error
 
 
-def longest(fresh: Callable[[], nn.Module], ports: Sequence[Port], max_len: int, seed: int) -> int | None:
+def max_length(fresh: Callable[[], nn.Module], ports: Sequence[Port], max_len: int, seed: int) -> int | None:
     """Return the length up to which a module takes every call that is tried; None where there is no such length."""
     axes = [axis for port in ports for axis in port.dynamic.values()]
     if not any(axis.is_length for axis in axes) or not all(_is_plain(axis) for axis in axes):
@@ -66,7 +66,7 @@ def _is_plain(axis: Axis) -> bool:
 
 
 def _answers(module: nn.Module, ports: Sequence[Port], sizes: Mapping[str, int], seed: int) -> bool:
-    feeds = feeds_for(ports, Case("probe", sizes), seed)
+    feeds = feeds_for(tuple(ports), Case("probe", sizes), seed)
     try:
         call_on_arrays(module, [feeds[port.name] for port in ports])
     except Exception as error:
