@@ -6,6 +6,7 @@ from importlib.metadata import version
 import pytest
 
 from conftest import ROOT
+from hf_survey import arguments
 from posenc.hf.defaults import class_of
 from posenc.hf.layouts import HALVES, PAIRS, REFUSED, SWITCHED
 from surveyed import Finding, names, of_type, sample, word_of
@@ -67,3 +68,27 @@ def test_every_rotary_type_is_known() -> None:
     assert known - of_class - set(SINGLE) == set()
     assert len(known) == len(HALVES) + len(PAIRS) + len(SWITCHED)
     assert not known & set(REFUSED)
+
+
+def test_the_survey_says_what_it_takes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, status, text in (
+        (["--help"], 0, "--keep FILE"),
+        (["nosuch"], 2, "no model type of transformers, and no class of diffusers: nosuch"),
+        (["llama", "--write"], 2, "--write counts every model type: give no NAME with it"),
+        (["--wirte"], 2, "unrecognized arguments: --wirte"),
+    ):
+        monkeypatch.setattr("sys.argv", ["hf_survey.py", *words])
+        with pytest.raises(SystemExit) as ended:
+            arguments()
+        printed = capsys.readouterr()
+        assert ended.value.code == status
+        assert text in printed.out + printed.err
+    monkeypatch.setattr("sys.argv", ["hf_survey.py", "llama", "SD3Transformer2DModel", "--keep", "file"])
+    assert arguments().names == ["llama", "SD3Transformer2DModel"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["t5gemma", "t5gemma2_decoder", "dbrx", "lfm2_moe"])
+def test_types_that_need_more_than_their_defaults_are_right(name: str) -> None:
+    words = {finding.word for finding in of_type(name) if finding.scheme}
+    assert words == {"right"}

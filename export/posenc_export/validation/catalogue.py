@@ -99,7 +99,7 @@ explained(
     "refusal",
     Words(
         code="PE105",
-        asks="Does a length or a position beyond the end, or a negative one, give an error?",
+        asks="Does a length or a position beyond the end, a negative one, or a call of unlike lengths give an error?",
         failure="A call out of range gets a wrong row and no error: a program that goes too far would not notice",
         remedy="Check lengths and positions before the call; or export --dynamic, which ends at 16,777,216 positions.",
         example="position 2048 of a table of 2048 rows, answered with the last row",
@@ -109,7 +109,7 @@ explained(
     "model",
     Words(
         code="PE114",
-        asks="Of a config that was read: does every output agree with what the model's own code gives?",
+        asks="Does every output, and every score q k^T, agree with what the own code of a config's model gives?",
         failure="The config was read otherwise than its model reads it: the file would rotate, or add, something else",
         remedy="Give the parameter that the line names with -p; or report the model type, whose reading is wrong.",
         example="neighbouring features rotated by the model, read as halves",

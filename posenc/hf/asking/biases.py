@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.call import queries_and_keys
 from posenc.hf.asking.built import Built, built, put
-from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.model import Arguments, CannotAsk, Function, HfModule, Keywords, Model, Question
 from posenc.hf.asking.running import array, in_order, mask_in, output_name, run_
 from posenc.ports import Array, Feeds
 
@@ -41,7 +41,7 @@ def _t5(question: Question) -> Model:
     made = built(question)
     name = made.holding(made.row.tables[0])[0]
     put(made.model, name, in_order(question.tables)[0])
-    attention: Any = made.model.get_submodule(name.removesuffix(".relative_attention_bias.weight"))
+    attention: HfModule = made.model.get_submodule(name.removesuffix(".relative_attention_bias.weight"))
 
     def square(n: int) -> Array:
         if takes_block(attention):
@@ -52,7 +52,7 @@ def _t5(question: Question) -> Model:
     return Model(f"{type(attention).__name__}.compute_bias", made.library, at_positions(question, square))
 
 
-def takes_block(attention: Any) -> bool:
+def takes_block(attention: HfModule) -> bool:
     """Whether an attention is one of blocks, as LongT5's."""
     import inspect
 
@@ -95,7 +95,7 @@ Slopes = tuple[str, Callable[[Array], Array]]
 
 
 def _bloom(made: Built) -> Slopes:
-    model: Any = made.model
+    model: HfModule = made.model
     return "BloomModel.build_alibi_tensor", lambda mask: _of_mask(model.build_alibi_tensor, mask, model.num_heads)
 
 
@@ -106,7 +106,7 @@ def _falcon(made: Built) -> Slopes:
     """
     from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 
-    model: Any = made.model
+    model: HfModule = made.model
     root = np.float32((made.config.hidden_size // model.num_heads) ** 0.5)
 
     def bias(mask: Array) -> Array:
@@ -122,14 +122,16 @@ def wide_products() -> AbstractContextManager[object]:
     from torch.overrides import TorchFunctionMode
 
     class Mode(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, function: Function, types: object, args: Arguments = (), kwargs: Keywords = None
+        ) -> object:
             value = function(*args, **(kwargs or {}))
-            return value.float() if function is torch.Tensor.bfloat16 else value
+            return value.float() if function is torch.Tensor.bfloat16 and isinstance(value, torch.Tensor) else value
 
     return Mode()
 
 
-def _of_mask(function: Any, mask: Array, heads: int) -> Array:
+def _of_mask(function: Function, mask: Array, heads: int) -> Array:
     import torch
 
     values = array(run_(lambda: function(torch.from_numpy(mask), heads, torch.float32)))
@@ -138,7 +140,7 @@ def _of_mask(function: Any, mask: Array, heads: int) -> Array:
 
 def _mpt(made: Built) -> Slopes:
     """Return MPT's, whose model makes it for its longest sequence, and takes that of the last keys."""
-    model: Any = made.model
+    model: HfModule = made.model
 
     def bias(mask: Array) -> Array:
         if mask.shape[1] > made.config.max_seq_len:

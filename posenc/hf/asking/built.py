@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc.hf.asking import load
 from posenc.hf.asking.load import library_of, quiet, said
-from posenc.hf.asking.model import CannotAsk, Disagrees, Question
+from posenc.hf.asking.model import Arguments, CannotAsk, Disagrees, Function, HfConfig, HfModule, Keywords, Question
 from posenc.hf.described import names_that_end
 from posenc.hf.parts import Part, choose_part
 from posenc.hf.rows import Row
@@ -43,7 +43,7 @@ class Built:
     model: nn.Module
     part: Part
     row: Row
-    config: Any
+    config: HfConfig
     library: str
 
     @property
@@ -67,10 +67,10 @@ def part_of(question: Question) -> tuple[Part, Row]:
     return part, part.row
 
 
-def config_of(content: Json, part: Part) -> Any:
+def config_of(content: Json, part: Part) -> HfConfig:
     """Return the config of a part as transformers has it: that in the whole one, which may fill it in."""
     name = library_of()
-    inner = load.config_of(content, name)
+    inner: HfConfig | None = load.config_of(content, name)
     for key in filter(None, part.config.path.split(".")):
         inner = getattr(inner, key, None)
     if inner is None or isinstance(inner, dict):
@@ -78,7 +78,7 @@ def config_of(content: Json, part: Part) -> Any:
     return _without_timm(inner)
 
 
-def _without_timm(config: Any) -> Any:
+def _without_timm(config: HfConfig) -> HfConfig:
     """Return a config whose backbone is one of transformers: which it is changes no position."""
     if type(getattr(config, "backbone_config", None)).__name__ == "TimmBackboneConfig":
         of_backbone = config.backbone_config
@@ -99,7 +99,7 @@ def refusals(what: str) -> Iterator[None]:
         raise CannotAsk(f"{what} refuses: {said(error)}") from error
 
 
-def modeling(config: Any) -> Iterator[ModuleType]:
+def modeling(config: HfConfig) -> Iterator[ModuleType]:
     """Yield the modeling files of a config's type, of which there is one, or another for what is in it."""
     package, _, name = type(config).__module__.rpartition(".")
     first = name.replace("configuration_", "modeling_")
@@ -109,7 +109,7 @@ def modeling(config: Any) -> Iterator[ModuleType]:
         yield importlib.import_module(f"{package}.{path.stem}")
 
 
-def classes_of(config: Any) -> Iterator[type[nn.Module]]:
+def classes_of(config: HfConfig) -> Iterator[type[nn.Module]]:
     """Yield the models of a config in its modeling file, in their order there."""
     for module in modeling(config):
         for one in vars(module).values():
@@ -141,7 +141,7 @@ def built(question: Question, has: Callable[[Built], bool] = lambda made: True) 
     raise CannotAsk(f"no class of {type(config).__module__.rpartition('.')[0]} has what is asked about{refused}")
 
 
-def zeros(make: Any, *parameters: Any, **more: Any) -> nn.Module:
+def zeros(make: Callable[..., nn.Module], *parameters: object, **more: object) -> nn.Module:
     """Return a module of a model, made without memory, with zeros in its parameters."""
     with refusals(getattr(make, "__name__", "a class")), quiet(), without_memory(), not_drawn(make):
         made: nn.Module = make(*parameters, **more)
@@ -151,7 +151,7 @@ def zeros(make: Any, *parameters: Any, **more: Any) -> nn.Module:
     return made.eval()
 
 
-def not_drawn(make: Any) -> AbstractContextManager[None]:
+def not_drawn(make: Callable[..., nn.Module]) -> AbstractContextManager[None]:
     """Leave out what a model of transformers draws at random before training."""
     if not make.__module__.startswith("transformers."):
         return nullcontext()
@@ -181,7 +181,9 @@ def without_memory() -> Iterator[None]:
     filled = {getattr(torch, name) for name in FILLED}
 
     class Mode(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, function: Function, types: object, args: Arguments = (), kwargs: Keywords = None
+        ) -> object:
             more = dict(kwargs or {})
             if function in on_meta and more.get("device") is None:
                 return function(*args, **{**more, "device": "meta"})
@@ -193,9 +195,10 @@ def without_memory() -> Iterator[None]:
         yield
 
 
-def parent_of(model: nn.Module, path: str) -> nn.Module:
+def parent_of(model: HfModule, path: str) -> nn.Module:
     """Return the module that has what stands at a path."""
-    return model.get_submodule(path.rpartition(".")[0])
+    parent: nn.Module = model.get_submodule(path.rpartition(".")[0])
+    return parent
 
 
 def put(model: nn.Module, name: str, table: Array) -> None:
@@ -221,7 +224,7 @@ def put_rows(model: nn.Module, name: str, table: Array) -> None:
     put(model, name, np.pad(table, ((0, rows - len(table)), (0, 0))))
 
 
-def initialised(model: Any, path: str) -> nn.Module:
+def initialised(model: HfModule, path: str) -> nn.Module:
     """Return a module with what the model's own code writes into it before training."""
     import torch
 

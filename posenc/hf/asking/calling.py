@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +11,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from posenc.hf.asking.standing import as_layer, setting
-from posenc.hf.asking.tracing import Traced
+from posenc.hf.asking.load import said
+from posenc.hf.asking.standing import setting
+from posenc.hf.asking.tracing import Enough, Layer, Traced
 
 ANGLES = ("position_embeddings", "rotary_pos_emb", "freqs_cis", "relative_position_embeddings")
 """What attentions call cosines and sines in one."""
@@ -129,3 +130,26 @@ def _nearest(makers: Mapping[str, nn.Module], name: str) -> nn.Module | None:
 
 def _parameters(module: nn.Module) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(module.forward).parameters
+
+
+def as_layer(trace: Traced, forward: Callable[..., object]) -> Callable[..., object]:
+    """Return a layer's forward that notes whose rotations they are, and gives its input where it fails."""
+
+    def called(*args: object, **kwargs: object) -> object:
+        layer = Layer()
+        trace.layers.append(layer)
+        trace.current.append(layer)
+        first = args[0] if args else next(iter(kwargs.values()))
+        try:
+            return forward(*args, **kwargs)
+        except Enough:
+            raise
+        except Exception as error:
+            layer.error = said(error)
+            return first
+        finally:
+            trace.current.pop()
+            if trace.wanted is not None and len(trace.layers) > trace.wanted and not trace.current:
+                raise Enough
+
+    return called

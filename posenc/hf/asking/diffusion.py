@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.hf.asking.built import refusals, zeros
 from posenc.hf.asking.load import INSTALL, library_of
-from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.model import Arguments, CannotAsk, Function, HfModule, Keywords, Model, Question
 from posenc.hf.asking.running import array, output_name, run_
 from posenc.hf.parts import CLASS
 from posenc.ports import Array, Feeds
@@ -77,7 +77,9 @@ def in_float64() -> AbstractContextManager[object]:
     from torch.overrides import TorchFunctionMode
 
     class Mode(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, function: Function, types: object, args: Arguments = (), kwargs: Keywords = None
+        ) -> object:
             keywords = {
                 key: torch.float64 if value is torch.float32 else value for key, value in (kwargs or {}).items()
             }
@@ -88,7 +90,7 @@ def in_float64() -> AbstractContextManager[object]:
     return Mode()
 
 
-def _patches(model: Any, sides: tuple[int, ...]) -> Array:
+def _patches(model: HfModule, sides: tuple[int, ...]) -> Array:
     """Return what a model adds to the patches of an image of nothing; SD3's is a crop of a table."""
     import torch
 
@@ -99,7 +101,7 @@ def _patches(model: Any, sides: tuple[int, ...]) -> Array:
     return array(run_(lambda: embed(torch.zeros(1, embed.proj.in_channels, height, width))))
 
 
-def _video(model: Any, sides: tuple[int, ...]) -> Array:
+def _video(model: HfModule, sides: tuple[int, ...]) -> Array:
     """Return what CogVideoX adds to the patches of a video, behind the text."""
     embed = model.patch_embed
     frames = (sides[0] - 1) * embed.temporal_compression_ratio + 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc.hf.asking import diffusion
 from posenc.hf.asking.built import Built, built, put
-from posenc.hf.asking.model import Disagrees, Model, Question
+from posenc.hf.asking.model import Disagrees, HfConfig, Model, Question
 from posenc.hf.asking.planes import planes
 from posenc.hf.asking.running import array, in_order, only, output_name, output_of, takes
 from posenc.hf.parts import CLASS
@@ -123,19 +123,19 @@ class Grid:
         return values
 
 
-def pixel_count(config: Any) -> int:
+def pixel_count(config: HfConfig) -> int:
     """Return the numbers of a patch."""
     height, width = patch_of(config)
     return int(getattr(config, "num_channels", 3)) * height * width
 
 
-def patch_of(config: Any) -> Sides:
+def patch_of(config: HfConfig) -> Sides:
     """Return the sides of a patch in pixels."""
     size = config.patch_size
     return (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
-def pixels(config: Any, sides: Sides, places: Sides) -> dict[str, Any]:
+def pixels(config: HfConfig, sides: Sides, places: Sides) -> dict[str, object]:
     """Return an image of nothing, as vision models take it: in pixels, or in a row of patches."""
     import torch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc.hf.asking.rotation import calls_of
 
@@ -74,16 +74,16 @@ def _alike(calls: Sequence[RotaryCall], others: Sequence[RotaryCall]) -> bool:
     )
 
 
-def _constants(call: RotaryCall) -> list[Any]:
+def _constants(call: RotaryCall) -> list[object]:
     from posenc.hf.asking.tracing import Rotated
 
     return [value for value in (*call.arguments, *call.keywords.values()) if not isinstance(value, Rotated)]
 
 
-def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+def _same(some: Sequence[object], others: Sequence[object]) -> bool:
     import torch
 
-    def same(a: Any, b: Any) -> bool:
+    def same(a: object, b: object) -> bool:
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
             return a.shape == b.shape and bool(torch.equal(a, b))
         if isinstance(a, tuple) and isinstance(b, tuple):

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
-from posenc.hf.asking.model import CannotAsk
+from posenc.hf.asking.model import CannotAsk, HfConfig
 from posenc.hf.parts import choose_part
 from posenc.hf.rotary import text_part
 from posenc.hf.settings import Json, Settings, short
@@ -36,8 +36,8 @@ class Loaded:
     whole: the config of all parts; config: that of the part which is asked; library: name and version.
     """
 
-    whole: Any
-    config: Any
+    whole: HfConfig
+    config: HfConfig
     modeling: ModuleType
     library: str
 
@@ -68,7 +68,7 @@ def path_of(content: Json, part: str) -> tuple[str, ...]:
     return tuple(filter(None, settings.path.split(".")))
 
 
-def config_of(content: Json, library: str) -> Any:
+def config_of(content: Json, library: str) -> HfConfig:
     """Return a config as the class of its model type reads it; raise CannotAsk where there is none, or it refuses."""
     model_type = content.get("model_type")
     if not isinstance(model_type, str) or not model_type:
@@ -86,7 +86,8 @@ def config_of(content: Json, library: str) -> Any:
     _check_sizes(values)
     try:
         with quiet():
-            return config_class.from_dict(values)
+            config: HfConfig = config_class.from_dict(values)
+            return config
     except Exception as error:
         raise CannotAsk(f"{names[model_type]} of {library} refuses the config: {said(error)}") from None
 
@@ -112,7 +113,7 @@ def _check_sizes(content: Json, path: str = "") -> None:
             raise CannotAsk(f"{where} is {max(numbers):,}: a model is made of at most {most:,}")
 
 
-def modeling_of(config: Any) -> ModuleType:
+def modeling_of(config: HfConfig) -> ModuleType:
     """Return the module of the code of a config's model; raise CannotAsk where it has none."""
     name = type(config).__module__
     return _imported(name.replace(".configuration_", ".modeling_"), library_of())
@@ -153,10 +154,12 @@ def _imported(name: str, library: str) -> ModuleType:
         raise CannotAsk(f"{library} has no {name}: {said(error)}") from None
 
 
-def _at(config: Any, path: tuple[str, ...]) -> Any:
+def _at(config: HfConfig, path: tuple[str, ...]) -> HfConfig:
     """Return the config of a part; where the keys of the text stand at the top, that is the text's all the same."""
+    part: HfConfig | None = config
     for key in path:
-        config = getattr(config, key, None)
-        if config is None or isinstance(config, (str, dict)):
+        part = getattr(part, key, None)
+        if part is None or isinstance(part, (str, dict)):
             raise CannotAsk(f"the config's class has no part {'.'.join(path)}")
-    return config
+    assert part is not None
+    return part

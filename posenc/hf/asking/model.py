@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from posenc.hf.read import Reading
 from posenc.hf.settings import Json
 from posenc.ports import Array, Feeds, Port
+
+Function = Callable[..., Any]
+Arguments = Sequence[object]
+Keywords = Mapping[str, object] | None
+"""A function of torch, and what it is called with, where something else runs in its place."""
+Instead = Callable[[Function, Arguments, Mapping[str, object]], object]
+"""What runs in its place."""
+
+
+class HfConfig(Protocol):
+    """A config of another library: it has what its class has."""
+
+    def __getattr__(self, name: str, /) -> Any: ...
+
+    def __setattr__(self, name: str, value: object, /) -> None: ...
+
+
+class HfModule(Protocol):
+    """A module of another library, or a class of one: it has what its class has, and takes what its forward takes."""
+
+    def __getattr__(self, name: str, /) -> Any: ...
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Return what it gives."""
 
 
 class CannotAsk(ValueError):

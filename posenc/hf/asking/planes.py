@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc.encoding import eps
 from posenc.hf.asking.built import Built, built, classes_of, config_of, part_of, put_rows, zeros
 from posenc.hf.asking.load import library_of
-from posenc.hf.asking.model import Model, Question
+from posenc.hf.asking.model import HfConfig, HfModule, Model, Question
 from posenc.hf.asking.running import array, in_order, mask_in, output_name, run_, takes
 from posenc.ports import Array, Feeds
 
@@ -115,14 +115,14 @@ def _mae(question: Question) -> Model:
     return Model(words, library_of(), call, amplitude=1.0)
 
 
-def _mae_table(part: str, config: Any, side: int) -> Array:
+def _mae_table(part: str, config: HfConfig, side: int) -> Array:
     """Return the table of a square grid: (1, side, side, features)."""
     import torch
 
     sized = copy(config)
     sized.image_size = side * config.patch_size
     (kind,) = (one for one in classes_of(config) if one.__name__ == "ViTMAEForPreTraining")
-    model: Any = zeros(kind, sized)
+    model: HfModule = zeros(kind, sized)
     encodes = part == "encoder"
     owner = model.vit.embeddings if encodes else model.decoder
     name = "position_embeddings" if encodes else "decoder_pos_embed"

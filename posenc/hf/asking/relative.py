@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc.encoding import eps
 from posenc.hf.asking.built import Built, built
-from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.model import CannotAsk, HfModule, Model, Question
 from posenc.hf.asking.running import array, output_name, run_, takes
 from posenc.ports import Array, Feeds
 
@@ -30,7 +30,7 @@ def model_of(question: Question) -> Model:
 
 def _xlnet(question: Question) -> Model:
     made = built(question, lambda made: hasattr(made.model, "relative_positional_encoding"))
-    model: Any = made.model
+    model: HfModule = made.model
     names = [port.name for port in question.inputs]
 
     def call(feeds: Feeds) -> dict[str, Array]:
@@ -76,7 +76,7 @@ def of_chunk(module: Any) -> Array:
     windows: list[Array] = []
     signal = module._get_timing_signal_1d_pos
 
-    def noted(position: Any, dtype: Any) -> Any:
+    def noted(position: object, dtype: object) -> Any:
         rows = signal(position, dtype)
         windows.append(array(rows))
         return rows

@@ -54,7 +54,7 @@ def _clipped(question: Question) -> Model:
     return Model(type(owner).__name__, made.library, call)
 
 
-def _attention(made: Built, table: str) -> tuple[nn.Module, Callable[[int], dict[str, Any]]]:
+def _attention(made: Built, table: str) -> tuple[nn.Module, Callable[[int], dict[str, object]]]:
     """Return the attention that a table is of, and what it takes beside tokens."""
     import torch
 
@@ -85,7 +85,7 @@ def in_heads(attention: nn.Module, q: Array, ask: Callable[[Array], Array]) -> A
     return ask(tokens).reshape(groups * heads, seq, -1)[: batch * own].reshape(batch, own, seq, -1)
 
 
-def scores_of(attention: nn.Module, tokens: Array, **more: Any) -> Array:
+def scores_of(attention: nn.Module, tokens: Array, **more: object) -> Array:
     """Return the scores of an attention whose queries are given, and whose keys are zeros."""
     import torch
 

@@ -27,10 +27,10 @@ class Reached(BaseException):
 def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = False) -> Any:
     """Return what a module gives while something runs, or what goes into it; raise CannotAsk where it is not called."""
 
-    def reached(_: object, inputs: Any, *outputs: Any) -> None:
+    def reached(_: object, inputs: object, *outputs: Any) -> None:
         raise Reached(outputs[-1])
 
-    def entered(_: object, inputs: Any, keywords: Any) -> None:
+    def entered(_: object, inputs: Sequence[object], keywords: Mapping[str, object]) -> None:
         raise Reached(inputs[0] if inputs else next(iter(keywords.values())))
 
     hooks = (module.register_forward_hook(reached), module.register_forward_pre_hook(entered, with_kwargs=True))
@@ -70,7 +70,7 @@ def takes(module: nn.Module, *names: str) -> bool:
     return set(names) <= set(inspect.signature(module.forward).parameters)
 
 
-def only(module: nn.Module, **inputs: Any) -> dict[str, Any]:
+def only(module: nn.Module, **inputs: object) -> dict[str, object]:
     """Return the inputs that a module's forward has."""
     return {name: value for name, value in inputs.items() if takes(module, name)}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from posenc.hf.asking.model import CannotAsk
+from posenc.hf.asking.model import Arguments, CannotAsk, Function, Instead, Keywords
 from posenc.hf.asking.running import Reached, array, run_
 from posenc.ports import Array
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 SOFTMAX = "softmax"
 
 
-def of_attention(attention: nn.Module, *inputs: Any, **more: Any) -> Array:
+def of_attention(attention: nn.Module, *inputs: object, **more: object) -> Array:
     """Return the scores that an attention takes the softmax of, or the mask that it gives torch's own attention.
 
     Raises CannotAsk where it computes neither.
     """
 
-    def reached(function: Any, args: Any, kwargs: Any) -> Any:
+    def reached(function: Function, args: Arguments, kwargs: Mapping[str, object]) -> object:
         if function.__name__ == SOFTMAX:
             raise Reached(args[0] if args else kwargs["input"])
         raise Reached(kwargs.get("attn_mask", args[3] if len(args) > 3 else None))
@@ -36,11 +36,11 @@ def of_attention(attention: nn.Module, *inputs: Any, **more: Any) -> Array:
     raise CannotAsk(f"{type(attention).__name__} adds nothing to scores")
 
 
-def with_probabilities(attention: nn.Module, probabilities: Array, *inputs: Any) -> Array:
+def with_probabilities(attention: nn.Module, probabilities: Array, *inputs: object) -> Array:
     """Return what an attention gives whose softmax gives these: (batch * heads, seq, seq_k)."""
     import torch
 
-    def replaced(function: Any, args: Any, kwargs: Any) -> Any:
+    def replaced(function: Function, args: Arguments, kwargs: Mapping[str, object]) -> object:
         return torch.from_numpy(probabilities)
 
     with intercepted(replaced):
@@ -48,23 +48,25 @@ def with_probabilities(attention: nn.Module, probabilities: Array, *inputs: Any)
     return array(output[0] if isinstance(output, tuple) else output)
 
 
-def constant(values: Any) -> nn.Module:
+def constant(values: object) -> nn.Module:
     """Return a module that gives the same, whatever goes in."""
     import torch
 
     class Constant(torch.nn.Module):
-        def forward(self, hidden: Any) -> Any:
+        def forward(self, hidden: object) -> Any:
             return values
 
     return Constant()
 
 
-def intercepted(instead: Callable[[Any, Any, Any], Any]) -> AbstractContextManager[object]:
+def intercepted(instead: Instead) -> AbstractContextManager[object]:
     """Have something else run where torch's softmax, or its own attention, is called."""
     from torch.overrides import TorchFunctionMode
 
     class Mode(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, function: Function, types: object, args: Arguments = (), kwargs: Keywords = None
+        ) -> object:
             if getattr(function, "__name__", "") in (SOFTMAX, "scaled_dot_product_attention"):
                 return instead(function, args, kwargs or {})
             return function(*args, **(kwargs or {}))

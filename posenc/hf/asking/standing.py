@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from posenc.hf.asking.load import Loaded, quiet, said
 from posenc.hf.asking.model import CannotAsk
-from posenc.hf.asking.tracing import Enough, Layer, RotaryCall, Rotated, Traced
+from posenc.hf.asking.tracing import RotaryCall, Rotated, Traced
 
 ANGLES = re.compile(r"Rotary|Rope|RoPE|ROPE")
 """What classes that make angles are called."""
@@ -76,7 +76,7 @@ def _angle_classes(modeling: ModuleType) -> tuple[type[nn.Module], ...]:
     return tuple(k for k in kinds if ANGLES.search(k.__name__) and not NOT_ANGLES.search(k.__name__))
 
 
-def _functions(modeling: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
+def _functions(modeling: ModuleType) -> list[tuple[str, Callable[..., object]]]:
     return [(name, value) for name, value in vars(modeling).items() if isinstance(value, FunctionType)]
 
 
@@ -115,19 +115,19 @@ def _nothing(*args: object, **kwargs: object) -> None:
     """Stand for a mask: none."""
 
 
-def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    def made(*args: Any, **kwargs: Any) -> Any:
+def _on_cpu(function: Callable[..., object]) -> Callable[..., object]:
+    def made(*args: object, **kwargs: object) -> object:
         with torch.device("cpu"):
             return function(*args, **kwargs)
 
     return made
 
 
-def _real(trace: Traced, forward: Callable[..., Any]) -> Callable[..., Any]:
+def _real(trace: Traced, forward: Callable[..., object]) -> Callable[..., object]:
     """Return a forward that gives numbers: on a copy, as some keep what depends on earlier calls."""
 
     @wraps(forward)
-    def called(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def called(self: nn.Module, *args: object, **kwargs: object) -> object:
         trace.makers.append(type(self).__name__)
         fresh = copy.copy(self)
         fresh._buffers = {k: None if v is None else v.clone() for k, v in self._buffers.items()}
@@ -138,19 +138,19 @@ def _real(trace: Traced, forward: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _zeros(value: Any) -> Any:
+def _zeros(value: object) -> object:
     """Return zeros that take no memory for a tensor without numbers."""
-    if not _is_meta(value):
+    if not isinstance(value, Tensor) or not _is_meta(value):
         return value
     if not value.is_floating_point():
         raise ValueError("the positions are not known")
     return torch.zeros((1,) * value.dim(), dtype=value.dtype, device="cpu").expand(value.shape)
 
 
-def _noted(trace: Traced, function: Callable[..., Any]) -> Callable[..., Any]:
+def _noted(trace: Traced, function: Callable[..., object]) -> Callable[..., object]:
     """Return a function that notes what it is called with, and gives what has the shapes of its outputs."""
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: object, **kwargs: object) -> object:
         if not trace.depth:
             owner = sys._getframe(1).f_locals.get("self")
             call = RotaryCall(
@@ -184,7 +184,7 @@ def _head_dim(owner: object) -> int | None:
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
-def _meta(value: Any) -> Any:
+def _meta(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(map(_meta, value))
     return torch.empty_like(value, device="meta") if isinstance(value, Tensor) else value
@@ -193,20 +193,29 @@ def _meta(value: Any) -> Any:
 def _stays(to: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return `Tensor.to` that leaves numbers where they are: on the meta device they would be lost."""
 
-    def moved(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def moved(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         if self.device.type == "meta":
             return to(self, *args, **kwargs)
-        args = tuple(torch.empty(0, dtype=v.dtype) if _is_meta(v) else v for v in args if not _names_meta(v))
+        args = tuple(
+            torch.empty(0, dtype=v.dtype) if isinstance(v, Tensor) and _is_meta(v) else v
+            for v in args
+            if not _names_meta(v)
+        )
         kwargs = {k: v for k, v in kwargs.items() if not _names_meta(v)}
         return to(self, *args, **kwargs) if args or kwargs else self
 
     return moved
 
 
+def _dtype_alone(value: object) -> object:
+    """Return a tensor without numbers as one that has a dtype and nothing else."""
+    return torch.empty(0, dtype=value.dtype) if isinstance(value, Tensor) and _is_meta(value) else value
+
+
 def _counted(trace: Traced, arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return `torch.arange` that counts for real before the first layer: a model's own positions would be lost."""
 
-    def counted(*args: Any, **kwargs: Any) -> Tensor:
+    def counted(*args: object, **kwargs: object) -> Tensor:
         if trace.current:
             return arange(*args, **kwargs)
         return arange(*args, **{k: v for k, v in kwargs.items() if not _names_meta(v)})
@@ -220,26 +229,3 @@ def _is_meta(value: object) -> bool:
 
 def _names_meta(value: object) -> bool:
     return (isinstance(value, torch.device) and value.type == "meta") or value == "meta"
-
-
-def as_layer(trace: Traced, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a layer's forward that notes whose rotations they are, and gives its input where it fails."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        layer = Layer()
-        trace.layers.append(layer)
-        trace.current.append(layer)
-        first = args[0] if args else next(iter(kwargs.values()))
-        try:
-            return forward(*args, **kwargs)
-        except Enough:
-            raise
-        except Exception as error:
-            layer.error = said(error)
-            return first
-        finally:
-            trace.current.pop()
-            if trace.wanted is not None and len(trace.layers) > trace.wanted and not trace.current:
-                raise Enough
-
-    return called

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc.hf.asking.built import Built, built, put_rows
-from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.model import CannotAsk, HfConfig, Model, Question
 from posenc.hf.asking.running import (
     around,
     array,
@@ -25,7 +25,7 @@ from posenc.hf.asking.running import (
 from posenc.ports import Array, Feeds
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 COUNTED = ("xglm",)
 """Model types whose positions of masked tokens are those that `generate` gives; padding's are nobody's."""
@@ -76,7 +76,7 @@ class Runner:
         return in_rows(output_of(self.module, lambda: self.entry(**inputs)))
 
 
-def tokens(entry: nn.Module, config: Any, mask: Array) -> dict[str, Any]:
+def tokens(entry: nn.Module, config: HfConfig, mask: Array) -> dict[str, Any]:
     """Return what a model of text takes for tokens, some of which are padding."""
     import torch
 
@@ -90,7 +90,7 @@ def tokens(entry: nn.Module, config: Any, mask: Array) -> dict[str, Any]:
     return {"input_ids": ids, "attention_mask": present, **shape, **counted, **beside(config, *mask.shape)}
 
 
-def beside(config: Any, batch: int, seq: int) -> dict[str, Any]:
+def beside(config: HfConfig, batch: int, seq: int) -> dict[str, Tensor]:
     """Return what some models take beside tokens, or for them: boxes, images, states and actions of one time each."""
     import torch
 

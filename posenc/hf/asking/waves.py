@@ -105,7 +105,7 @@ class Counted:
             return self.runner.rows(mask)
         return in_rows(run_(lambda: self.module(**self.inputs(mask))))
 
-    def inputs(self, mask: Array) -> dict[str, Any]:
+    def inputs(self, mask: Array) -> dict[str, object]:
         """Return what the module takes: tokens, or as many places."""
         import torch
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc.encoding import eps
 from posenc.hf.asking.built import built, put, zeros
-from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.model import CannotAsk, HfConfig, HfModule, Model, Question
 from posenc.hf.asking.running import array, in_order, output_name, run_, takes
 from posenc.hf.asking.scores import of_attention
 from posenc.ports import Array, Feeds
@@ -72,7 +72,7 @@ def sides_in(question: Question, feeds: Feeds) -> Sides:
     return (window, window) if isinstance(window, int) else (int(window[0]), int(window[1]))
 
 
-def bias_of(owner: nn.Module, config: Any) -> Callable[[Sides], Array]:
+def bias_of(owner: nn.Module, config: HfConfig) -> Callable[[Sides], Array]:
     """Return what gives the bias of a window: a module of its own, or an attention."""
     if takes(owner, "window_size"):
         return lambda sides: array(run_(lambda: owner(sides)))
@@ -88,7 +88,7 @@ def bias_of(owner: nn.Module, config: Any) -> Callable[[Sides], Array]:
     return of_own
 
 
-def as_large(owner: Any, config: Any, sides: Sides) -> nn.Module:
+def as_large(owner: nn.Module, config: HfConfig, sides: Sides) -> nn.Module:
     """Return an attention of Swin V2, of a window of another size, whose bias is of the same network."""
     larger: Any = zeros(
         type(owner), config, owner.all_head_size, owner.num_attention_heads, sides, owner.pretrained_window_size
@@ -98,13 +98,13 @@ def as_large(owner: Any, config: Any, sides: Sides) -> nn.Module:
     return module
 
 
-def hidden(owner: Any, sides: Any) -> Any:
+def hidden(owner: HfModule, sides: Any) -> Any:
     """Return a window of nothing."""
     import torch
 
     return torch.zeros(1, sides[0] * sides[1], owner.all_head_size)
 
 
-def pair(size: Any) -> Any:
+def pair(size: object) -> Any:
     """Return two sides, of which one number may stand for both."""
     return (size, size) if isinstance(size, int) else size
