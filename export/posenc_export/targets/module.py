@@ -20,6 +20,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
 from posenc_export.targets.copies import Copies, copy_of
+from posenc_export.targets.mask_readings import read_masks
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.sizes import advice, most_terms, other_sizes, trace_sizes
 
@@ -50,8 +51,12 @@ def module_target(
         torch.manual_seed(seed)
         return _made(name, factory, parameters)[0]
 
-    encoding = own_encoding(module, ports, spec.max_len, seed, again)
-    return Target(name, encoding, replace(spec, mode="dynamic"), values, reference=OWN_FLOAT64, declared=False)
+    def described(inputs: tuple[Port, ...]) -> Encoding:
+        return own_encoding(module, inputs, spec.max_len, seed, again)
+
+    ports, notes = read_masks(ports, described, spec.max_len, seed)
+    dynamic, encoding = replace(spec, mode="dynamic"), described(ports)
+    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, declared=False, notes=tuple(notes))
 
 
 def name_of(source: object) -> str:
