@@ -18,9 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 transformers.logging.set_verbosity(50)
 
 TOKENS = ("ids: int64[batch, seq] < 99", "mask: int64[batch, seq] mask")
-SMALL = {"vocab_size": 99, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 37}
-T5 = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 1, "num_heads": 4}
-BUCKETS = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 32}
+SMALL: dict[str, Any] = {"vocab_size": 99, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 37}
+T5: dict[str, Any] = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 1, "num_heads": 4}
+BUCKETS: dict[str, Any] = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 32}
 
 
 def gpt2() -> nn.Module:
@@ -54,7 +54,7 @@ def deberta() -> nn.Module:
 
 
 def swin() -> nn.Module:
-    sizes = {"image_size": 32, "patch_size": 2, "embed_dim": 16, "window_size": 4}
+    sizes: dict[str, Any] = {"image_size": 32, "patch_size": 2, "embed_dim": 16, "window_size": 4}
     return transformers.SwinModel(transformers.SwinConfig(**sizes, depths=[2], num_heads=[2]))
 
 
