@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import posenc_export
 from posenc.encoding import Encoding
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.cli.ports import parse_ports
+from posenc_export.exporter import ExportResult
 from posenc_export.targets.module import own_encoding
 from posenc_export.validation.left_out import padding_of
 from posenc_export.validation.own_module import OwnCase, behaviour, own_case
@@ -240,3 +243,62 @@ def test_what_is_random_is_seen_by_two_copies(module: Callable[[], nn.Module]) -
     encoding = described(module(), X)
     shown = behaviour(encoding, encoding.uncalled(), recorded(encoding, 3, 7), 0)
     assert "two copies of the module give other outputs" in shown.random
+
+
+class BucketsMoved(Bucketed):
+    """Once it is exported, distances at an edge lie in the next bucket: what a note on choices must not let pass."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.compiler.is_exporting():
+            return super().forward(x)
+        places = torch.arange(x.shape[1])
+        distance = (places[:, None] - places).clamp(min=1)
+        bucket = (torch.log(distance.float()) / math.log(2.0) - 1e-4).to(torch.int64)
+        return torch.softmax(x @ x.transpose(1, 2) + 3 * self.bias(bucket)[..., 0], -1) @ x
+
+
+class PaddingMoved(nn.Module):
+    """Once it is exported, rows of padding are others: nobody reads them, and they are compared all the same."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        other = 0.01 if torch.compiler.is_exporting() else 0.0
+        return torch.where(mask[..., None] != 0, x + 1, x + other)
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [pytest.param(BucketsMoved, X, marks=pytest.mark.exhaustive), (PaddingMoved, MASKED)],
+)
+def test_a_graph_that_chooses_otherwise_or_has_other_padding_is_refused(
+    module: type[nn.Module], inputs: tuple[str, ...], tmp_path: Path
+) -> None:
+    result = exported(module, inputs, tmp_path)
+    wrong = [f"{verdict.check}: {verdict.detail}" for verdict in result.verdicts if verdict.status == "fail"]
+    assert any(line.startswith("agrees: y against eager") for line in wrong), wrong
+
+
+def exported(module: type[nn.Module], inputs: tuple[str, ...], folder: Path) -> ExportResult:
+    return posenc_export.export(
+        module,
+        to=folder / "bundle",
+        inputs=parse_ports(inputs),
+        formats=["onnx"],
+        runtimes=["ort-cpu"],
+        max_len=33,
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_choice_and_rows_of_padding_are_notes_of_the_report(tmp_path: Path) -> None:
+    result = exported(BucketedMasked, MASKED, tmp_path)
+    assert result.passed, result.verdicts
+    notes = {verdict.check: verdict.note for verdict in result.verdicts if verdict.note}
+    assert notes["choices"].startswith("the last digit of a float chooses at test_own_rounding.py:")
+    assert notes["padding"] == "rows of tokens that a mask leaves out are compared with eager alone: y by mask"
+
+
+class BucketedMasked(Bucketed):
+    """The same under a mask."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x) * mask[..., None]

@@ -19,7 +19,7 @@ Places = Mapping[int, int]
 
 def padding_of(inputs: tuple[Port, ...], outputs: tuple[Port, ...], golden: GoldenCase, feeds: Feeds) -> Padding:
     """Return where the outputs of a case, at the rows that are kept, are of tokens that a mask leaves out."""
-    padding = {}
+    padding: dict[str, Bools] = {}
     for port in outputs:
         for mask in masks_of(inputs, port):
             there = _left_out(mask, port, golden, feeds[mask.name])
