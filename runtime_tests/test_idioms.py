@@ -106,6 +106,7 @@ def test_integers_and_flags_stay_what_they_are() -> None:
     [
         (idioms.ReadsBits(), r"^aten\.view\.dtype \(it reads the bits of numbers"),
         (idioms.RefusesFloat64(), r"^ValueError: expected float32$"),
+        (idioms.SaysMuch(), r"^TypeError: <object object at 0x\.\.\.> takes float32( alone){20,40}.{0,6}\.\.\.$"),
     ],
 )
 def test_what_does_not_run_in_float64_has_no_reference_and_says_why(module: nn.Module, reason: str) -> None:
@@ -168,6 +169,7 @@ def test_an_output_has_the_axes_that_it_has_at_every_size(
     [
         (idioms.ComplexOutput(), "the module's output is complex64, .* return torch.view_as_real of it"),
         (idioms.BytesOutput(), "the module's output 1 is uint8: expected one of float32, "),
+        (idioms.SparseOutput(), "the module's output is sparse_coo: return its to_dense"),
         (idioms.LosesBatch(), "the module returns other outputs at another length"),
     ],
 )
