@@ -104,6 +104,20 @@ class ComplexOutput(nn.Module):
         return torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
 
 
+class SparseOutput(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.to_sparse()
+
+
+class SaysMuch(nn.Module):
+    """Refuses float64 in many words, with its place in memory."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype != torch.float32:
+            raise TypeError(f"{object()} takes float32" + " alone" * 100)
+        return x * 2
+
+
 class BytesOutput(nn.Module):
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         return {"x": x, "flags": (x > 0).to(torch.uint8)}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ from posenc_export.targets.module import own_encoding
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.plan import plan
 from posenc_export.validation.record import CaseRecord, GoldenCases, NoReference, record
+from posenc_export.validation.report import headline
 from posenc_export.validation.scope import Scope
+from posenc_export.validation.verdict import Comparison, Verdict
 
 X = "x: float32[batch, seq, 8]"
 
@@ -103,6 +106,7 @@ def test_integers_and_flags_stay_what_they_are() -> None:
     [
         (idioms.ReadsBits(), r"^aten\.view\.dtype \(it reads the bits of numbers"),
         (idioms.RefusesFloat64(), r"^ValueError: expected float32$"),
+        (idioms.SaysMuch(), r"^TypeError: <object object at 0x\.\.\.> takes float32( alone){20,40}.{0,6}\.\.\.$"),
     ],
 )
 def test_what_does_not_run_in_float64_has_no_reference_and_says_why(module: nn.Module, reason: str) -> None:
@@ -127,6 +131,16 @@ def test_words_of_a_reference_claim_none_that_is_not_there() -> None:
     assert GoldenCases((good, refused)).reference("itself") == "itself"
     assert GoldenCases((bad, refused)).reference("itself") == "no reference: op"
     assert GoldenCases((bad, good)).reference("itself") == "itself; no reference in 1 of 2 cases: op"
+
+
+def test_a_manifest_that_claims_a_reference_of_which_there_is_nothing_is_not_believed(small_bundle: Path) -> None:
+    manifest = Bundle.open(small_bundle).manifest
+    of_eager = Comparison("case", "y", "eager", 0.0, 0.0, None, True)
+    both = (of_eager, replace(of_eager, against="reference"))
+    lines = [headline(manifest, [Verdict("ort-cpu", "agrees", "pass", "", some)]) for some in ((of_eager,), both, ())]
+    assert lines[0].endswith("; no reference: the golden data hold none")
+    assert lines[1] == lines[2]
+    assert lines[1].endswith(f"; reference: {manifest.reference}")
 
 
 def test_integers_alone_have_no_reference() -> None:
@@ -155,6 +169,7 @@ def test_an_output_has_the_axes_that_it_has_at_every_size(
     [
         (idioms.ComplexOutput(), "the module's output is complex64, .* return torch.view_as_real of it"),
         (idioms.BytesOutput(), "the module's output 1 is uint8: expected one of float32, "),
+        (idioms.SparseOutput(), "the module's output is sparse_coo: return its to_dense"),
         (idioms.LosesBatch(), "the module returns other outputs at another length"),
     ],
 )

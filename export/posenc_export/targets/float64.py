@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -26,6 +27,9 @@ WIDE = {
     torch.complex32: torch.complex128,
 }
 """What a float of a narrow dtype is widened to. Integers and flags are not, nor floats of 8 bits, which are codes."""
+
+LONG = 200
+"""Letters of a reason."""
 
 
 class Widening(TorchDispatchMode):
@@ -57,7 +61,7 @@ class Widening(TorchDispatchMode):
             wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))
             return pytree.tree_map(_result, func(*wide_args, **wide_kwargs))
         except Exception as error:
-            self.failed = self.failed or f"{func} ({first_line(error)})"
+            self.failed = self.failed or f"{func} ({_words(error)})"
             raise
 
     def _widened(self, value: object) -> object:
@@ -111,8 +115,14 @@ def call_in_float64(module: nn.Module, args: Sequence[Array]) -> list[Array]:
             return call_on_arrays(module, args)
     except Exception as error:
         check_machine(error)
-        reason = type(error).__name__ + (f": {first_line(error)}" if str(error) else "")
+        reason = type(error).__name__ + (f": {_words(error)}" if str(error) else "")
         raise NoReference(widening.failed or reason) from error
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says, in a line that is not long, without places in memory: a report says it."""
+    text = re.sub(r"\b0x[0-9a-f]{6,}\b", "0x...", first_line(error))
+    return text if len(text) <= LONG else f"{text[:LONG]}..."
 
 
 @contextmanager
