@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unicodedata import category
@@ -11,6 +12,8 @@ import click
 
 STEERING = ("Cc", "Cf", "Zl", "Zp", "Cs")
 """Kinds of characters that show nothing themselves: control, format, separators of lines, halves of pairs."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""What libraries colour parts of their errors with, on a terminal or not."""
 
 
 def decoded(text: str) -> str:
@@ -108,6 +111,6 @@ def bad_input(what: str = "") -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error that says something, with its type where it has no text."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Return the first line of an error that says something, without colours; its type where it has no text."""
+    lines = [line.strip() for line in COLOUR.sub("", str(error)).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

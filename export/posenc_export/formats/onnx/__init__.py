@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from posenc_export.errors import OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Request, format_, quiet
 from posenc_export.formats.capture import capture, program_digests
+from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
+from posenc_export.formats.onnx.refusals import why
 
 if TYPE_CHECKING:
     import onnx
@@ -57,12 +59,12 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
                 opset_version=request.opset,
                 input_names=[p.name for p in encoding.inputs],
                 output_names=[p.name for p in encoding.outputs],
-                custom_translation_table=_translations(encoding),
+                custom_translation_table=_translations(program, encoding),
                 verbose=False,
             )
         except Exception as error:
             check_machine(error)
-            raise OpsetFailed(f"torch.onnx.export failed: {first_line(error)}") from error
+            raise OpsetFailed(f"torch.onnx.export cannot write {why(error)}") from error
         assert exported is not None
         if encoding.family != "module":
             demand_equal_lengths(exported.model.graph, encoding.inputs)
@@ -88,7 +90,9 @@ def _check_opset(path: Path, request: Request) -> None:
         raise OpsetFailed(f"onnx.checker refuses it at opset {request.opset}: {first_line(error)}") from error
 
 
-def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..., object]]:
+def _translations(
+    program: torch.export.ExportedProgram, encoding: Encoding
+) -> dict[Callable[..., object], Callable[..., object]]:
     """Return how operators are written otherwise than by torch.onnx.
 
     The swap of a pair is a Gather, which copies with all threads, where a Slice of negative step has one. Floor
@@ -99,7 +103,7 @@ def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..
     from onnxscript import opset18 as op
 
     if encoding.family == "module":
-        return {}
+        return attention.translations() if attention.is_otherwise(program) else {}
 
     def floor_divide(dividend: Part, divisor: Part) -> Part:
         return op.Div(dividend, divisor)
