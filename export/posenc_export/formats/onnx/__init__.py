@@ -50,7 +50,7 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     import torch
 
-    with quiet(), sources_unread():
+    with quiet(), sources_unread(), torch.no_grad():  # attention has other strides where a mask has a gradient
         try:
             exported = torch.onnx.export(
                 program,

@@ -1,6 +1,7 @@
 """Attention of any number of axes, for torch.onnx, which writes it of four: batch, heads, tokens, features.
 
-An axis that is missing has size 1 for as long as the operator runs; of more than four, the first become one.
+An axis that is missing has size 1 for as long as the operator runs; of more than four, the first become one. A query
+whose keys are all masked, as padding's are, is 0, as PyTorch gives it; torch.onnx gives a mean of values, or NaN.
 """
 
 from __future__ import annotations
@@ -17,20 +18,28 @@ AXES = 4
 
 
 def is_otherwise(program: torch.export.ExportedProgram) -> bool:
-    """Return whether a program has attention that is not of four axes."""
+    """Return whether a program has attention that is not of four axes, or has a mask."""
     import torch
 
     attention = torch.ops.aten.scaled_dot_product_attention.default
     nodes = [node for node in program.graph.nodes if node.target is attention]
-    return any(node.args[0].meta["val"].dim() != AXES for node in nodes)
+    return any(node.args[0].meta["val"].dim() != AXES or _mask_of(node) is not None for node in nodes)
+
+
+def _mask_of(node: torch.fx.Node) -> object:
+    return node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
 
 
 def translations() -> dict[Callable[..., object], Callable[..., object]]:
-    """Return how attention is written: of four axes as torch.onnx does, of others by way of four."""
+    """Return how attention is written: of four axes as torch.onnx does, of others by way of four; 0 without a key."""
     import torch
     from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention as of_four
 
     def attention(query: Part, key: Part, value: Part, attn_mask: Part = None, *more: Part, **named: Part) -> Part:
+        attended = of_any(query, key, value, attn_mask, *more, **named)
+        return attended if attn_mask is None else _seen_alone(attended, attn_mask)
+
+    def of_any(query: Part, key: Part, value: Part, attn_mask: Part, *more: Part, **named: Part) -> Part:
         tensors = (query, key, value)
         if not _alike(tensors) or len(query.shape) == AXES:
             return of_four(query, key, value, attn_mask, *more, **named)
@@ -40,6 +49,19 @@ def translations() -> dict[Callable[..., object], Callable[..., object]]:
         return _apart(of_four(*map(_joined, tensors), mask, *more, **named), query, value)
 
     return {torch.ops.aten.scaled_dot_product_attention.default: attention}
+
+
+def _seen_alone(attended: Part, mask: Part) -> Part:
+    """Put 0 where a query has no key: mask (..., queries, keys), attended (..., queries, features)."""
+    import onnx_ir as ir
+    from onnxscript import opset18 as op
+
+    keys = op.Constant(value_ints=[-1])
+    if mask.dtype == ir.DataType.BOOL:
+        seen = op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), keys), to=ir.DataType.BOOL)
+    else:
+        seen = op.Greater(op.ReduceMax(mask, keys), op.CastLike(op.Constant(value_float=float("-inf")), mask))
+    return op.Where(seen, attended, op.CastLike(op.Constant(value_float=0.0), attended))
 
 
 def _alike(tensors: Sequence[Part]) -> bool:
