@@ -73,6 +73,12 @@ def call_on_arrays(function: Callable[..., object], args: Sequence[Array], devic
         return flatten(function(*(to_torch(array).to(device) for array in args)))
 
 
+def call_on_copies(function: Callable[..., object], args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Call what may write into its inputs on copies of arrays; return the outputs, and the copies after the call."""
+    copies = [array.copy() for array in args]
+    return call_on_arrays(function, copies), copies
+
+
 def flatten(outputs: object) -> list[Array]:
     """Return the tensors of an output, as `tensors_of` finds them, as arrays."""
     return [to_numpy(tensor) for tensor in tensors_of(outputs)]

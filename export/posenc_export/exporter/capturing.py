@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -16,13 +16,18 @@ from posenc_export.validation.checks import Behaviour, Capture
 
 @dataclass(frozen=True)
 class Seen:
-    """What calls showed: the cases, those that the module itself refuses, the called module, what calls changed."""
+    """What calls showed: the cases, those that the module itself refuses, the called module, what calls changed.
+
+    written: the inputs that the module writes into. reference: what the cases are held against, in words.
+    """
 
     cases: list[GoldenCase]
     dropped: tuple[str, ...]
     called: Encoding
     changed: tuple[str, ...]
     behaviour: Behaviour
+    written: tuple[str, ...] = ()
+    reference: str = ""
 
 
 def captured_again(seen: Seen, encoding: Encoding, request: Request, name: str, first: Digests) -> Capture:
@@ -81,3 +86,11 @@ def unread_inputs(behaviour: Behaviour) -> tuple[str, ...]:
         f"{name} is read for its shape, dtype or device alone: no output depends on its values"
         for name in behaviour.unread
     )
+
+
+def notes_on_writes(written: Sequence[str]) -> tuple[str, ...]:
+    """Return a note where a module writes into its inputs."""
+    if not written:
+        return ()
+    names = ", ".join(written)
+    return (f"the module writes into {names}, in place: the ONNX graph does not, and what is compared are its outputs",)

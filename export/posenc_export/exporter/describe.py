@@ -26,12 +26,14 @@ BESIDE = (GOLDEN, REQUIRED_OPERATORS)
 class Tried:
     """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons; notes on it.
 
+    reference: what the cases are held against, in words.
     unread: inputs whose values the module itself does not read. model: the model that was asked, of a config.
     """
 
     cases: tuple[Case, ...]
     trace: Mapping[str, int]
     not_tried: tuple[str, ...]
+    reference: str
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     model: AskedModel | None = None
@@ -61,7 +63,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         not_tried=tried.not_tried,
         notes=(*options.notes, *target.notes, *tried.notes),
         unread=tried.unread,
-        reference=target.reference,
+        reference=tried.reference,
         versions=versions(),
         rotary_op=options.rotary_op,
         half_safe=encoding.half_safe,

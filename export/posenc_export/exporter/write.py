@@ -21,7 +21,7 @@ from posenc_export.cpp.embed import check_embeddable
 from posenc_export.cpp.names import namespace_for
 from posenc_export.errors import BadInput, OpsetFailed
 from posenc_export.exporter.asking import collect, start
-from posenc_export.exporter.capturing import Seen, captured_again, notes_on_calls, unread_inputs
+from posenc_export.exporter.capturing import Seen, captured_again, notes_on_calls, notes_on_writes, unread_inputs
 from posenc_export.exporter.describe import Tried, describe
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Program, Request
@@ -71,9 +71,10 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     write_golden(folder, asked.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
     of_guards = (note for one in written.values() for note in one.findings.notes)
-    notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *unread_inputs(seen.behaviour))))
+    of_inputs = (*notes_on_writes(seen.written), *unread_inputs(seen.behaviour))
+    notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *of_inputs)))
     cases = tuple(golden.case for golden in asked.cases)
-    tried = Tried(cases, trace, not_tried, notes, seen.behaviour.unread, asked.model)
+    tried = Tried(cases, trace, not_tried, seen.reference, notes, seen.behaviour.unread, asked.model)
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
@@ -112,7 +113,9 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
             shown = behaviour(encoding, called, golden, options.seed)
             shown = replace(shown, unread=unread(encoding, golden, options.seed))
             shown = shown if shown.random else replace(shown, noise=noise)
-    return Seen(golden, golden_cases.dropped, called, changes(state, fingerprint(unwrapped(called.module))), shown)
+    changed = changes(state, fingerprint(unwrapped(called.module)))
+    reference = golden_cases.reference(target.reference)
+    return Seen(golden, golden_cases.dropped, called, changed, shown, golden_cases.written, reference)
 
 
 def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[str, int]]:

@@ -65,9 +65,9 @@ def _without_assertions(program: torch.export.ExportedProgram) -> torch.fx.Graph
 
 
 def _same(run: torch.fx.GraphModule, encoding: Encoding, inputs: Sequence[Tensor]) -> bool:
-    expected = tensors_of(encoding.uncalled().module(*inputs))
+    expected = tensors_of(encoding.uncalled().module(*(tensor.clone() for tensor in inputs)))
     try:
-        actual = tensors_of(run(*inputs))
+        actual = tensors_of(run(*(tensor.clone() for tensor in inputs)))
     except Exception:
         return False
     return len(actual) == len(expected) and all(map(_close, actual, expected))

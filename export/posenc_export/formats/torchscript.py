@@ -131,7 +131,8 @@ def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
     if size > FREEZE_BELOW or any(True for _ in scripted.parameters()):
         return scripted
     frozen = torch.jit.freeze(scripted)
-    return frozen if _same(frozen(*trace), scripted(*trace)) else scripted
+    with_copies = ([tensor.clone() for tensor in trace] for _ in range(2))  # a module may write into its inputs
+    return frozen if _same(frozen(*next(with_copies)), scripted(*next(with_copies))) else scripted
 
 
 def _same(one: object, other: object) -> bool:

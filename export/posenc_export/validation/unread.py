@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.ports import Array, Port, Size, Start
-from posenc_export.arrays import call_on_arrays
+from posenc_export.arrays import call_on_copies
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.validation.feeds import feeds_for
 
@@ -60,4 +60,4 @@ def _others(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, see
 
 
 def _outputs(encoding: Encoding, inputs: Sequence[Array]) -> list[Array]:
-    return call_on_arrays(encoding.uncalled().module, inputs)
+    return call_on_copies(encoding.uncalled().module, inputs)[0]

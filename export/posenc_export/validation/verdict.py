@@ -16,6 +16,8 @@ from posenc_export.validation.catalogue import code_of
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]
+NO_REFERENCE = "no reference"
+"""What a report says in the place of a reference, before the reason."""
 MODEL = "model"
 """What is required beside runtimes: that a config was held against its model's own code."""
 Progress = Callable[[str], None]
