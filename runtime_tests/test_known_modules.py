@@ -21,7 +21,7 @@ from posenc_export.exporter import ExportResult
 from posenc_export.targets.calling import InARow, by_name
 from posenc_export.validation.feeds import feeds_for
 
-FILES = ("absolute", "rotary", "relative", "grids", "shapes", "wrong", "packages")
+FILES = ("absolute", "rotary", "relative", "grids", "shapes", "wrong", "packages", "blocks", "idioms", "lies")
 KNOWN = [row for file in FILES for row in importlib.import_module(f"known.{file}").ROWS]
 CERTIFIED = [row for row in KNOWN if not row.refused]
 SIZES = (1, 5, 19, 29, 37, 53, 61, 67)

@@ -27,7 +27,13 @@ CONFIGS: Mapping[str, Mapping[str, object]] = {
     "gpt2": {**SIZES, **GPT2},
     "gptj": {**SIZES, **GPT2, "rotary_dim": 4},
     "gpt_neox": {**SIZES, "rotary_pct": 0.5},
-    "gpt_neo": {**SIZES, "num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 16},
+    "gpt_neo": {
+        **SIZES,
+        "num_layers": 2,
+        "num_heads": 4,
+        "attention_types": [[["global", "local"], 1]],
+        "window_size": 16,
+    },
     "bloom": {**SIZES, "n_layer": 2, "n_head": 4},
     "mpt": {**SIZES, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 128},
     "opt": {**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 32},
@@ -78,7 +84,10 @@ def row(name: str, model: str, refused: str = "", quick: bool = False) -> Whole:
 def step(name: str, model: str, heads: int) -> Whole:
     past = f"past: float32[2, 2, batch, {heads}, past, 8]"
     return Whole(
-        f"{name}, a step with its cache", "whole.decoders:Step", model, (IDS, "attention_mask: int64[batch, past+seq]", past)
+        f"{name}, a step with its cache",
+        "whole.decoders:Step",
+        model,
+        (IDS, "attention_mask: int64[batch, past+seq]", past),
     )
 
 

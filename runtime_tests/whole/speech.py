@@ -20,7 +20,12 @@ SIZES: Mapping[str, object] = {
 FRAMES = {"conv_dim": [8, 8], "conv_kernel": [3, 3], "conv_stride": [2, 2], "num_feat_extract_layers": 2}
 WAVES = {**SIZES, **FRAMES, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4}
 WHISPER = {"d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 48, "num_mel_bins": 8}
-SPEECHT5 = {"encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 48, "encoder_max_relative_position": 8}
+SPEECHT5 = {
+    "encoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "encoder_max_relative_position": 8,
+}
 CONFIGS: Mapping[str, Mapping[str, object]] = {
     "wav2vec2": WAVES,
     "hubert": WAVES,

@@ -11,6 +11,7 @@ from posenc_export.errors import OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Request, format_, quiet
 from posenc_export.formats.capture import capture, program_digests
 from posenc_export.formats.onnx import attention
+from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
 from posenc_export.formats.onnx.refusals import why
@@ -70,6 +71,7 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
             demand_equal_lengths(exported.model.graph, encoding.inputs)
         _name_axes(exported.model, encoding)
         _free_names(exported.model)
+        name_folded(exported.model, program)
         exported.model.ir_version = OPSETS[request.opset].ir_version
         _clear_notes(exported.model)
         exported.save(path, external_data=_weights(exported.model) > EXTERNAL_DATA_ABOVE)
