@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -34,6 +34,8 @@ class Widening(TorchDispatchMode):
     failed: the first operator that does not run so, with the reason.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.failed = ""
@@ -41,13 +43,15 @@ class Widening(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: OpOverload[..., object],
+        func: OpOverload[..., object] | HigherOrderOperator,
         types: object,
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
         """Run an operator on widened arguments, and widen what it gives."""
         try:
+            if isinstance(func, HigherOrderOperator):
+                raise TypeError("it calls functions, which are not widened")
             if func is torch.ops.aten.view.dtype and _reads_bits(*args[:2]):
                 raise TypeError("it reads the bits of numbers, which are others in float64")
             wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))

@@ -35,7 +35,7 @@ def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array
         for port in ports:
             check_room(f"input {port.name}", port.shape(case.sizes_of(port)), port.dtype)
     rng = np.random.default_rng([seed, *case.name.encode()])
-    return {port.name: FEEDS[type(port.carries)](port, _own(case, port), rng) for port in ports}
+    return {port.name: np.asarray(FEEDS[type(port.carries)](port, _own(case, port), rng)) for port in ports}
 
 
 def _own(case: Case, port: Port) -> Case:
@@ -47,7 +47,7 @@ def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
     """Return normal numbers, or even ones over the range that is declared; integers and booleans are 0 and 1."""
     shape, dtype = port.shape(case.sizes), numpy_dtype(port.dtype)
     if port.dtype not in FLOATS:
-        return rng.integers(0, 2, shape).astype(dtype)
+        return np.asarray(rng.integers(0, 2, shape)).astype(dtype)
     at, axis = sampled_rows(port, shape), long_axis(port, shape)
     rows = shape if at is None else (*shape[:axis], len(at), *shape[axis + 1 :])
     numbers = _numbers(port, rows, case, rng).astype(dtype)
@@ -63,10 +63,10 @@ def _numbers(port: Port, shape: tuple[int, ...], case: Case, rng: np.random.Gene
         parts: Array = np.exp(PEAKED * rng.standard_normal(shape))
         return np.asarray(parts / parts.sum(-1, keepdims=True))
     if low is None or high is None:
-        return rng.standard_normal(shape)
+        return np.asarray(rng.standard_normal(shape))
     if case.refused and port.carries.strict:
         return np.full(shape, float(case.first))
-    numbers = rng.uniform(low, high, shape)
+    numbers = np.asarray(rng.uniform(low, high, shape))
     if numbers.size > 1:  # both ends are tried, and whole numbers among others, where digits change
         numbers.flat[::WHOLE] = np.clip(np.rint(numbers.flat[::WHOLE]), low, high)
         numbers.flat[0], numbers.flat[-1] = low, high
@@ -152,7 +152,7 @@ def _seen(shape: tuple[int, ...], case: Case) -> Array:
 
 def _indices(port: Port, case: Case, rng: np.random.Generator) -> Array:
     assert isinstance(port.carries, Indices)
-    return rng.integers(0, port.carries.end or 2, port.shape(case.sizes)).astype(numpy_dtype(port.dtype))
+    return np.asarray(rng.integers(0, port.carries.end or 2, port.shape(case.sizes))).astype(numpy_dtype(port.dtype))
 
 
 def _size(port: Port, case: Case, rng: np.random.Generator) -> Array:

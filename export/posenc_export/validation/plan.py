@@ -11,7 +11,7 @@ from posenc.encoding import Encoding, Pair
 from posenc.ports import Extents, Port, Positions, carrying
 from posenc_export.bundle.case import Case
 from posenc_export.formats.guards import RESIDUES
-from posenc_export.validation.planned import SIZES, TOKENS, case_of
+from posenc_export.validation.planned import DRAWS, SIZES, TOKENS, case_of
 from posenc_export.validation.probing import every_row, holes, unlike
 from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import elements
@@ -73,8 +73,8 @@ def _wanted(scope: Scope) -> Iterable[Case]:
 def _by_length(scope: Scope) -> Iterable[Case]:
     """Yield a call of every length: all axes are as long, but of a grid one axis at a time, each in its turn."""
     lengths = _lengths(scope)
-    if not scope.lengths:
-        lengths = [1, 2]
+    if not scope.lengths:  # other batches or, where every size is fixed, other numbers
+        lengths = [*range(2 if scope.axes else DRAWS)]
     ways = max(1, sum(axis.kind == "grid" for axis in scope.lengths))
     for turn, (n, _) in enumerate(product(lengths, range(ways))):
         yield case_of(scope, dict.fromkeys((axis.name for axis in scope.lengths), n), turn)
@@ -128,7 +128,7 @@ def _offsets(scope: Scope) -> Iterable[Case]:
     if not scope.position_ports:
         return
     end = scope.encoding.end or scope.max_len
-    tokens = max(1, min(TOKENS, end - 1))
+    tokens = max(1, min(TOKENS, end - 1)) if scope.lengths else scope.fixed_tokens
     probes = {(tokens, n - tokens) for n in scope.encoding.probes.lengths if n > tokens and _holds(scope, n)}
     starts = {1, 255, 256, 257, 65535, 65536, scope.max_len - tokens, end - tokens}
     calls = probes | {(tokens, first) for first in starts if 0 < first <= end - tokens}

@@ -15,6 +15,10 @@ GROUPED = (1, 2)
 PADDINGS: tuple[Padding, ...] = ("left", "right", "none")
 TOKENS = 5
 """Tokens of a call that begins at a position far out."""
+DRAWS = 3
+"""Calls of one size, each with other numbers, where every size is fixed."""
+FIXED = "fixed"
+"""What those are called."""
 FAR = 4096
 """Calls longer than this have one sequence."""
 
@@ -36,14 +40,14 @@ def case_of(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int =
             few = 7 if more == 1 else 2  # places grow with every axis
             sizes[short.name] = min(short.allowed(1 + turn % few), sizes[short.name])
     first = first if scope.offset is None else scope.offset
-    tag = "-".join(f"{name}{n}" for name, n in sizes.items())
+    tag = "-".join(f"{name}{n}" for name, n in sizes.items()) or (f"{FIXED}-draw{turn + 1}" if turn else FIXED)
     padding: Padding = "left"
     if scope.masks:
         padding = "none" if refused else PADDINGS[turn % len(PADDINGS)]
         tag += f"-padded-{padding}"
     name = tag + (f"-at{first}" if first else "") + ("-refused" if refused else "")
     axes = [axis for port in scope.encoding.inputs for axis in port.dynamic.values() if axis.is_length]
-    length = max((axis.size_in(sizes) for axis in axes), default=1)
+    length = max((axis.size_in(sizes) for axis in axes), default=scope.fixed_tokens)
     return Case(name, sizes, first, max(0, first) + length - 1, refused, padding)
 
 

@@ -63,6 +63,19 @@ class Scope:
         return carrying(self.encoding.inputs, Positions, Start)
 
     @property
+    def fixed_tokens(self) -> int:
+        """How many tokens a call has where no axis of lengths is dynamic: at most, where nothing says which one it is.
+
+        With explicit positions it is the last axis of theirs; with a start, an axis of another input.
+        """
+        if self.lengths or not self.position_ports:
+            return 1
+        explicit = carrying(self.encoding.inputs, Positions)
+        beside = [axis for port in self.encoding.inputs if port not in self.position_ports for axis in port.axes[:-1]]
+        axes = [port.axes[-1] for port in explicit] or [axis for axis in beside if axis.kind != "batch"]
+        return max((axis.size for axis in axes if axis.size is not None), default=1)
+
+    @property
     def strict(self) -> list[tuple[float, float]]:
         """The ranges beyond which numbers must be refused."""
         values = [port.carries for port in self.encoding.inputs if isinstance(port.carries, Values)]
