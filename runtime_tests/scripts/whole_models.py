@@ -2,7 +2,7 @@
 
 python runtime_tests/scripts/whole_models.py                  exports every model, and prints what came of it
 python runtime_tests/scripts/whole_models.py GPT-2 BERT       exports these
-python runtime_tests/scripts/whole_models.py --keep=FILE      goes on with what FILE has, and keeps there what is measured
+python runtime_tests/scripts/whole_models.py --keep=FILE      goes on with what FILE has, and keeps the rest there
 python runtime_tests/scripts/whole_models.py --write          puts the table into docs/your-own-module.md
 
 It takes a quarter of an hour on two cores.
@@ -40,7 +40,8 @@ def summary(models: Iterable[Measured]) -> str:
     certified = sum(model.verdict == "certified" for model in models)
     table = "\n".join(map(line, models))
     return (
-        f"Measured on {datetime.date.today().isoformat()} with {libraries}: {certified} of {len(models)} are certified.\n\n"
+        f"Measured on {datetime.date.today().isoformat()} with {libraries}: "
+        f"{certified} of {len(models)} are certified.\n\n"
         f"| model | calls | largest error | verdict | why |\n|---|---|---|---|---|\n{table}\n"
     )
 

@@ -40,7 +40,7 @@ def built(model_type: str, config: Mapping[str, object]) -> nn.Module:
 
 
 def drawn(model: nn.Module) -> nn.Module:
-    """Return a model whose biases and tables, which start at zero, are numbers at random: nothing hides behind a zero."""
+    """Return a model whose biases and tables, which start at zero, are at random: nothing hides behind a zero."""
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
