@@ -50,8 +50,8 @@ class Factories(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[1]
-        made = torch.full((n,), 0.1, dtype=torch.float32) + torch.zeros(n, dtype=torch.float32)
-        made = made + torch.ones(n).type(torch.FloatTensor) * 0.3 + torch.tensor(0.2)
+        made: Tensor = torch.full((n,), 0.1, dtype=torch.float32) + torch.zeros(n, dtype=torch.float32)
+        made = made + torch.ones(n).type("torch.FloatTensor") * 0.3 + torch.tensor(0.2)
         made = made + torch.arange(n).to(torch.float32) / 10 + x.new_full((n,), 0.7).type_as(made)
         made = made + torch.empty(n).fill_(0.3) + 0.1 * n - torch.arange(0, n, 1.0) * 0.1
         return x + made[:, None]
@@ -87,6 +87,8 @@ class Integers(nn.Module):
 class ComplexInside(nn.Module):
     """Rotates pairs as complex numbers, as LLaMA's first code does."""
 
+    turns: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         angles = torch.outer(torch.arange(64.0), 1.0 / 10000 ** (torch.arange(0, 8, 2) / 8))
@@ -100,6 +102,20 @@ class ComplexInside(nn.Module):
 class ComplexOutput(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+
+
+class SparseOutput(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.to_sparse()
+
+
+class SaysMuch(nn.Module):
+    """Refuses float64 in many words, with its place in memory."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype != torch.float32:
+            raise TypeError(f"{object()} takes float32" + " alone" * 100)
+        return x * 2
 
 
 class BytesOutput(nn.Module):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,10 @@ from posenc_export.targets.float64 import Widening, call_in_float64
 from posenc_export.targets.module import own_encoding
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.plan import plan
-from posenc_export.validation.record import GoldenCases, NoReference, Recorded, record
+from posenc_export.validation.record import CaseRecord, GoldenCases, NoReference, record
+from posenc_export.validation.report import headline
 from posenc_export.validation.scope import Scope
+from posenc_export.validation.verdict import Comparison, Verdict
 
 X = "x: float32[batch, seq, 8]"
 
@@ -31,9 +34,9 @@ def encoding_of(module: nn.Module, *ports: str, max_len: int = 40) -> Encoding:
     return own_encoding(module.eval(), parse_ports(ports), max_len, 0, lambda: type(module)().eval())
 
 
-def recorded(module: nn.Module, *ports: str, **sizes: int) -> Recorded:
+def recorded(module: nn.Module, *ports: str, **sizes: int) -> CaseRecord:
     """One case of a module as it is recorded."""
-    (one,) = record(encoding_of(module, *ports), [Case("case", sizes)], 0).recorded
+    (one,) = record(encoding_of(module, *ports), [Case("case", sizes)], 0).records
     return one
 
 
@@ -80,12 +83,11 @@ def test_a_cast_to_half_rounds_nothing_in_the_reference() -> None:
 
 def test_a_table_that_is_no_buffer_is_widened_and_written_into() -> None:
     (actual,) = in_float64(idioms.PlainTable(), NUMBERS)
-    np.testing.assert_array_equal(actual, NUMBERS + [1, 1, 1, 1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(actual, NUMBERS + np.array([1, 1, 1, 1, 0, 0, 0, 0]))
 
 
 def test_complex_numbers_on_the_way_are_of_128_bits() -> None:
     module = idioms.ComplexInside()
-    assert isinstance(module.turns, torch.Tensor)
     turns = module.turns.numpy().astype(np.complex128)
     (actual,) = in_float64(module, NUMBERS)
     expected = (NUMBERS[..., ::2] + 1j * NUMBERS[..., 1::2]) * turns[:5]
@@ -104,6 +106,7 @@ def test_integers_and_flags_stay_what_they_are() -> None:
     [
         (idioms.ReadsBits(), r"^aten\.view\.dtype \(it reads the bits of numbers"),
         (idioms.RefusesFloat64(), r"^ValueError: expected float32$"),
+        (idioms.SaysMuch(), r"^TypeError: <object object at 0x\.\.\.> takes float32( alone){20,40}.{0,6}\.\.\.$"),
     ],
 )
 def test_what_does_not_run_in_float64_has_no_reference_and_says_why(module: nn.Module, reason: str) -> None:
@@ -123,11 +126,21 @@ def test_an_operator_that_calls_functions_is_not_widened() -> None:
 
 
 def test_words_of_a_reference_claim_none_that_is_not_there() -> None:
-    good, bad = (Recorded(GoldenCase(Case(name, {}), {}), no_reference=why) for name, why in (("a", ""), ("b", "op")))
-    refused = Recorded(GoldenCase(Case("c", {}, refused=True), {}))
+    good, bad = (CaseRecord(GoldenCase(Case(name, {}), {}), no_reference=why) for name, why in (("a", ""), ("b", "op")))
+    refused = CaseRecord(GoldenCase(Case("c", {}, refused=True), {}))
     assert GoldenCases((good, refused)).reference("itself") == "itself"
     assert GoldenCases((bad, refused)).reference("itself") == "no reference: op"
     assert GoldenCases((bad, good)).reference("itself") == "itself; no reference in 1 of 2 cases: op"
+
+
+def test_a_manifest_that_claims_a_reference_of_which_there_is_nothing_is_not_believed(small_bundle: Path) -> None:
+    manifest = Bundle.open(small_bundle).manifest
+    of_eager = Comparison("case", "y", "eager", 0.0, 0.0, None, True)
+    both = (of_eager, replace(of_eager, against="reference"))
+    lines = [headline(manifest, [Verdict("ort-cpu", "agrees", "pass", "", some)]) for some in ((of_eager,), both, ())]
+    assert lines[0].endswith("; no reference: the golden data hold none")
+    assert lines[1] == lines[2]
+    assert lines[1].endswith(f"; reference: {manifest.reference}")
 
 
 def test_integers_alone_have_no_reference() -> None:
@@ -156,6 +169,7 @@ def test_an_output_has_the_axes_that_it_has_at_every_size(
     [
         (idioms.ComplexOutput(), "the module's output is complex64, .* return torch.view_as_real of it"),
         (idioms.BytesOutput(), "the module's output 1 is uint8: expected one of float32, "),
+        (idioms.SparseOutput(), "the module's output is sparse_coo: return its to_dense"),
         (idioms.LosesBatch(), "the module returns other outputs at another length"),
     ],
 )
@@ -187,6 +201,15 @@ def test_fixed_sizes_are_tried_at_several_numbers_and_below_the_end(module: nn.M
     assert max(positions_of(cases)) == 63
     golden = record(encoding, cases, 0).cases
     assert len({one.feeds["x"].tobytes() for one in golden[:3]}) == 3
+
+
+@pytest.mark.parametrize("text", ["t: float32[] in -2..7", "t: float32[1] in -2..7"])
+def test_one_number_of_a_range_is_either_end_too(text: str) -> None:
+    encoding = encoding_of(idioms.Affine(), text)
+    golden = record(encoding, plan(Scope(encoding, {}, 40)).cases, 0).cases
+    numbers = [float(one.feeds["t"].item()) for one in golden]
+    assert -2 < numbers[0] < 7
+    assert numbers[1:] == [-2, 7]
 
 
 def test_numbers_without_an_axis_are_arrays() -> None:

@@ -55,6 +55,12 @@ def to_numpy(tensor: torch.Tensor) -> Array:
     return np.asarray(tensor.numpy())
 
 
+def same_bits(one: Array, other: Array) -> bool:
+    """Return whether two arrays of one shape and dtype have the same bits."""
+    bits = f"u{one.dtype.itemsize}"
+    return np.array_equal(one.view(bits), other.view(bits))
+
+
 def to_stored(array: Array) -> Array:
     """Return what a .npz can hold: bfloat16 as its bits in uint16."""
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array

@@ -10,7 +10,7 @@ from posenc.encoding import Tolerance
 from posenc.ports import Array, Port
 
 EXACT = Tolerance()
-PROBED = ("probe_positions", "probe_values", "probe_masks")
+PROBED = ("probe_positions", "probe_values", "probe_masks", "draw")
 """What golden data keep of a case, and the manifest does not."""
 Padding = Literal["left", "right", "none", "holes"]
 """Where a batch has padding: on a side, nowhere, or amid tokens."""
@@ -26,6 +26,7 @@ class Case:
     model_tolerance: from a model's own code, where it was asked; None where it was not.
     probe_positions, probe_values, probe_masks: every position, where they do not follow one another, every number, and
         how many places of each column of an image count; golden data keep them, the manifest does not.
+    draw: which of a row of calls it is: where an input is one number, some take an end of its range; kept as those are.
     unlike: sizes of axes that a port alone has otherwise, by port: such a call must be refused.
     """
 
@@ -41,6 +42,7 @@ class Case:
     probe_positions: tuple[int, ...] = ()
     probe_values: tuple[float, ...] = ()
     probe_masks: tuple[int, ...] = ()
+    draw: int = 0
     unlike: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def sizes_of(self, port: Port) -> Mapping[str, int]:

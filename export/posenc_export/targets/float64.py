@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -13,7 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc.ports import Array, Feeds, Integers, Port
-from posenc_export.arrays import FLOATS, call_on_copies
+from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.errors import check_machine, first_line
 from posenc_export.targets.copies import Copies
 from posenc_export.validation.record import NoReference
@@ -26,6 +27,9 @@ WIDE = {
     torch.complex32: torch.complex128,
 }
 """What a float of a narrow dtype is widened to. Integers and flags are not, nor floats of 8 bits, which are codes."""
+
+LONG = 200
+"""Letters of a reason."""
 
 
 class Widening(TorchDispatchMode):
@@ -57,11 +61,11 @@ class Widening(TorchDispatchMode):
             wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))
             return pytree.tree_map(_result, func(*wide_args, **wide_kwargs))
         except Exception as error:
-            self.failed = self.failed or f"{func} ({first_line(error)})"
+            self.failed = self.failed or f"{func} ({_words(error)})"
             raise
 
     def _widened(self, value: object) -> object:
-        """Return a dtype or a tensor widened: of a tensor from elsewhere always the same, into which a call may write."""
+        """Return a dtype or a tensor widened; one from elsewhere is widened once: a call may write into it."""
         if isinstance(value, torch.dtype):
             return WIDE.get(value, value)
         if not isinstance(value, Tensor) or value.dtype not in WIDE:
@@ -93,7 +97,7 @@ class OwnReference:
 
     def __call__(self, feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         """Return the outputs in float64; raise NoReference where the module does not run in it."""
-        args = [feeds[p.name].astype(np.float64) if p.dtype in FLOATS else feeds[p.name] for p in self.ports]
+        args = [feeds[p.name].astype(np.float64 if p.dtype in FLOATS else p.dtype) for p in self.ports]  # copies
         outputs = call_in_float64(self.copies.wide(), args)
         if len(outputs) != len(self.outputs):
             raise NoReference(f"in float64 the module gives {len(outputs)} outputs, not {len(self.outputs)}")
@@ -101,14 +105,24 @@ class OwnReference:
 
 
 def call_in_float64(module: nn.Module, args: Sequence[Array]) -> list[Array]:
-    """Call a module of float64 weights; raise NoReference, with the operator, where it does not run in float64."""
+    """Call a module of float64 weights on arrays, into which it may write.
+
+    Raises NoReference, with the operator, where it does not run in float64.
+    """
     widening = Widening()
     try:
         with _float64_by_default(), widening:
-            return call_on_copies(module, args)[0]
+            return call_on_arrays(module, args)
     except Exception as error:
         check_machine(error)
-        raise NoReference(widening.failed or f"{type(error).__name__}: {first_line(error)}") from error
+        reason = type(error).__name__ + (f": {_words(error)}" if str(error) else "")
+        raise NoReference(widening.failed or reason) from error
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says, in a line that is not long, without places in memory: a report says it."""
+    text = re.sub(r"\b0x[0-9a-f]{6,}\b", "0x...", first_line(error))
+    return text if len(text) <= LONG else f"{text[:LONG]}..."
 
 
 @contextmanager

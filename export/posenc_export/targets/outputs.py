@@ -61,9 +61,9 @@ def _unusual_sizes(ports: tuple[Port, ...], sizes: Sizes, max_len: int) -> list[
         axis.name: axis.allowed(sizes[other.name], min(most, axis.most or most))
         for axis, other in zip(lengths, reversed(lengths), strict=True)
     }
-    longest = {axis.name: axis.allowed(axis.most or most, min(most, axis.most or most)) for axis in lengths}
-    found = [least, {**sizes, **opposite}, {**least, **longest}]
-    return [one for one in found if one != sizes and elements(ports, one) <= SMALL]
+    end = {axis.name: axis.allowed(axis.most or most, min(most, axis.most or most)) for axis in lengths}
+    sets = [least, {**sizes, **opposite}, {**least, **end}]
+    return [one for one in sets if one != sizes and elements(ports, one) <= SMALL]
 
 
 def _outputs(

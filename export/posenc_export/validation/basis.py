@@ -1,4 +1,4 @@
-"""What a report stands on: which manifest, and tolerances that nobody derived."""
+"""What a report stands on: which manifest, which reference, and tolerances that nobody derived."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import MANIFEST, sha256
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.validation.call import tolerance_against
-from posenc_export.validation.verdict import Basis, Comparison, ValidateOptions, Verdict
+from posenc_export.validation.verdict import NO_REFERENCE, Basis, Comparison, ValidateOptions, Verdict
 
 LOOSE = 1e-2
 """The share of an output's scale above which an allowance is named."""
@@ -23,6 +23,14 @@ def basis_of(folder: Path, options: ValidateOptions) -> Basis:
     """Return what a report on a bundle's folder stands on, with the options of its validation."""
     replaced = options.atol is not None or options.rtol is not None
     return Basis(sha256(folder / MANIFEST), options.tolerance(Tolerance()) if replaced else None)
+
+
+def reference_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
+    """Return what outputs were held against beside eager PyTorch, in words: none where golden data hold none."""
+    compared = {one.against for verdict in verdicts for one in verdict.comparisons if one.output}
+    if not compared or "reference" in compared or manifest.reference.startswith(NO_REFERENCE):
+        return manifest.reference
+    return f"{NO_REFERENCE}: the golden data hold none"
 
 
 def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> str:

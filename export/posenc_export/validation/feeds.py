@@ -66,6 +66,8 @@ def _numbers(port: Port, shape: tuple[int, ...], case: Case, rng: np.random.Gene
         return np.asarray(rng.standard_normal(shape))
     if case.refused and port.carries.strict:
         return np.full(shape, float(case.first))
+    if not port.dynamic and np.prod(shape) == 1:  # never more than one number: by turns an end
+        return np.full(shape, (rng.uniform(low, high), low, high)[case.draw % 3])
     numbers = np.asarray(rng.uniform(low, high, shape))
     if numbers.size > 1:  # both ends are tried, and whole numbers among others, where digits change
         numbers.flat[::WHOLE] = np.clip(np.rint(numbers.flat[::WHOLE]), low, high)

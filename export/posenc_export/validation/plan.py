@@ -73,8 +73,8 @@ def _wanted(scope: Scope) -> Iterable[Case]:
 def _by_length(scope: Scope) -> Iterable[Case]:
     """Yield a call of every length: all axes are as long, but of a grid one axis at a time, each in its turn."""
     lengths = _lengths(scope)
-    if not scope.lengths:  # other batches or, where every size is fixed, other numbers
-        lengths = [*range(2 if scope.axes else DRAWS)]
+    if not scope.lengths:  # every other size or, where all are fixed, other numbers
+        lengths = [*range(max((len(SIZES[axis.kind]) for axis in scope.axes), default=DRAWS))]
     ways = max(1, sum(axis.kind == "grid" for axis in scope.lengths))
     for turn, (n, _) in enumerate(product(lengths, range(ways))):
         yield case_of(scope, dict.fromkeys((axis.name for axis in scope.lengths), n), turn)

@@ -48,7 +48,7 @@ def case_of(scope: Scope, lengths: Mapping[str, int], turn: int, *, first: int =
     name = tag + (f"-at{first}" if first else "") + ("-refused" if refused else "")
     axes = [axis for port in scope.encoding.inputs for axis in port.dynamic.values() if axis.is_length]
     length = max((axis.size_in(sizes) for axis in axes), default=scope.fixed_tokens)
-    return Case(name, sizes, first, max(0, first) + length - 1, refused, padding)
+    return Case(name, sizes, first, max(0, first) + length - 1, refused, padding, draw=turn)
 
 
 def _size(scope: Scope, axis: Axis, length: int, turn: int) -> int:

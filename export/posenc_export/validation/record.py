@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.ports import Array, Port, axes_of, is_strict
-from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies
+from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
 from posenc_export.errors import BadInput, check_machine, first_line
@@ -24,7 +24,7 @@ class NoReference(Exception):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class CaseRecord:
     """A case as it was recorded.
 
     written: the inputs that the module writes into. no_reference: why the case has no reference, if it has none.
@@ -39,22 +39,22 @@ class Recorded:
 class GoldenCases:
     """The cases that were recorded, and those that a user's module itself refuses, each in words."""
 
-    recorded: tuple[Recorded, ...]
+    records: tuple[CaseRecord, ...]
     dropped: tuple[str, ...] = ()
 
     @property
     def cases(self) -> tuple[GoldenCase, ...]:
         """The cases with what was recorded of them."""
-        return tuple(one.golden for one in self.recorded)
+        return tuple(one.golden for one in self.records)
 
     @property
     def written(self) -> tuple[str, ...]:
         """The inputs that the module writes into, in any case."""
-        return tuple(dict.fromkeys(name for one in self.recorded for name in one.written))
+        return tuple(dict.fromkeys(name for one in self.records for name in one.written))
 
     def reference(self, words: str) -> str:
         """Return what the cases are held against, in words: those of the target, unless cases have no reference."""
-        usable = [one for one in self.recorded if not one.golden.case.refused]
+        usable = [one for one in self.records if not one.golden.case.refused]
         reasons = [one.no_reference for one in usable if one.no_reference]
         if not reasons:
             return words
@@ -69,24 +69,24 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
     Where several lengths meet in a user's module, meetings that it refuses are dropped. Raises BadInput where it
     refuses anything else, or all of them.
     """
-    recorded: list[Recorded] = []
+    records: list[CaseRecord] = []
     dropped: list[str] = []
     refused_alike: list[RefusedByModule] = []
     several = encoding.family == "module" and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
     for case in cases:
         try:
-            recorded.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
+            records.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
         except RefusedByModule as error:
             if not several:
                 raise
             dropped.append(f"{case.name}: {error.message}")
             if _alike(encoding, case):
                 refused_alike.append(error)
-    if dropped and not recorded:
+    if dropped and not records:
         raise BadInput(f"the module itself refuses every way in which its lengths meet: {dropped[0]}")
-    if refused_alike and any(_alike(encoding, one.golden.case) for one in recorded):
+    if refused_alike and any(_alike(encoding, one.golden.case) for one in records):
         raise refused_alike[0]  # it takes lengths that are alike, but not all of them
-    return GoldenCases(tuple(recorded), tuple(dropped))
+    return GoldenCases(tuple(records), tuple(dropped))
 
 
 def _alike(encoding: Encoding, case: Case) -> bool:
@@ -97,21 +97,19 @@ class RefusedByModule(BadInput):
     """The module itself fails in a case."""
 
 
-def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> Recorded:
+def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> CaseRecord:
     if case.refused:  # absent floats are read back as zeros: no refusal depends on them, but that of numbers themselves
         names = [p.name for p in encoding.inputs if p.dtype not in FLOATS or is_strict(p)]
-        return Recorded(GoldenCase(case, {name: feeds[name] for name in names}))
+        return CaseRecord(GoldenCase(case, {name: feeds[name] for name in names}))
     outputs, written = _called(encoding, case, feeds)
     eager, rows = _eager(encoding, case, outputs)
     reference, reason = _reference(encoding, feeds, eager, rows)
     rows |= {p.name: at for p in encoding.inputs if (at := _sparse(p, feeds[p.name])) is not None}
-    kept = {p.name: at_rows(p, feeds[p.name], rows) for p in encoding.inputs}
-    return Recorded(GoldenCase(case, kept, eager, reference, rows), written, reason)
+    stored = {p.name: at_rows(p, feeds[p.name], rows) for p in encoding.inputs}
+    return CaseRecord(GoldenCase(case, stored, eager, reference, rows), written, reason)
 
 
-def _eager(
-    encoding: Encoding, case: Case, outputs: Sequence[Array]
-) -> tuple[dict[str, Array], dict[str, Array]]:
+def _eager(encoding: Encoding, case: Case, outputs: Sequence[Array]) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the outputs of the eager module by name, and the rows at which large ones are kept."""
     rows: dict[str, Array] = {}
     eager: dict[str, Array] = {}
@@ -140,17 +138,17 @@ def _check_shape(port: Port, case: Case, shape: tuple[int, ...]) -> None:
 
 def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple[list[Array], tuple[str, ...]]:
     """Return what the module gives, and the inputs that it writes into: a user's is called on copies of them."""
-    given = [feeds[p.name] for p in encoding.inputs]
+    inputs = [feeds[p.name] for p in encoding.inputs]
     try:
         if encoding.family != "module":
-            return call_on_arrays(encoding.module, given), ()
-        outputs, after = call_on_copies(encoding.module, given)
+            return call_on_arrays(encoding.module, inputs), ()
+        outputs, after = call_on_copies(encoding.module, inputs)
     except Exception as error:
         check_machine(error)
         reason = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
         raise RefusedByModule(f"{reason}{advice(encoding.inputs, case.sizes)}") from error
-    pairs = zip(encoding.inputs, given, after, strict=True)
-    return outputs, tuple(port.name for port, before, array in pairs if before.tobytes() != array.tobytes())
+    pairs = zip(encoding.inputs, inputs, after, strict=True)
+    return outputs, tuple(port.name for port, before, array in pairs if not same_bits(before, array))
 
 
 def _reference(

@@ -12,7 +12,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.basis import loosest
+from posenc_export.validation.basis import loosest, reference_of
 from posenc_export.validation.verdict import MODEL, NO_REFERENCE, Basis, Comparison, Status, Verdict, failed, worst
 
 SCHEMA_VERSION = 1
@@ -137,19 +137,8 @@ def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     parts = [f"FAILED: {wrong} of {_count('check', _ran(verdicts))}"] if wrong else []
     parts += [f"agrees on {agreed}" + ("" if wrong else f", all {_count('check', _ran(verdicts))} passed")]
     reference = reference_of(manifest, verdicts)
-    return "; ".join([*parts, *_left_out(verdicts), reference if _is_none(reference) else f"reference: {reference}"])
-
-
-def reference_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
-    """Return what outputs were held against beside eager PyTorch, in words: not what a manifest says of nothing."""
-    compared = {one.against for verdict in verdicts for one in verdict.comparisons if one.output}
-    if not compared or "reference" in compared or _is_none(manifest.reference):
-        return manifest.reference
-    return f"{NO_REFERENCE}: the golden data hold none"
-
-
-def _is_none(reference: str) -> bool:
-    return reference.startswith(NO_REFERENCE)
+    named = reference if reference.startswith(NO_REFERENCE) else f"reference: {reference}"
+    return "; ".join([*parts, *_left_out(verdicts), named])
 
 
 def _ran(verdicts: Sequence[Verdict]) -> int:
