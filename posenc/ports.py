@@ -125,10 +125,11 @@ class Mask:
     """Which tokens are no padding, along the last axis: 1 and 0, or, added to scores, 0 and minus infinity.
 
     offset: where positions begin that are counted from it; None where none are. end: they are below it.
+    additive: None where nothing but the module says whether it is.
     causal: it is of queries (the last axis but one) and keys, and hides what comes later, too; no query sees nothing.
     """
 
-    additive: bool = False
+    additive: bool | None = False
     offset: int | None = None
     end: int | None = None
     causal: bool = False

@@ -93,7 +93,7 @@ def check(row: Known, path: Path) -> None:
         feeds = feeds_for(ports, Case(f"known {sizes}", sizes), seed=17)
         module = made(row)
         module = InARow(module, by_name(module, [port.name for port in ports]))
-        expected = call_on_arrays(module, [feeds[port.name] for port in ports])
+        expected = call_on_arrays(module, [feeds[port.name].copy() for port in ports])
         names = {value.name for value in session.get_inputs()}
         actual = session.run(None, {name: array for name, array in feeds.items() if name in names})
         for one, other in zip(actual, expected, strict=True):

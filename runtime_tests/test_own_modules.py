@@ -78,7 +78,7 @@ def test_what_is_wrong_is_one_line(cli: Cli, factory: str, inputs: list[str], st
         ("LongestSoFar", 1, "purity: what this module gives depends on earlier calls: "),
         ("Random", 1, "determinism: two copies of the module give other outputs of the same inputs: "),
         ("LittleRandom", 1, "determinism: two copies of the module give other outputs of the same inputs: "),
-        ("NoiseAlone", 1, "determinism: what this module gives is noise: "),
+        ("NoiseAlone", 1, "rounding: what this module gives is noise: "),
         ("WrongBesideMasks", 1, "ort-cpu agrees: y against eager"),
         ("uncopyable", 2, "the module cannot be copied (TypeError: cannot pickle 'staticmethod' object): give a class"),
     ],

@@ -49,7 +49,7 @@ BAD: list[tuple[str, int, str]] = [
     ("m: float32[seq, seq] additive", 29, "'mask' after additive"),
     ("m: float32[seq, seq] additive map", 30, "'mask' after additive"),
     ("m: bool[seq, seq] additive mask", 18, "no additive mask: only floats are added"),
-    ("m: float32[seq] additive mask", 10, "two axes at least, the last those of queries and keys"),
+    ("m: float32[seq] additive mask", 10, "two axes at least, the last that of keys"),
     ("x: int64[batch] values values", 23, "nothing more"),
     ("x: int64[batch] mask < 5", 21, "nothing more"),
     ("x: float32[batch] < 5", 18, "no bound"),

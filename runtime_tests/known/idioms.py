@@ -171,7 +171,7 @@ class Conformer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.half = nn.Sequential(nn.LayerNorm(DIM), nn.Linear(DIM, 32), nn.SiLU(), nn.Linear(32, DIM))
+        self.feed = nn.Sequential(nn.LayerNorm(DIM), nn.Linear(DIM, 32), nn.SiLU(), nn.Linear(32, DIM))
         self.norm, self.qkv, self.out = nn.LayerNorm(DIM), nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
         self.rows, self.u = nn.Linear(DIM, DIM, bias=False), nn.Parameter(torch.randn(2, HEADS, 1, DIM // HEADS))
         self.wide, self.narrow = nn.Conv1d(DIM, 2 * DIM, 1), nn.Conv1d(DIM, DIM, 1)
@@ -189,7 +189,7 @@ class Conformer(nn.Module):
         return y
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = x + 0.5 * self.half(x)
+        x = x + 0.5 * self.feed(x)
         x = x + self.attention(x, mask[:, None, None].bool())
         y = functional.glu(self.wide((x * mask[..., None]).transpose(1, 2)), 1)
         y = functional.silu(self.batch_norm(self.deep(y * mask[:, None])))
@@ -198,7 +198,7 @@ class Conformer(nn.Module):
 
 X, MASK = "x: float32[batch, seq, 16]", "attention_mask: int64[batch, seq]"
 PAST = "float32[batch, 4, past, 4]"
-WRITES = "writes into its input"
+WRITES = "the module writes into x"
 ROWS = (
     Known("idioms:InPlace", (X,), "x += pe", max_len=40, note=WRITES),
     Known("idioms:InPlaceOfACopy", (X,), "y += pe", max_len=40),
@@ -214,6 +214,7 @@ ROWS = (
             "start: int64[1] < 32",
         ),
         "a cache of one size",
+        max_len=32,
     ),
     Known("idioms:Quantised", (X, "places: float32[batch, seq] in 0..8"), "a look-up of rounded numbers", max_len=40),
     Known("idioms:Pooled", (X, MASK), "a mean over tokens", max_len=40),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from posenc.ports import ANYTHING, Axis, Carries, Extents, Indices, Kind, Mask, Positions, Size, Start
@@ -45,16 +45,24 @@ def usual(name: str, dtype: str, end: int | None) -> Carries:
     """Return what an input of this name carries where no word says it."""
     word = PORT_WORDS.get(name, "indices")
     if word == "mask" and end is None:
-        return Mask(additive=dtype in FLOATS)
+        return Mask(additive=None, causal=True) if dtype in FLOATS else Mask()
     return BOUNDED.get(word, Indices)(end) if dtype in INTEGERS else ANYTHING
 
 
 def assumed(name: str, carries: Carries) -> str:
     """Return the sentence that an input carries this by its name; none for indices and values."""
     what = {Positions: "positions", Start: "the first position", Mask: "a mask of 1 and 0"}.get(type(carries), "")
-    if isinstance(carries, Mask) and carries.additive:
-        what = "a mask of 0 and minus infinity"
+    if isinstance(carries, Mask) and carries.additive is None:  # the module decides, and says so
+        return ""
     return what and f"{name}: carries {what}, by its name"
+
+
+def of_axes(carries: Carries, axes: tuple[Axis, ...]) -> Carries:
+    """Return what an input carries, now that the kinds of its axes are known: a mask of queries has an axis of them."""
+    if not isinstance(carries, Mask) or not carries.causal:
+        return carries
+    queries = axes[-2] if len(axes) > 1 else None
+    return replace(carries, causal=queries is not None and queries.size != 1 and queries.kind not in ("batch", "heads"))
 
 
 def unfitting(word: str) -> str:
@@ -75,8 +83,8 @@ def misshapen(carries: Carries, sizes: list[int | None]) -> str:
         return "[] or [1], the shape of a size"
     if isinstance(carries, Extents) and (len(sizes) != 2 or sizes[1] != 2):
         return "[batch, 2], the rows and columns of each image"
-    if isinstance(carries, Mask) and carries.causal and len(sizes) < 2:
-        return "two axes at least, the last those of queries and keys"
+    if isinstance(carries, Mask) and carries.additive and len(sizes) < 2:
+        return "two axes at least, the last that of keys"
     return "an axis along which tokens are" if isinstance(carries, Positions | Mask) and not sizes else ""
 
 

@@ -2,8 +2,9 @@
 
 x: float32[batch, seq, 512]               names are dynamic axes, numbers fixed ones
 x: float32[B:batch, T >= 4, height % 14]  name:kind, a least size, a multiple
-mask: int64[batch, past+seq] mask         a sum of axes; 1 and 0, or, floating-point, 0 and -1e9
+mask: int64[batch, past+seq] mask         a sum of axes; 1 for tokens and 0 for padding
 m: float32[seq, seq] additive mask        added to scores of queries and keys: 0 and minus infinity
+m: float32[batch, seq] additive mask      added to scores of keys: 0 and -1e9
 t: float32[batch] in 0..1000              a range of values
 ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
 positions: int64[batch, seq] positions    positions, below a bound with `< 512`
@@ -20,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
-from posenc_export.arrays import DTYPES, FLOATS
+from posenc_export.arrays import DTYPES
 from posenc_export.cli import axis_names
 from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, LARGEST, OF_AXES, WORDS, AxesSaid, AxisText
 
@@ -100,8 +101,8 @@ class _PortText:
 
     def port(self, said: AxesSaid) -> Port:
         """Return the port, its axes as the inputs say."""
-        axes = (said.axis(axis.name) if axis.size is None else fixed(axis.size) for axis in self.axes)
-        return Port(self.name, tuple(axes), self.dtype, self.carries)
+        axes = tuple(said.axis(axis.name) if axis.size is None else fixed(axis.size) for axis in self.axes)
+        return Port(self.name, axes, self.dtype, axis_names.of_axes(self.carries, axes))
 
 
 def parse_port(text: str) -> Port:
@@ -229,7 +230,7 @@ def _in_words(reader: _Reader, dtype: str) -> Carries | None:
         return OF_AXES[word](reader.need(NAME, "the name of an axis"))
     if word == "additive":
         reader.one_of(("mask",), "'mask' after additive")
-    return Values() if word == "values" else Mask(additive=dtype in FLOATS, causal=word == "additive")
+    return Values() if word == "values" else Mask(additive=word == "additive", causal=word == "additive")
 
 
 def _range(reader: _Reader, dtype: str) -> Values:

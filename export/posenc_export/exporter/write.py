@@ -103,16 +103,14 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
     golden_cases = record(encoding, cases, options.seed)
     golden, shown = list(golden_cases.cases), Behaviour()
     if not target.declared:
-        from posenc_export.validation.own_module import behaviour, own_tolerances
+        from posenc_export.validation.own_module import behaviour, of_rounding, own_case
         from posenc_export.validation.unread import unread
 
-        pairs = [own_tolerances(encoding, one, options.seed) for one in golden]
-        golden = [one for one, _ in pairs]
-        noise = next((words for _, words in pairs if words), "")
+        own = [own_case(encoding, one, options.seed) for one in golden]
+        golden = [one.golden for one in own]
         if options.validate:
-            shown = behaviour(encoding, called, golden, options.seed)
+            shown = of_rounding(behaviour(encoding, called, golden, options.seed), encoding, own)
             shown = replace(shown, unread=unread(encoding, golden, options.seed))
-            shown = shown if shown.random else replace(shown, noise=noise)
     changed = changes(state, fingerprint(unwrapped(called.module)))
     reference = golden_cases.reference(target.reference)
     return Seen(golden, golden_cases.dropped, called, changed, shown, golden_cases.written, reference)

@@ -18,6 +18,7 @@ from posenc.spec import Spec
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
 from posenc_export.targets.copies import Copies, copy_of
+from posenc_export.targets.mask_readings import read_masks
 from posenc_export.targets.outputs import called, outputs_of, probe_sizes
 
 if TYPE_CHECKING:
@@ -47,8 +48,12 @@ def module_target(
         torch.manual_seed(seed)
         return _made(name, factory, parameters)[0]
 
-    encoding = own_encoding(module, ports, spec.max_len, seed, again)
-    return Target(name, encoding, replace(spec, mode="dynamic"), values, reference=OWN_FLOAT64, declared=False)
+    def described(inputs: tuple[Port, ...]) -> Encoding:
+        return own_encoding(module, inputs, spec.max_len, seed, again)
+
+    ports, notes = read_masks(ports, described, spec.max_len, seed)
+    dynamic, encoding = replace(spec, mode="dynamic"), described(ports)
+    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, declared=False, notes=tuple(notes))
 
 
 def name_of(source: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from posenc_export.arrays import FLOATS, numpy_dtype
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.errors import check_machine, first_line
 from posenc_export.validation.compare import MASK, scale_of
+from posenc_export.validation.left_out import Bools, Padding, of_tokens
 
 ROUNDINGS = 2
 """What is allowed: eps of the half dtype times the peak of an output; of a sum with what comes in, of 1 at least."""
@@ -49,10 +51,13 @@ class Off:
         return f"{self.name} {self.error:.2g}, {self.roundings:.3g} roundings{where}"
 
 
-def measured(half: Half, single: Call, golden: GoldenCase, *, added: bool = False) -> Off:
+def measured(
+    half: Half, single: Call, golden: GoldenCase, *, added: bool = False, padding: Padding = MappingProxyType({})
+) -> Off:
     """Measure a case against float32, both given numbers that the half dtype holds: inputs are off by nothing.
 
     added: whether outputs are sums with something that comes in: their scale is at least 1 then, else their own.
+    padding: where outputs are of tokens that a mask leaves out: nobody reads those.
     """
     rounded = {name: _to(half.dtype, array) for name, array in golden.feeds.items()}
     wide = {name: _to("float32", array) for name, array in rounded.items()}
@@ -63,9 +68,16 @@ def measured(half: Half, single: Call, golden: GoldenCase, *, added: bool = Fals
         except Exception as refusal:
             check_machine(refusal)
             return Off(half.name, np.inf, np.inf, golden.case.name, first_line(refusal))
+        actual = {name: _of_tokens(array, padding.get(name)) for name, array in actual.items()}
+        expected = {name: _of_tokens(array, padding.get(name)) for name, array in expected.items()}
         errors = [(*_off(actual[name], array, half.dtype, float(added)), name) for name, array in expected.items()]
     roundings, error, _ = max(errors)
     return Off(half.name, roundings, error, golden.case.name)
+
+
+def _of_tokens(array: Array, padding: Bools | None) -> Array:
+    """Return the elements of tokens; all of an output of which only some rows are known."""
+    return array if padding is None or array.shape != padding.shape else of_tokens(array, padding)
 
 
 def _to(dtype: str, array: Array) -> Array:

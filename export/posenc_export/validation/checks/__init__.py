@@ -31,12 +31,15 @@ class Behaviour:
     """What is wrong with what a module gives, in words, or nothing.
 
     order: an output depends on earlier calls. random: two copies give other outputs. noise: rounding moves it too far.
+    choices: where the last digit of a float chooses what it gives. padding: outputs of tokens that masks leave out.
     unread: inputs on whose values no output depends.
     """
 
     order: str = ""
     random: str = ""
     noise: str = ""
+    choices: str = ""
+    padding: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, check
+from posenc_export.validation.checks import Context, Finding, check
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,17 +44,81 @@ def purity(context: Context) -> list[str]:
     words=Words(
         code="PE108",
         asks="Do two captures of the module give one program, and two copies of it the same outputs?",
-        failure="What was exported is one of several things that the module may be; or its outputs are noise",
+        failure="What was exported is one of several things that the module may be",
         remedy="Leave out dropout (module.eval()) and random numbers; set a seed where weights are made.",
         example="weights drawn anew by each copy, or dropout that is on",
     ),
 )
 def determinism(context: Context) -> list[str]:
-    """Captured twice the module gives the same program, two copies of it the same outputs, and rounding no others."""
-    shown = context.captured.behaviour
+    """Captured twice the module gives the same program, and two copies of it give the same outputs."""
+    random = context.captured.behaviour.random
     problems = [] if context.captured.same_twice else ["two captures in a row differ"]
-    noise = f"what this module gives is noise: {shown.noise}" if shown.noise else ""
-    return [*problems, *filter(None, [shown.random, noise])]
+    return [*problems, random] if random else problems
+
+
+def _is_own(context: Context) -> bool:
+    return context.manifest.family == "module"
+
+
+@check(
+    "rounding",
+    stage="capture",
+    applies=_is_own,
+    words=Words(
+        code="PE115",
+        asks="Does a module of your own give the same where each float on the way moves by one ulp?",
+        failure="Its outputs are noise: last digits of floats, which are others in other libraries, make them",
+        remedy="Compute positions in integers and angles in float32; take no sine and no difference of large numbers.",
+        example="angles in float16, or the sine of x * 1e7",
+    ),
+)
+def rounding(context: Context) -> list[str]:
+    """Moved by one ulp each, floats on the way move the outputs by no more than noise."""
+    noise = context.captured.behaviour.noise
+    return [f"what this module gives is noise: {noise}"] if noise else []
+
+
+def _has_choices(context: Context) -> bool:
+    return bool(context.captured.behaviour.choices)
+
+
+@check(
+    "choices",
+    stage="capture",
+    applies=_has_choices,
+    words=Words(
+        code="PE116",
+        asks="Does the last digit of a float choose an integer, a row of a table, or the outcome of a comparison?",
+        failure="It never fails: a note names the line. A file that chooses otherwise than eager fails in `agrees`",
+        remedy="Nothing has to be done. To choose alike on any machine, choose by integers or half a step off an edge.",
+        example="T5's buckets by the logarithm of a distance, where a distance is the edge of a bucket",
+    ),
+)
+def choices(context: Context) -> Finding:
+    """What the last digit of a float chooses is a note, with its place."""
+    return Finding(note=f"the last digit of a float chooses at {context.captured.behaviour.choices}")
+
+
+def _has_padding(context: Context) -> bool:
+    return bool(context.captured.behaviour.padding)
+
+
+@check(
+    "padding",
+    stage="capture",
+    applies=_has_padding,
+    words=Words(
+        code="PE117",
+        asks="Are there rows of outputs that belong to tokens which a mask leaves out?",
+        failure="It never fails: a note names them. They are compared with eager, and left out of scales and float64",
+        remedy="Nothing has to be done where nobody reads them. If somebody does, let the mask carry `values`.",
+        example="padding at the left under a causal mask: every key is masked there, and what comes out is arbitrary",
+    ),
+)
+def padding(context: Context) -> Finding:
+    """Rows of tokens that a mask leaves out are compared with eager alone, and are part of no scale."""
+    which = ", ".join(context.captured.behaviour.padding)
+    return Finding(note=f"rows of tokens that a mask leaves out are compared with eager alone: {which}")
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:

@@ -1,0 +1,165 @@
+"""What a module chooses by floats: casts to integers, comparisons, indices, floor. Recorded in a run, held in a later.
+
+At an edge (of a bucket, of a step, of two scores that are alike) the last digit of a float chooses. That is no noise:
+the floats are good, and a graph must choose as eager does. Where the floats themselves are noise, no choice is held.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from posenc.encoding import eps
+
+NOISE = 1e-3
+"""Share of the scale from which on what rounding moves is noise, of which nothing can be proved; 4 eps of half."""
+JUMPS = 1 / 8
+"""Share of the elements that may move so far: at the edge of a bucket one ulp chooses another row of a table. Those
+widen no tolerance: a graph must choose as eager does."""
+WHOLE = {"floor", "ceil", "round", "trunc", "fix", "sign", "sgn", "heaviside", "floor_divide"}
+"""Operators that give whole numbers, though as floats."""
+STEPS = {"to_copy", "bucketize", "searchsorted", "div", *WHOLE}
+"""Operators of which a neighbouring number is the neighbouring choice; one that is farther off is none of an edge."""
+RESTS = {"remainder", "fmod", "frac"}
+"""Operators that give what whole numbers leave."""
+OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+"""Folders of code that is no user's."""
+Function = OpOverload[..., object]
+
+
+class Unlike(RuntimeError):
+    """A run does not make the choices of the first one, in the same order."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an operator: its name, what it was given, and what it gave, each leaf by leaf."""
+
+    name: str
+    given: tuple[object, ...]
+    results: tuple[object, ...]
+
+    @property
+    def floats(self) -> list[torch.Tensor]:
+        """The floats that it was given."""
+        return [leaf for leaf in self.given if is_float(leaf)]  # type: ignore[misc]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it makes something discrete of floats."""
+        discrete = any(isinstance(leaf, bool | torch.Tensor) and not is_float(leaf) for leaf in self.results)
+        by_step = self.name in WHOLE | RESTS or (self.name == "div" and isinstance(self.given[-1], str))
+        return bool(self.floats) and (discrete or by_step)
+
+    def kept(self) -> Call:
+        """Return it with copies: what comes later may write into its tensors."""
+        return Call(self.name, _copies(self.given), _copies(self.results))
+
+
+def is_float(leaf: object) -> bool:
+    """Return whether something is a tensor of floats."""
+    return isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+
+
+def name_of(function: Function) -> str:
+    """Return the name of an operator, without its overload and the marks of variants."""
+    return function.__name__.partition(".")[0].strip("_")
+
+
+def call_of(function: Function, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> Call:
+    """Return a call of an operator."""
+    given, results = pytree.tree_leaves((args, kwargs)), pytree.tree_leaves(result)
+    return Call(name_of(function), tuple(given), tuple(results))
+
+
+def _copies(leaves: Sequence[object]) -> tuple[object, ...]:
+    return tuple(leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)
+
+
+@dataclass
+class Recorded:
+    """The choices of a run, in their order."""
+
+    calls: list[Call] = field(default_factory=list)
+
+    def settle(self, call: Call) -> tuple[object, ...]:
+        """Record a choice; return it as it is."""
+        self.calls.append(call.kept())
+        return call.results
+
+
+@dataclass
+class Held:
+    """The choices of a run as they were in the first; places: where they would have been others, each once."""
+
+    first: Recorded
+    places: dict[str, None] = field(default_factory=dict)
+    made: int = 0
+
+    def settle(self, call: Call) -> tuple[object, ...]:
+        """Return what was chosen first, unless the floats that choose are noise; raise Unlike at another choice."""
+        if self.made == len(self.first.calls):
+            raise Unlike(call.name)
+        before = self.first.calls[self.made]
+        self.made += 1
+        if _shapes(before) != _shapes(call):
+            raise Unlike(call.name)
+        if any(_is_noise(*pair) for pair in zip(before.floats, call.floats, strict=True)):
+            return call.results
+        results = tuple(_held(call, *pair) for pair in zip(before.results, call.results, strict=True))
+        if any(_differ(*pair) for pair in zip(results, call.results, strict=True)):
+            self.places[place()] = None
+        return results
+
+
+def _shapes(call: Call) -> tuple[object, ...]:
+    """Return what is alike in two runs that choose in the same order."""
+    return call.name, len(call.results), *(one.shape for one in call.floats)
+
+
+def _is_noise(before: torch.Tensor, now: torch.Tensor) -> bool:
+    """Return whether floats moved by more than noise: then what chooses lies at no edge, but anywhere."""
+    ordinary = before.abs() < huge(before.dtype)
+    if not ordinary.any():
+        return False
+    was, moved = before[ordinary].double(), (now.double() - before.double()).abs()[ordinary]
+    share = max(NOISE, 4 * eps(str(before.dtype).removeprefix("torch.")))
+    return float((moved > share * was.abs().max()).double().mean()) > JUMPS
+
+
+def huge(dtype: torch.dtype) -> float:
+    """Return the magnitude from which on a number is a mask: half of the largest that a dtype holds."""
+    return torch.finfo(dtype).max / 2
+
+
+def _held(call: Call, first: object, now: object) -> object:
+    """Return what was chosen first: where choices have neighbours, only in the place of one of them."""
+    if not isinstance(first, torch.Tensor) or not isinstance(now, torch.Tensor):
+        return first
+    if call.name in RESTS:
+        period = call.given[1] if len(call.given) > 1 else 1.0
+        whole = torch.round(torch.nan_to_num((first - now) / period))  # type: ignore[operator]
+        return torch.where(whole.abs() <= 1, now + whole * period, now)  # type: ignore[operator]
+    if call.name in STEPS and now.dtype != torch.bool:
+        return torch.where((now.double() - first.double()).abs() <= 1, first, now)
+    return now if is_float(now) else first
+
+
+def _differ(one: object, other: object) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return not torch.equal(one, other)
+    return one != other
+
+
+def place() -> str:
+    """Return the file and the line of the module's own code that is being run."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
