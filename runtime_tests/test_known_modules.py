@@ -21,7 +21,7 @@ from posenc_export.exporter import ExportResult
 from posenc_export.targets.calling import InARow, by_name
 from posenc_export.validation.feeds import feeds_for
 
-FILES = ("absolute", "rotary", "relative", "grids", "shapes", "wrong", "packages")
+FILES = ("absolute", "rotary", "relative", "grids", "shapes", "wrong", "packages", "blocks", "idioms", "lies")
 KNOWN = [row for file in FILES for row in importlib.import_module(f"known.{file}").ROWS]
 CERTIFIED = [row for row in KNOWN if not row.refused]
 SIZES = (1, 5, 19, 29, 37, 53, 61, 67)
@@ -93,7 +93,7 @@ def check(row: Known, path: Path) -> None:
         feeds = feeds_for(ports, Case(f"known {sizes}", sizes), seed=17)
         module = made(row)
         module = InARow(module, by_name(module, [port.name for port in ports]))
-        expected = call_on_arrays(module, [feeds[port.name] for port in ports])
+        expected = call_on_arrays(module, [feeds[port.name].copy() for port in ports])
         names = {value.name for value in session.get_inputs()}
         actual = session.run(None, {name: array for name, array in feeds.items() if name in names})
         for one, other in zip(actual, expected, strict=True):

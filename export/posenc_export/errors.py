@@ -16,6 +16,8 @@ BEGINS_COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 """What begins a command of a workflow run, as `::stop-commands::`: GitHub's runner looks behind spaces too."""
 HOLDS_COMMAND = re.compile(r"#(?=#[\w.]*\[)")
 """What begins one wherever it stands in a line: `##[stop-commands]` for GitHub, `##vso[` for others."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""What libraries colour parts of their errors with, on a terminal or not."""
 
 
 def decoded(text: str) -> str:
@@ -127,6 +129,6 @@ def bad_input(what: str = "") -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error that says something, with its type where it has no text."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Return the first line of an error that says something, without colours; its type where it has no text."""
+    lines = [line.strip() for line in COLOUR.sub("", str(error)).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

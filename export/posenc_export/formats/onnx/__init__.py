@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from posenc_export.errors import OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Request, format_, quiet
 from posenc_export.formats.capture import capture, program_digests
+from posenc_export.formats.onnx import attention
+from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
+from posenc_export.formats.onnx.refusals import why
 
 if TYPE_CHECKING:
     import onnx
@@ -48,7 +51,7 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     import torch
 
-    with quiet(), sources_unread():
+    with quiet(), sources_unread(), torch.no_grad():  # attention has other strides where a mask has a gradient
         try:
             exported = torch.onnx.export(
                 program,
@@ -57,17 +60,18 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
                 opset_version=request.opset,
                 input_names=[p.name for p in encoding.inputs],
                 output_names=[p.name for p in encoding.outputs],
-                custom_translation_table=_translations(encoding),
+                custom_translation_table=_translations(program, encoding),
                 verbose=False,
             )
         except Exception as error:
             check_machine(error)
-            raise OpsetFailed(f"torch.onnx.export failed: {first_line(error)}") from error
+            raise OpsetFailed(f"torch.onnx.export cannot write {why(error)}") from error
         assert exported is not None
         if encoding.family != "module":
             demand_equal_lengths(exported.model.graph, encoding.inputs)
         _name_axes(exported.model, encoding)
         _free_names(exported.model)
+        name_folded(exported.model, program)
         exported.model.ir_version = OPSETS[request.opset].ir_version
         _clear_notes(exported.model)
         exported.save(path, external_data=_weights(exported.model) > EXTERNAL_DATA_ABOVE)
@@ -88,7 +92,9 @@ def _check_opset(path: Path, request: Request) -> None:
         raise OpsetFailed(f"onnx.checker refuses it at opset {request.opset}: {first_line(error)}") from error
 
 
-def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..., object]]:
+def _translations(
+    program: torch.export.ExportedProgram, encoding: Encoding
+) -> dict[Callable[..., object], Callable[..., object]]:
     """Return how operators are written otherwise than by torch.onnx.
 
     The swap of a pair is a Gather, which copies with all threads, where a Slice of negative step has one. Floor
@@ -99,7 +105,7 @@ def _translations(encoding: Encoding) -> dict[Callable[..., object], Callable[..
     from onnxscript import opset18 as op
 
     if encoding.family == "module":
-        return {}
+        return attention.translations() if attention.is_otherwise(program) else {}
 
     def floor_divide(dividend: Part, divisor: Part) -> Part:
         return op.Div(dividend, divisor)

@@ -1,0 +1,115 @@
+"""Attention of any number of axes, for torch.onnx, which writes it of four: batch, heads, tokens, features.
+
+An axis that is missing has size 1 for as long as the operator runs; of more than four, the first become one. A query
+whose keys are all masked, as padding's are, is 0, as PyTorch gives it; torch.onnx gives a mean of values, or NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Part = Any
+"""A value of a graph that is being written."""
+AXES = 4
+
+
+def is_otherwise(program: torch.export.ExportedProgram) -> bool:
+    """Return whether a program has attention that is not of four axes, or has a mask."""
+    import torch
+
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    nodes = [node for node in program.graph.nodes if node.target is attention]
+    return any(node.args[0].meta["val"].dim() != AXES or _mask_of(node) is not None for node in nodes)
+
+
+def _mask_of(node: torch.fx.Node) -> object:
+    return node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
+
+
+def translations() -> dict[Callable[..., object], Callable[..., object]]:
+    """Return how attention is written: of four axes as torch.onnx does, of others by way of four; 0 without a key."""
+    import torch
+    from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention as of_four
+
+    def attention(query: Part, key: Part, value: Part, attn_mask: Part = None, *more: Part, **named: Part) -> Part:
+        attended = of_any(query, key, value, attn_mask, *more, **named)
+        return attended if attn_mask is None else _seen_alone(attended, attn_mask)
+
+    def of_any(query: Part, key: Part, value: Part, attn_mask: Part, *more: Part, **named: Part) -> Part:
+        tensors = (query, key, value)
+        if not _alike(tensors) or len(query.shape) == AXES:
+            return of_four(query, key, value, attn_mask, *more, **named)
+        if len(query.shape) < AXES:
+            return _without(of_four(*map(_with_first_axes, tensors), attn_mask, *more, **named), len(query.shape))
+        mask = attn_mask if attn_mask is None else _joined(_expanded(attn_mask, query, key))
+        return _apart(of_four(*map(_joined, tensors), mask, *more, **named), query, value)
+
+    return {torch.ops.aten.scaled_dot_product_attention.default: attention}
+
+
+def _seen_alone(attended: Part, mask: Part) -> Part:
+    """Put 0 where a query has no key: mask (..., queries, keys), attended (..., queries, features)."""
+    import onnx_ir as ir
+    from onnxscript import opset18 as op
+
+    keys = op.Constant(value_ints=[-1])
+    if mask.dtype == ir.DataType.BOOL:
+        seen = op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), keys), to=ir.DataType.BOOL)
+    else:
+        seen = op.Greater(op.ReduceMax(mask, keys), op.CastLike(op.Constant(value_float=float("-inf")), mask))
+    return op.Where(seen, attended, op.CastLike(op.Constant(value_float=0.0), attended))
+
+
+def _alike(tensors: Sequence[Part]) -> bool:
+    """Return whether what is made one axis is of the same sizes in all: else each stands for several of others."""
+    return len({tuple(map(str, one.shape[: 1 - AXES])) for one in tensors}) == 1 == len({len(x.shape) for x in tensors})
+
+
+def _with_first_axes(x: Part) -> Part:
+    """Add axes in front: (..., tokens, features) -> (1, ..., tokens, features), four of them."""
+    from onnxscript import opset18 as op
+
+    missing = AXES - len(x.shape)
+    return _of(op.Unsqueeze(x, op.Constant(value_ints=list(range(missing)))), x, [1] * missing + list(x.shape))
+
+
+def _without(x: Part, rank: int) -> Part:
+    """Take those axes away again."""
+    from onnxscript import opset18 as op
+
+    return op.Squeeze(x, op.Constant(value_ints=list(range(AXES - rank))))
+
+
+def _joined(x: Part) -> Part:
+    """Make the first axes one: (a, b, ..., heads, tokens, features) -> (a b ..., heads, tokens, features)."""
+    from onnxscript import opset18 as op
+
+    shape = op.Concat(op.Constant(value_ints=[-1]), op.Shape(x, start=1 - AXES), axis=0)
+    return _of(op.Reshape(x, shape), x, [None, *x.shape[1 - AXES :]])
+
+
+def _expanded(mask: Part, query: Part, key: Part) -> Part:
+    """Repeat a mask for all that it is of: -> (..., queries, keys)."""
+    from onnxscript import opset18 as op
+
+    shape = op.Concat(op.Shape(query, end=-1), op.Shape(key, start=-2, end=-1), axis=0)
+    return _of(op.Expand(mask, shape), mask, [*query.shape[:-1], key.shape[-2]])
+
+
+def _apart(x: Part, query: Part, value: Part) -> Part:
+    """Give back the axes that were made one: -> (a, b, ..., heads, queries, features of values)."""
+    from onnxscript import opset18 as op
+
+    return op.Reshape(x, op.Concat(op.Shape(query, end=-1), op.Shape(value, start=-1), axis=0))
+
+
+def _of(x: Part, like: Part, sizes: Sequence[Any]) -> Part:
+    """Say of a new value what it is: nothing is inferred before a function has been written."""
+    import onnx_ir as ir
+
+    x.shape, x.dtype = ir.Shape(sizes), like.dtype
+    return x
