@@ -80,7 +80,7 @@ explained(
     Words(
         code="PE101",
         asks="Is each file the one that was exported, by its size and its SHA-256?",
-        failure="The file was changed, or damaged, after the bundle was written; nothing of it is run, nor held against golden data",
+        failure="The file was changed, or damaged, after the bundle was written; nothing of it is run or compared",
         remedy="Copy the bundle again, in binary; or export it anew.",
         example="a model.onnx that a tool has optimised in its place",
     ),
