@@ -65,6 +65,12 @@ def test_a_folder_that_is_a_link_leads_nowhere(bundle: Path, tmp_path: Path) -> 
     assert changed.detail == "cpp/a.cpp, which the manifest lists, is no file of the bundle"
 
 
+def test_a_path_that_cannot_be_opened_is_a_row(bundle: Path) -> None:
+    edit(bundle, put("a" * 300, "files", 1, "file"))
+    changed = next(v for v in integrity_of_all(Bundle.open(bundle)) if v.status == "fail")
+    assert (changed.subject, changed.detail) == ("other files", f"{'a' * 300} cannot be read: File name too long")
+
+
 PATHS = [
     "../../../etc/passwd",
     "/etc/passwd",

@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import posenc_export
 from bundles import edit, put
 from conftest import Cli
 from posenc_export.errors import Unavailable, one_line, printable
@@ -108,7 +110,8 @@ def test_a_format_is_a_name(cli: Cli, bundle: Path, name: str) -> None:
 def test_what_a_runtime_says_is_one_line(cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = [Verdict("ort-cpu", "agrees", "skip", text) for text in ATTACKS]
     said += [Verdict("onnx", "structure", "fail", text) for text in ATTACKS]
-    monkeypatch.setattr("posenc_export.validation.run.validate_bundle", lambda *_: said)
+    result = replace(posenc_export.validate(bundle, runtimes=["ort-cpu"]), verdicts=tuple(said))
+    monkeypatch.setattr(posenc_export, "validate", lambda *_, **__: result)
     done = cli("validate", str(bundle), "--github")
     assert {*commands(done.output)} == {"error", "notice"}
     assert not any(words_begin(line) for line in done.output.splitlines())

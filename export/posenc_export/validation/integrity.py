@@ -8,7 +8,7 @@ from pathlib import Path
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import Artifact, File
-from posenc_export.errors import BadInput
+from posenc_export.errors import BadInput, check_machine
 from posenc_export.formats import FORMATS
 from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.validation.verdict import Verdict
@@ -64,6 +64,14 @@ def _verdict(bundle: Bundle, subject: str, files: Sequence[Artifact | File]) -> 
 
 def _changed(folder: Path, file: Artifact | File) -> str:
     """Return how a file is not the one that the manifest lists, in words, or nothing."""
+    try:
+        return _difference(folder, file)
+    except OSError as error:  # a name that is too long, a file that may not be read
+        check_machine(error)
+        return f"{file.file} cannot be read: {error.strerror}"
+
+
+def _difference(folder: Path, file: Artifact | File) -> str:
     path = folder / file.file
     if _is_linked(folder, path) or not path.is_file():
         return f"{file.file}, which the manifest lists, is no file of the bundle"
