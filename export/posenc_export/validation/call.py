@@ -31,7 +31,7 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
     golden = replace(golden, case=_allowed(golden.case, context.artifact, runtime, options))
     comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, produced[port.name])]
     if golden.model and context.manifest.family == "rotary":
-        comparisons += compare_scores(golden, runner.outputs, _kept(golden, runner.outputs, produced))
+        comparisons += compare_scores(golden, runner.outputs, _sampled_outputs(golden, runner.outputs, produced))
     return comparisons
 
 
@@ -54,7 +54,7 @@ def _compare_output(golden: GoldenCase, port: Port, produced: Array) -> Iterator
         yield _comparison(golden, port, "model", measure(actual, golden.model[port.name]))
 
 
-def _kept(golden: GoldenCase, outputs: Sequence[Port], produced: Mapping[str, Array]) -> dict[str, Array]:
+def _sampled_outputs(golden: GoldenCase, outputs: Sequence[Port], produced: Mapping[str, Array]) -> dict[str, Array]:
     return {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in outputs}
 
 
