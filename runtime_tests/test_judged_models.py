@@ -20,16 +20,17 @@ transformers.logging.set_verbosity(50)
 TOKENS = ("ids: int64[batch, seq] < 99", "mask: int64[batch, seq] mask")
 SMALL: dict[str, Any] = {"vocab_size": 99, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 37}
 T5: dict[str, Any] = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 1, "num_heads": 4}
+EAGER: dict[str, Any] = {"attn_implementation": "eager"}
 BUCKETS: dict[str, Any] = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 32}
 
 
 def gpt2() -> nn.Module:
-    config = transformers.GPT2Config(vocab_size=99, n_embd=32, n_layer=1, n_head=4, attn_implementation="eager")
+    config = transformers.GPT2Config(vocab_size=99, n_embd=32, n_layer=1, n_head=4, **EAGER)
     return transformers.GPT2Model(config)
 
 
 def t5() -> nn.Module:
-    return transformers.T5EncoderModel(transformers.T5Config(**T5, **BUCKETS, attn_implementation="eager"))
+    return transformers.T5EncoderModel(transformers.T5Config(**T5, **BUCKETS, **EAGER))
 
 
 def bloom() -> nn.Module:
@@ -85,7 +86,7 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        config = transformers.T5Config(**T5, **BUCKETS, attn_implementation="eager")
+        config = transformers.T5Config(**T5, **BUCKETS, **EAGER)
         self.attention = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
 
     def forward(self, x: Tensor) -> Tensor:
