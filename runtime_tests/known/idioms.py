@@ -220,6 +220,6 @@ ROWS = (
     Known("idioms:Pooled", (X, MASK), "a mean over tokens", max_len=40),
     Known("idioms:Multiplied", (X, "mask: float32[batch, seq]"), "no additive mask", max_len=40),
     Known("idioms:Patches", ("image: float32[batch, 3, height % 4, width % 4]",), "cubic functions", max_len=48),
-    Known("idioms:Encoder", ("x: float32[1, 10, 16]",), "fixed sizes", quick=True),
+    Known("idioms:Encoder", ("x: float32[1, 10, 16]",), "fixed sizes"),
     Known("idioms:Conformer", (X, "mask: int64[batch, seq]"), "a batch norm that is folded", max_len=40),
 )

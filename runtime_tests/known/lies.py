@@ -166,7 +166,9 @@ ROWS = (
     Known("lies:ReadsPadding", (X, MASK), "a mask that is lost", refused="off by", max_len=40),
     Known("lies:RandomChoice", (X,), "dice for a row", refused=OTHER, max_len=40),
     Known("lies:DropsOut", (X,), "dropout in eval", refused=OTHER, max_len=40),
-    Known("lies:KeepsAMask", (X, MASK), "a mask that is kept", refused="depends on earlier calls", max_len=40),
+    Known(
+        "lies:KeepsAMask", (X, MASK), "a mask that is kept", refused="depends on earlier calls", max_len=8, quick=True
+    ),
     Known("lies:OneWrongRow", (X,), "one row", refused="off by", max_len=64),
     Known("lies:WritesAndGivesElse", (X,), "what it wrote", refused="off by", max_len=40),
     Known("lies:WritesAside", (X,), "a write that shows in no output", note="the module writes into x", max_len=40),

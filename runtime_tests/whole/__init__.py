@@ -1,4 +1,4 @@
-"""Whole models of transformers at tiny sizes, each behind a wrapper of one line: what goes in, and what is refused."""
+"""Whole models of transformers at tiny sizes, each behind a wrapper of one line: what goes in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VOCABULARY = 50
 
 @dataclass(frozen=True)
 class Whole:
-    """A model: its name in the table, where it is made, what goes in; the words of its refusal, if it is refused.
+    """A model: its name in the table, where it is made, what goes in.
 
     factory: module:name in this folder; it takes `model`, a key of that file's `CONFIGS`.
     """
@@ -26,10 +26,7 @@ class Whole:
     factory: str
     model: str
     inputs: tuple[str, ...]
-    refused: str = ""
     max_len: int = 70
-    quick: bool = False
-    sampled: bool = False
 
 
 def built(model_type: str, config: Mapping[str, object]) -> nn.Module:

@@ -77,8 +77,8 @@ class Step(Tokens):
 IDS, MASK = f"ids: int64[batch, seq] < {VOCABULARY}", "attention_mask: int64[batch, seq]"
 
 
-def row(name: str, model: str, refused: str = "", quick: bool = False) -> Whole:
-    return Whole(name, "whole.decoders:Tokens", model, (IDS, MASK), refused, quick=quick)
+def row(name: str, model: str) -> Whole:
+    return Whole(name, "whole.decoders:Tokens", model, (IDS, MASK))
 
 
 def step(name: str, model: str, heads: int) -> Whole:

@@ -65,8 +65,8 @@ def made(model: str) -> nn.Module:
 IDS, MASK = f"ids: int64[batch, seq] < {VOCABULARY}", "attention_mask: int64[batch, seq]"
 
 
-def row(name: str, model: str, ids: str = IDS, refused: str = "") -> Whole:
-    return Whole(name, "whole.text:Tokens", model, (ids, MASK), refused)
+def row(name: str, model: str) -> Whole:
+    return Whole(name, "whole.text:Tokens", model, (IDS, MASK))
 
 
 ROWS = (

@@ -60,7 +60,7 @@ def row(name: str, model: str, pixels: str = FIXED, resized: bool = False, max_l
     return Whole(name, f"whole.vision:{'Resized' if resized else 'Pixels'}", model, (pixels,), max_len=max_len)
 
 
-ANY, EIGHT = "pixels: float32[batch, 3, height, width]", "pixels: float32[batch, 3, height % 8, width % 8]"
+EIGHT = "pixels: float32[batch, 3, height % 8, width % 8]"
 FOURTEEN = "pixels: float32[batch, 3, height % 14, width % 14]"
 ROWS = (
     row("ViT", "vit"),
@@ -71,7 +71,7 @@ ROWS = (
     row("Swin V2", "swinv2"),
     row("DINOv2", "dinov2", FOURTEEN, max_len=140),
     row("DINOv3", "dinov3_vit", EIGHT, max_len=96),
-    row("SegFormer", "segformer", "pixels: float32[batch, 3, height % 8, width % 8]", max_len=96),
+    row("SegFormer", "segformer", EIGHT, max_len=96),
     row("ConvNeXt", "convnext", EIGHT, max_len=96),
     row("CLIP vision", "clip_vision_model"),
     row("SigLIP, positions interpolated", "siglip_vision_model", EIGHT, resized=True, max_len=96),

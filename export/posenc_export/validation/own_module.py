@@ -9,6 +9,7 @@ is masked they are garbage, in float64 too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from posenc.encoding import Encoding, Tolerance, eps
 from posenc.ports import Array, Floats
 from posenc_export.arrays import FLOATS
-from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.errors import first_line
 from posenc_export.validation.checks import Behaviour
 from posenc_export.validation.choices import JUMPS, NOISE
@@ -104,9 +105,14 @@ def of_rounding(shown: Behaviour, encoding: Encoding, cases: Sequence[OwnCase]) 
 
 
 def behaviour(encoding: Encoding, called: Encoding, cases: Sequence[GoldenCase], seed: int) -> Behaviour:
-    """Call one copy in every case, ascending and descending; return what that showed."""
+    """Call one copy in every case, ascending and descending; return what that showed.
+
+    On the way down each call comes after one of the same sizes with other numbers: what is kept by its size shows.
+    """
     usable = [golden for golden in cases if not golden.case.refused]
-    for golden in (*usable, *reversed(usable)):
+    for place, golden in enumerate((*usable, *reversed(usable))):
+        if place >= len(usable):
+            _call_with_others(encoding, called, golden.case, seed)
         words = _other(encoding, called, golden, seed)
         if words:  # the longest calls show best whether it would be so without any call before
             alone = (_other(encoding, encoding.uncalled(), one, seed) for one in (golden, *reversed(usable)))
@@ -114,6 +120,12 @@ def behaviour(encoding: Encoding, called: Encoding, cases: Sequence[GoldenCase],
             both = f"two copies of the module give other outputs of the same inputs: {difference}"
             return Behaviour(random=both) if difference else Behaviour(order=words)
     return Behaviour()
+
+
+def _call_with_others(encoding: Encoding, called: Encoding, case: Case, seed: int) -> None:
+    """Call a module at the sizes of a case with other numbers and another mask; one that it refuses changes nothing."""
+    with suppress(Exception):
+        outputs_of(encoding, called, replace(case, padding="right" if case.padding == "left" else "left"), seed + 1)
 
 
 def _other(encoding: Encoding, called: Encoding, golden: GoldenCase, seed: int) -> str:
