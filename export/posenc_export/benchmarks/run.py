@@ -16,6 +16,7 @@ from posenc.spec import Spec
 from posenc_export.benchmarks import BenchOptions, BenchResult, LengthResult
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
 from posenc_export.benchmarks.contenders import BASELINE, COPY, ONE_OP, Contender, contenders_in, not_run
+from posenc_export.benchmarks.lengths import lengths_of
 from posenc_export.benchmarks.workers import worker
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
@@ -77,16 +78,14 @@ def _prepare(timing: BenchOptions, progress: Progress) -> None:
 
 def _bench(bundle: Bundle, timing: BenchOptions, progress: Progress) -> BenchResult:
     manifest = bundle.manifest
-    max_length = max(timing.lengths)
-    if manifest.mode == "baked" and max_length > manifest.max_len:
-        raise BadInput(f"length {max_length} is beyond the {manifest.max_len} rows of the table: give --max-len")
+    lengths = lengths_of(manifest, timing)
     ours, unrun = contenders_in(bundle, "", timing.runtimes), not_run(bundle, timing.runtimes)
     if not ours:
         raise BadInput("; ".join(["none of the runtimes reads what was exported and can run here", *unrun]))
-    with _baselines(manifest, ours, max_length, progress) as theirs:
+    with _baselines(manifest, ours, max(lengths), progress) as theirs:
         contenders = [*ours, *theirs, Contender(COPY, None, bundle.folder, bundle.trusted)]
-        lengths = tuple(_at_length(contenders, length, timing, progress) for length in timing.lengths)
-    return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, lengths, unrun)
+        times = tuple(_at_length(contenders, length, timing, progress) for length in lengths)
+    return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, times, unrun)
 
 
 # ---- exported to scratch folders -------------------------------------------------------------------------------------

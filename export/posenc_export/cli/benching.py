@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.helping import Command, epilog, options
-from posenc_export.cli.options import (
-    SETTINGS,
-    SPEC,
-    TRUST,
-    WRITTEN,
-    command_line,
-    complete_source,
-    console,
-    guarded,
-)
+from posenc_export.cli.helping import ENCODING, FILES, Command, epilog, heading, options
+from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, console, guarded
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import Values, read_source
+from posenc_export.cli.words import Choice, Words, command_line, spelled, typed
 from posenc_export.runtimes import RUNTIMES, Progress
 
 if TYPE_CHECKING:
@@ -51,8 +43,7 @@ if TYPE_CHECKING:
         multiple=True,
         type=click.IntRange(min=1),
         metavar="N",
-        default=(512, 2048, 8192),
-        help="Lengths to time.",
+        help="Lengths to time.  [default: 512, 2048, 8192, as far as a table goes]",
     ),
     click.option("--batch", type=click.IntRange(min=1), metavar="N", default=1, help="Sequences in a call."),
     click.option("--heads", type=click.IntRange(min=1), metavar="N", default=32, help="Heads of queries and of keys."),
@@ -62,8 +53,9 @@ if TYPE_CHECKING:
     click.option(
         "--runtime",
         "runtimes",
+        cls=Words,
         multiple=True,
-        type=click.Choice(list(RUNTIMES)),
+        type=Choice(list(RUNTIMES)),
         metavar="RUNTIME",
         help=f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
     ),
@@ -101,10 +93,18 @@ def _save(result: BenchResult, file: Path) -> None:
     file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
 
 
+def _refuse_for_bundle(context: click.Context) -> None:
+    """Raise UsageError where an option says what is exported: a bundle is there already."""
+    for parameter in typed(context):
+        if heading(parameter) in (ENCODING, FILES):
+            option = spelled(parameter, context.params[parameter.name or ""])
+            raise click.UsageError(f"{option} is for SCHEME: a bundle is timed as it was written")
+
+
 def _timed(values: Values, say: Progress) -> BenchResult:
     """Time a bundle, or what the options ask for: its tables then hold every length."""
     import posenc_export
-    from posenc_export.benchmarks import BenchOptions
+    from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
     from posenc_export.exporter.options import ExportOptions
     from posenc_export.exporter.settings import split
 
@@ -113,8 +113,9 @@ def _timed(values: Values, say: Progress) -> BenchResult:
     written = {"opset": values["opset"], "rotary_op": values["rotary_op"], "progress": say}
     name = values["scheme_or_bundle"]
     if name is not None and Path(name).is_dir():
+        _refuse_for_bundle(click.get_current_context())
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
-    max_len = max(*values["lengths"], values["max_len"] or 0)
+    max_len = max(*(values["lengths"] or USUAL_LENGTHS), values["max_len"] or 0)
     source = read_source({**values, "scheme": name, "max_len": max_len})
     wanted = split({**source.settings, **written}, None, ExportOptions(), source.source)
     return posenc_export.bench(

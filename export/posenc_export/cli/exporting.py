@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.helping import STATUSES, Command, epilog, options
+from posenc_export.cli.helping import FILES, STATUSES, Command, epilog, options
 from posenc_export.cli.options import (
     CHECKED,
     SETTINGS,
@@ -18,13 +18,13 @@ from posenc_export.cli.options import (
     VALIDATING,
     VERSION,
     WRITTEN,
-    Choice,
     complete_source,
     console,
     guarded,
 )
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import TextSource, Values, read_source
+from posenc_export.cli.words import Choice, Words
 from posenc_export.errors import Unavailable, decoded
 from posenc_export.formats import FORMATS
 from posenc_export.validation.scope import BUDGET
@@ -56,12 +56,13 @@ if TYPE_CHECKING:
         "-f",
         "--format",
         "formats",
+        cls=Words,
         multiple=True,
         type=Choice(list(FORMATS)),
         default=("onnx", "torchscript"),
-        help="What to write; give it once for each. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+        help="What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
     ),
-    under="Files",
+    under=FILES,
 )
 @WRITTEN
 @CHECKED
@@ -85,7 +86,13 @@ if TYPE_CHECKING:
         metavar="NAME",
         help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
     ),
-    click.option("--cpp-name", default="", metavar="NAME", help="Of its class, file and target.  [default: DIR's]"),
+    click.option(
+        "--cpp-name",
+        default="",
+        show_default=False,
+        metavar="NAME",
+        help="Of its class, file and target.  [default: DIR's]",
+    ),
     click.option(
         "-o",
         "--output",
@@ -94,7 +101,7 @@ if TYPE_CHECKING:
         help="The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]",
     ),
     click.option("--force", is_flag=True, help="Replace DIR whatever is in it: otherwise, only what this tool wrote."),
-    under="Files",
+    under=FILES,
 )
 @SPOKEN
 @VERSION

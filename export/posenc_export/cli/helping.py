@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from posenc_export.cli.words import nearest
+
 STATUSES = {
     0: "all that could run agreed",
     1: "something disagreed, or a check failed",
@@ -18,7 +20,8 @@ STATUSES = {
     130: "stopped by Ctrl-C",
 }
 """What exit statuses mean."""
-OTHER = "Other"
+ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
+"""Headings that several commands have."""
 _headings: dict[click.Parameter, str] = {}
 
 
@@ -36,6 +39,11 @@ def options(*decorators: Callable[..., Any], under: str = OTHER) -> Callable[[Ca
     return decorate
 
 
+def heading(parameter: click.Parameter) -> str:
+    """Return the heading under which an option is listed."""
+    return _headings.get(parameter, OTHER)
+
+
 class Command(click.Command):
     """A command whose options stand under headings, in the order of their first ones; what has none comes last."""
 
@@ -45,10 +53,10 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
-                sections.setdefault(_headings.get(parameter, OTHER), []).append(record)
+                sections.setdefault(heading(parameter), []).append(record)
         last = sections.pop(OTHER, [])
-        for heading, records in {**sections, OTHER if sections else "Options": last}.items():
-            with formatter.section(heading):
+        for title, records in {**sections, OTHER if sections else "Options": last}.items():
+            with formatter.section(title):
                 formatter.write_dl(records)
 
 
@@ -58,6 +66,16 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; raise UsageError with the nearest name for one that there is not."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            known = list(self.commands)
+            raise click.UsageError(f"No such command {name!r}: {nearest(name, known)}known: {', '.join(known)}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def epilog(examples: Sequence[str], statuses: Iterable[int] = ()) -> str:

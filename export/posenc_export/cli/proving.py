@@ -11,6 +11,7 @@ import click
 from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import SETTINGS, console, guarded
 from posenc_export.cli.progressing import progress
+from posenc_export.cli.words import Choice
 
 if TYPE_CHECKING:
     from posenc_export.cuda.prove import Proof
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--device",
-    type=click.Choice(["cuda", "cpu"]),
+    type=Choice(["cuda", "cpu"]),
     default="cuda",
     help="What to prove; cpu rehearses the same rows where there is no GPU.",
 )

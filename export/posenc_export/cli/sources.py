@@ -57,6 +57,7 @@ class TextSource:
 
 def read_source(values: Values) -> TextSource:
     """Return what the options ask for; raise UsageError for options that mean nothing for it."""
+    values = {**values, "dynamic": _is_dynamic(values)}
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     if config is None and ":" in name:
@@ -69,6 +70,17 @@ def read_source(values: Values) -> TextSource:
         inputs = parse_ports(values["inputs"])
         notes = assumptions(values["inputs"])
     return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
+
+
+def _is_dynamic(values: Values) -> bool | None:
+    """Return the mode that --dynamic, --baked or --mode asks for, None for none; two may say the same."""
+    mode: str | None = values["mode"]
+    dynamic: bool | None = values["dynamic"]
+    if mode is not None and dynamic is not None and dynamic != (mode == "dynamic"):
+        raise click.UsageError(
+            f"--mode {mode} and {'--dynamic' if dynamic else '--baked'} contradict: give one of them"
+        )
+    return dynamic if mode is None else bool(mode == "dynamic")
 
 
 def _config(values: Values) -> ModelConfig | None:
