@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from posenc_export.cli.from_python import Inputs
     from posenc_export.exporter import ExportOptions, ExportResult
     from posenc_export.targets import Target
-    from posenc_export.validation.verdict import ValidateOptions, ValidateResult
+    from posenc_export.validation.result import ValidateResult
+    from posenc_export.validation.verdict import ValidateOptions
 
     Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
 

@@ -1,8 +1,9 @@
-"""Markdown tables."""
+"""Tables as Markdown, as plain text and as HTML: whatever is in a cell stays text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from html import escape
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -11,3 +12,26 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
     )
+
+
+def plain(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in columns of even width, two spaces apart."""
+    lines = [[cell.replace("\n", "\\n") for cell in line] for line in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join(line.rstrip() for line in padded)
+
+
+def html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as HTML."""
+    head, body = _html_row("th", columns), "".join(_html_row("td", row) for row in rows)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """Return lines as a paragraph of HTML."""
+    return f"<p>{'<br>'.join(map(escape, lines))}</p>"
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

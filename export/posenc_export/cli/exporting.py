@@ -171,8 +171,8 @@ def _print_result(result: ExportResult, values: Values) -> None:
     if values["quiet"]:
         return
     print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
-    for artifact in result.manifest.artifacts:
-        click.echo(f"{decoded(str(result.folder / artifact.file))}  {artifact.bytes:,} bytes")
+    for line in result.files():
+        click.echo(line)
     if values["verbose"]:
         print_comparisons(result.verdicts)
     if result.failed:

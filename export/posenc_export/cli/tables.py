@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from posenc_export.errors import printable
-from posenc_export.validation.basis import loosest
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.report import (
-    MARKS,
-    MEANINGS,
-    Rows,
-    failures,
-    first_line,
-    headline,
-    not_run,
-    noted,
-    read_from,
-    rows_held,
-    tables,
-)
+from posenc_export.validation.printed import lines_below
+from posenc_export.validation.report import MARKS, MEANINGS, Rows, first_line, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,20 +48,6 @@ def print_report(
         say(console, line)
     if verbose and verdicts:
         print_legend(console, verdicts)
-
-
-def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
-    """Return the lines of a report below its tables."""
-    return [
-        *failures(verdicts),
-        headline(manifest, verdicts),
-        *not_run(verdicts),
-        *noted(verdicts),
-        *standing(manifest, verdicts, basis, verbose),
-        *manifest.notes,
-        *(f"not tried: {line}" for line in manifest.not_tried),
-        *([read_from(manifest)] if manifest.origin else []),
-    ]
 
 
 def say(console: Console, text: str, indent: str = "  ") -> None:
@@ -140,12 +114,6 @@ def fitted(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
             room, index = max((widths[i] - least[i], i) for i in range(len(widths)))
             widths[index] -= min(room, 1)
     return widths if sum(widths) + GAP * (len(widths) - 1) <= width else None
-
-
-def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
-    """Return the lines on what the report stands on: a loose tolerance; with -v rows held, the manifest's SHA-256."""
-    more = [*rows_held(verdicts), f"manifest.json: sha256 {basis.manifest_sha256}"] if verbose else []
-    return [line for line in (loosest(basis, manifest, verdicts), *more) if line]
 
 
 def _table(columns: Sequence[str], widths: Sequence[int], numbers: Sequence[str]) -> Table:

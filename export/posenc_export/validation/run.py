@@ -30,7 +30,8 @@ from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
 from posenc_export.validation.integrity import integrity
 from posenc_export.validation.model import against_model, check_has_model, unasked
 from posenc_export.validation.progress import expect
-from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
+from posenc_export.validation.result import ValidateResult
+from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, Verdict, unmet
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
 
