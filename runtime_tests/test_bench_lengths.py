@@ -87,6 +87,7 @@ def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli) -> None:
     result = cli("bench", "b", "--rounds", "1", "--runtime", "ort-cpu")
     assert result.exit_code == 0, result.output
     assert "    40  ort-cpu" in result.output
+    assert "words: x a copy = how many times as long as a copy" in result.output
     result = cli("bench", "b", "--max-len", "99")
     line = "--max-len is for SCHEME: a bundle is timed as it was written"
     assert (result.exit_code, line in result.output) == (2, True), result.output

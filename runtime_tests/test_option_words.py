@@ -7,7 +7,6 @@ import pytest
 from conftest import Cli
 from posenc.encoding import Encoding
 from posenc.spec import Spec
-from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.cli import main
 from posenc_export.cli.sources import read_source
@@ -67,7 +66,6 @@ def test_an_error_inside_a_module_of_ones_own_is_the_user_s(monkeypatch: pytest.
 
     ports = parse_ports(("x: float32[batch, seq, 8]",))
     encoding: Encoding = module_target("broken:Good", ports, Spec(max_len=40), {}, 0).encoding
-    assert call_on_arrays is record.call_on_arrays
 
     def failing(*_: object) -> None:
         raise IndexError("index out of range in self")
@@ -80,3 +78,37 @@ def test_an_error_inside_a_module_of_ones_own_is_the_user_s(monkeypatch: pytest.
 def test_nothing_is_written_where_a_word_is_wrong(cli: Cli) -> None:
     assert cli("export", "-f", "onnx,onyx").exit_code == 2
     assert list(Path().iterdir()) == []
+
+
+MODULES = "def make():\n    from torch import nn\n    return nn.Identity()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["export", "-p", "d_model", "64"], "-p d_model: expected KEY=VALUE, as in -p d_model=512"),
+        (["export", "rope", "head_dim=64"], "Got unexpected extra argument (head_dim=64): give it as -p head_dim=64"),
+        (["bench", "rope", "head_dim=64"], "Got unexpected extra argument (head_dim=64): give it as -p head_dim=64"),
+        (["export", "rope", "alibi"], "Got unexpected extra argument (alibi)\n"),
+        (["export", "mine"], "mine is no scheme: give a module of your own as mine:NAME, NAME being what makes it"),
+        (
+            ["export", "mine.py"],
+            "mine.py is no scheme: give a module of your own as mine:NAME, NAME being what makes it",
+        ),
+        (["export", "mine.py:make"], "mine.py:make: give it by the module's name, as mine:make"),
+        (["export", "sub/mine.py:make"], "sub/mine.py:make: give it by the module's name, as sub.mine:make"),
+        (["export", "mine:mak", "-i", "x: float32[n]"], "mine:mak: mine has no 'mak': did you mean 'make'?"),
+        (["bench", "b/model.onnx"], "b/model.onnx is no bundle: give its folder, b"),
+        (["bench", "b/model.onyx"], "b/model.onyx is no bundle: there is no such folder"),
+        (["bench", "--save", "no/such.md"], "cannot write no/such.md: there is no folder no"),
+        (["cuda", "--save", "no/such.md"], "cannot write no/such.md: there is no folder no"),
+        (["cuda", "--scheme", "rope,rop"], "unknown scheme 'rop': did you mean 'rope'?"),
+    ],
+)
+def test_a_newcomer_s_mistake_is_one_line_that_says_what_to_type(cli: Cli, words: list[str], line: str) -> None:
+    Path("mine.py").write_text(MODULES, encoding="utf-8")
+    Path("b").mkdir()
+    Path("b/model.onnx").touch()
+    result = cli(*words)
+    assert result.exit_code == 2, result.output
+    assert line in result.output

@@ -14,6 +14,20 @@ if TYPE_CHECKING:
 COLUMNS = ("length", "what", "ms", "x a copy", "x faster than baseline", "than one operator")
 
 
+WORDS = {
+    "x a copy": "how many times as long as a copy of the bytes that a call writes",
+    "x faster than baseline": "than the usual module, exported, on the same runtime",
+    "than one operator": "than one operator over a stored table",
+}
+"""What the columns of ratios hold."""
+
+
+def in_words(result: BenchResult) -> str:
+    """Return a line on the columns in which there is something."""
+    cells = dict(zip(COLUMNS, zip(*rows(result), strict=True), strict=True))
+    return f"words: {'; '.join(f'{name} = {meaning}' for name, meaning in WORDS.items() if any(cells[name]))}"
+
+
 def title(result: BenchResult) -> str:
     """Return what was timed, in words."""
     method = f", {result.method}" if result.method else ""

@@ -12,7 +12,8 @@ from posenc_export.cli.helping import ENCODING, FILES, Command, epilog, heading,
 from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, console, guarded
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import Values, read_source
-from posenc_export.cli.words import Choice, Words, command_line, spelled, typed
+from posenc_export.cli.words import Choice, Words, check_file, command_line, spelled, typed
+from posenc_export.errors import BadInput
 from posenc_export.runtimes import RUNTIMES, Progress
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def bench(**values: Any) -> None:
     """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and a baseline, its usual module."""
     from posenc_export.cli.tables import print_bench
 
+    check_file(values["save"])
     with progress(values) as say:
         result = _timed(values, say)
     if values["save"] is not None:
@@ -91,6 +93,15 @@ def _save(result: BenchResult, file: Path) -> None:
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     command = command_line(click.get_current_context(), without="save")
     file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
+
+
+def _is_bundle(name: str) -> bool:
+    """Return whether a folder is named; raise BadInput, in one line, for a path that is none."""
+    path = Path(name)
+    if ":" not in name and path.name != name and not path.is_dir():
+        where = f"give its folder, {path.parent}" if path.is_file() else "there is no such folder"
+        raise BadInput(f"{name} is no bundle: {where}")
+    return path.is_dir()
 
 
 def _refuse_for_bundle(context: click.Context) -> None:
@@ -112,7 +123,7 @@ def _timed(values: Values, say: Progress) -> BenchResult:
     timing = BenchOptions(**{name: values[name] for name in names})
     written = {"opset": values["opset"], "rotary_op": values["rotary_op"], "progress": say}
     name = values["scheme_or_bundle"]
-    if name is not None and Path(name).is_dir():
+    if name is not None and _is_bundle(name):
         _refuse_for_bundle(click.get_current_context())
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
     max_len = max(*(values["lengths"] or USUAL_LENGTHS), values["max_len"] or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ STATUSES = {
 """What exit statuses mean."""
 ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
 """Headings that several commands have."""
+EXTRA = re.compile(r"Got unexpected extra argument \((\w+=\S*)\)")
+"""What click says of a parameter that stands alone."""
 _headings: dict[click.Parameter, str] = {}
 
 
@@ -46,6 +49,15 @@ def heading(parameter: click.Parameter) -> str:
 
 class Command(click.Command):
     """A command whose options stand under headings, in the order of their first ones; what has none comes last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what was typed; of a parameter without -p, say how it is given."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if extra := EXTRA.fullmatch(error.message):
+                raise click.UsageError(f"{error.message}: give it as -p {extra[1]}", ctx) from error
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, heading by heading."""

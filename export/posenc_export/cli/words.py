@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+
+from posenc_export.errors import BadInput
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -33,6 +36,12 @@ class Words(click.Option):
         if isinstance(value, list | tuple):
             value = tuple(word.strip() for text in value for word in str(text).split(","))
         return super().type_cast_value(ctx, value)
+
+
+def check_file(file: Path | None) -> None:
+    """Raise BadInput, before the work that it is to show, for a file that cannot be written where it shall lie."""
+    if file is not None and not file.parent.is_dir():
+        raise BadInput(f"cannot write {file}: there is no folder {file.parent}")
 
 
 def typed(context: click.Context) -> Iterator[click.Parameter]:

@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterable
 
 CELLS = {
-    r"\d ulp\b": "ulp, the step from one number of the dtype to the next",
-    r"\d at (\d+)$": r"at \1, the position where the difference is largest",
-    r"^(\S+% of \S+)": r"\1, the largest difference as a share of the largest value",
-    r"\bpurity\b": "purity, a call gives the same whatever was called before",
-    r"\bstatic-axis\b": "static-axis, no axis is frozen at the size it was traced with",
-    r"\blost-input\b": "lost-input, the graph uses every input that counts",
-    r"\bhalf-safe\b": "half-safe, a conversion to half precision costs two roundings at most",
+    r"\d ulp\b": "ulp = the step from one number of the dtype to the next",
+    r"\d at (\d+)$": r"at \1 = the position where the difference is largest",
+    r"^(\S+% of \S+)": r"\1 = the largest difference as a share of the largest value",
+    r"\bpurity\b": "purity = earlier calls change nothing",
+    r"\bstatic-axis\b": "static-axis = no axis is frozen",
+    r"\blost-input\b": "lost-input = no input is ignored",
+    r"\bhalf-safe\b": "half-safe = what a conversion to half precision costs",
 }
 """What a word in a cell of a table means, by a pattern for it."""
 LINES = {
-    r"\brounding": "a rounding, the step of float16 or bfloat16 at the largest value of the output",
-    r": carries ": "carries, what an input holds: -i can say otherwise, with a word after the axes",
+    r"\brounding": "a rounding = the step of float16 or bfloat16 at the largest value of the output",
+    r": carries ": "carries = what an input holds: -i can say otherwise, with a word after the axes",
 }
 """The same for lines below the tables."""
-MORE = "posenc explain has all checks"
+MORE = "checks: posenc explain"
 
 
 def glossary(cells: Iterable[str], lines: Iterable[str]) -> list[str]:
