@@ -1,5 +1,7 @@
 """What `posenc bench` times where nobody says a length: as far as a graph goes, and no further."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.arrays import call_on_arrays
 from posenc_export.benchmarks import BenchOptions
+from posenc_export.benchmarks.contenders import Contender
 from posenc_export.benchmarks.lengths import lengths_of, room, sizes_of_call
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
@@ -82,15 +85,28 @@ def test_a_length_beyond_the_table_is_one_line_that_says_what_to_give(manifest: 
     assert error.value.message == "length 41 is beyond the 40 rows of the table: give --length 40 or less"
 
 
-def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli) -> None:
-    assert cli("export", "-p", "d_model=8", "--max-len", "40", "-q", "-f", "onnx", "-o", "b").exit_code == 0
-    result = cli("bench", "b", "--rounds", "1", "--runtime", "ort-cpu")
+@contextmanager
+def untimed(contender: Contender, length: int, timing: BenchOptions) -> Iterator[Callable[[], float]]:
+    """Stand for a process that times a contender: each round takes a second, and no test waits for it."""
+    yield lambda: 1.0
+
+
+def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc_export.benchmarks.run.worker", untimed)
+    bundle = ["-p", "d_model=8", "-p", "scale_x=2.0", "--max-len", "40", "-f", "onnx", "--no-validate", "-o", "b"]
+    assert cli("export", "-q", *bundle).exit_code == 0
+    result = cli("bench", "b", "--runtime", "ort-cpu")
     assert result.exit_code == 0, result.output
     assert "    40  ort-cpu" in result.output
     assert "words: x a copy = how many times as long as a copy" in result.output
     result = cli("bench", "b", "--max-len", "99")
     line = "--max-len is for SCHEME: a bundle is timed as it was written"
     assert (result.exit_code, line in result.output) == (2, True), result.output
+    with pytest.raises(BadInput, match="max_len is for a scheme: a bundle is timed as it was written"):
+        posenc_export.bench(Path("b"), max_len=99)
+    made = posenc_export.bench(Path("b"), runtimes="ort-cpu")
+    assert "    40  ort-cpu" in str(made)
+    assert repr(made) == "<BenchResult: 'sinusoidal', baked, at 40>"
 
 
 @pytest.mark.exhaustive

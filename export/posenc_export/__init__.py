@@ -206,20 +206,23 @@ def bench(
 
     from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
     from posenc_export.benchmarks.run import bench_folder, bench_target
+    from posenc_export.errors import BadInput
     from posenc_export.exporter import ExportOptions
     from posenc_export.exporter.settings import fields_of, split, with_fields
 
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
     timing = with_fields(timing or BenchOptions(), of_timing)
+    if isinstance(source, PathLike):
+        wrong = next((name for name in {**settings, **(parameters or {})} if name != "progress"), None)
+        if wrong is not None:
+            raise BadInput(f"{wrong} is for a scheme: a bundle is timed as it was written")
+        progress = split(settings, spec, options or ExportOptions()).options.validation.progress
+        return bench_folder(Path(source), timing, progress, trust)
     if spec is None:
         offset = settings.get("position_offset") or 0
-        settings = {
-            "max_len": max(timing.lengths or USUAL_LENGTHS) + (offset if isinstance(offset, int) else 0),
-            **settings,
-        }
+        rows = max(timing.lengths or USUAL_LENGTHS) + (offset if isinstance(offset, int) else 0)
+        settings = {"max_len": rows, **settings}
     parts = split(settings, spec, options or ExportOptions(), source)
-    if isinstance(source, PathLike):
-        return bench_folder(Path(source), timing, parts.options.validation.progress, trust)
     values = {**parts.parameters, **(parameters or {})}
     return bench_target(
         lambda: target(source, spec=parts.spec, inputs=inputs, seed=parts.options.seed, parameters=values),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 
@@ -14,12 +14,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def plain(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in columns of even width, two spaces apart."""
+def plain(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()) -> str:
+    """Return a table in columns of even width, two spaces apart; `numbers` are flush right."""
     lines = [[cell.replace("\n", "\\n") for cell in line] for line in (columns, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
-    return "\n".join(line.rstrip() for line in padded)
+    sides = [str.rjust if column in numbers else str.ljust for column in columns]
+    padded = ([pad(cell, width) for cell, width, pad in zip(line, widths, sides, strict=True)] for line in lines)
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 def html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

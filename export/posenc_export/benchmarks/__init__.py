@@ -58,9 +58,9 @@ class LengthResult:
     faster_than_one_op: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BenchResult:
-    """What was timed, and the times at each length.
+    """What was timed, and the times at each length; `print` shows the table.
 
     not_run: lines that say what was not timed, and why.
     """
@@ -75,3 +75,12 @@ class BenchResult:
     def to_json(self) -> dict[str, object]:
         """Return the result as JSON values."""
         return {**asdict(self), "lengths": [asdict(one) for one in self.lengths]}
+
+    def __repr__(self) -> str:
+        lengths = ", ".join(str(one.length) for one in self.lengths)
+        return f"<{type(self).__name__}: {self.scheme!r}, {self.mode}, at {lengths}>"
+
+    def __str__(self) -> str:
+        from posenc_export.benchmarks.report import as_text
+
+        return as_text(self)

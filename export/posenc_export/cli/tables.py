@@ -174,9 +174,9 @@ def _under_schemes(rows: Sequence[Sequence[str]]) -> tuple[list[tuple[str, ...]]
 def print_bench(console: Console, result: BenchResult) -> None:
     """Print one row a contender and length, and what was not timed."""
     from posenc_export.benchmarks.report import COLUMNS as TIMES
-    from posenc_export.benchmarks.report import in_words, rows, title
+    from posenc_export.benchmarks.report import NUMBERS, in_words, rows, title
 
     say(console, title(result))
-    _print_cells(console, TIMES, rows(result), numbers=[column for column in TIMES if column != "what"])
+    _print_cells(console, TIMES, rows(result), numbers=NUMBERS)
     for line in (*result.not_run, in_words(result)):
         say(console, line)
