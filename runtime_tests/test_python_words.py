@@ -102,3 +102,27 @@ def test_texts_are_ports() -> None:
     assert [port.name for port in mixed] == ["x", "n", "k"]
     assert mixed[2].axes == (Axis("k", "length", multiple=4),)
     assert posenc_export.target(Good, inputs=["x: float32[batch, seq, 8]"]).encoding.inputs == (X,)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("runtime", "there is no argument 'runtime': did you mean 'runtimes'?"),
+        ("format", "there is no argument 'format': did you mean 'formats'?"),
+        ("maxlen", "there is no argument 'maxlen': did you mean 'max_len'?"),
+        ("dynamic", "there is no argument 'dynamic': did you mean 'mode'?"),
+        ("output_folder", "sinusoidal has no parameter 'output_folder': "),
+        ("dmodel", "sinusoidal has no parameter 'dmodel': did you mean 'd_model'?"),
+    ],
+)
+def test_a_misspelt_argument_names_the_nearest_of_all(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as error:
+        posenc_export.export(to=tmp_path / "a", parameters=None, **{name: True})  # type: ignore[arg-type]
+    assert text in str(error.value)
+
+
+def test_a_bundle_to_time_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("made").mkdir()
+    with pytest.raises(BadInput, match=r"'made' is a folder: give a bundle as pathlib.Path\('made'\)"):
+        posenc_export.bench("made")

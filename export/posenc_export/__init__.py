@@ -202,22 +202,16 @@ def bench(
 
     Returns medians and ratios of one run. Raises BadInput where nothing can be timed.
     """
-    from pathlib import Path
-
     from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
-    from posenc_export.benchmarks.run import bench_folder, bench_target
-    from posenc_export.errors import BadInput
+    from posenc_export.benchmarks.run import bench_target, check_no_folder
     from posenc_export.exporter import ExportOptions
     from posenc_export.exporter.settings import fields_of, split, with_fields
 
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
     timing = with_fields(timing or BenchOptions(), of_timing)
     if isinstance(source, PathLike):
-        wrong = next((name for name in {**settings, **(parameters or {})} if name != "progress"), None)
-        if wrong is not None:
-            raise BadInput(f"{wrong} is for a scheme: a bundle is timed as it was written")
-        progress = split(settings, spec, options or ExportOptions()).options.validation.progress
-        return bench_folder(Path(source), timing, progress, trust)
+        return _bench_bundle(source, trust, timing, options or ExportOptions(), {**settings, **(parameters or {})})
+    check_no_folder(source)
     if spec is None:
         offset = settings.get("position_offset") or 0
         rows = max(timing.lengths or USUAL_LENGTHS) + (offset if isinstance(offset, int) else 0)
@@ -229,3 +223,19 @@ def bench(
         parts.options,
         timing,
     )
+
+
+def _bench_bundle(
+    folder: PathLike[str], trust: bool, timing: BenchOptions, options: ExportOptions, settings: Mapping[str, object]
+) -> BenchResult:
+    """Time a bundle, which no setting of a scheme changes."""
+    from pathlib import Path
+
+    from posenc_export.benchmarks.run import bench_folder
+    from posenc_export.errors import BadInput
+    from posenc_export.exporter.settings import split
+
+    wrong = next((name for name in settings if name != "progress"), None)
+    if wrong is not None:
+        raise BadInput(f"{wrong} is for a scheme: a bundle is timed as it was written")
+    return bench_folder(Path(folder), timing, split(settings, None, options).options.validation.progress, trust)

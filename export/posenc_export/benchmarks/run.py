@@ -63,6 +63,13 @@ def bench_folder(folder: Path, timing: BenchOptions, progress: Progress, trust: 
         return _bench(replace(bundle, folder=place), timing, progress)
 
 
+def check_no_folder(source: object) -> None:
+    """Raise BadInput for a folder's name in a text: texts name schemes and modules."""
+    is_name = not isinstance(source, str) or ":" in source or source in SCHEMES.names()
+    if not is_name and Path(str(source)).is_dir():
+        raise BadInput(f"{source!r} is a folder: give a bundle as pathlib.Path({source!r})")
+
+
 def formats_read(timing: BenchOptions) -> tuple[str, ...]:
     """Return the formats that the runtimes read; where none is named, whatever is quickly written."""
     read = {RUNTIMES[name].format for name in timing.runtimes}
