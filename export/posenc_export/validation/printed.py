@@ -31,7 +31,7 @@ def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, v
         *not_run(verdicts),
         *noted(verdicts),
         *standing(manifest, verdicts, basis, verbose),
-        *manifest.notes,
+        *(f"note: {line}" for line in manifest.notes),
         *(f"not tried: {line}" for line in manifest.not_tried),
         *([read_from(manifest)] if manifest.origin else []),
     ]
