@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         multiple=True,
         type=Choice(list(RUNTIMES)),
         metavar="RUNTIME",
-        help=f"Time only these, with commas between: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
+        help=f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
     click.option(
