@@ -172,7 +172,7 @@ CHECKED = options(
         multiple=True,
         type=Choice(list(RUNTIMES)),
         metavar="RUNTIME",
-        help=f"Run only on this: {', '.join(RUNTIMES)}; several with commas between.  [default: all]",
+        help=f"Run only on this: {', '.join(RUNTIMES)}. Several have commas between.  [default: all]",
     ),
     click.option(
         "--require",
