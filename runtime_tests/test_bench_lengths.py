@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import posenc_export
@@ -107,6 +108,22 @@ def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli, monkeypatch
     made = posenc_export.bench(Path("b"), runtimes="ort-cpu")
     assert "    40  ort-cpu" in str(made)
     assert repr(made) == "<BenchResult: 'sinusoidal', baked, at 40>"
+
+
+def test_a_table_from_a_file_is_timed_as_far_as_it_goes(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc_export.benchmarks.run.worker", untimed)
+    np.save("w.npy", np.ones((40, 8), np.float32))
+    words = ["bench", "learned", "-p", "weights=w.npy", "--runtime", "ort-cpu"]
+    assert "    40  ort-cpu" in cli(*words).output
+    assert "    20  ort-cpu" in cli(*words, "--max-len", "20").output
+    result = cli(*words, "--length", "41")
+    assert (result.exit_code, "max_len must be at most the 40 rows of w.npy, got 41" in result.output) == (2, True)
+
+
+def test_what_has_no_lengths_is_timed_once(manifest: Manifest) -> None:
+    fixed_alone = replace(manifest, inputs=(), outputs=(Port("y", (BATCH, fixed(8)), "float32"),))
+    assert lengths_of(fixed_alone, BenchOptions()) == (1,)
+    assert lengths_of(fixed_alone, BenchOptions(lengths=(8, 9))) == (8,)
 
 
 @pytest.mark.exhaustive

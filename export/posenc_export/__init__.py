@@ -198,44 +198,34 @@ def bench(
     source: as for `export`, or the path of a bundle's folder (a pathlib.Path).
     trust: whether code in that bundle may be run, as for `validate`.
     timing: whole, or its fields by name: lengths, batch, heads, rounds, runtimes; further settings as for `export`.
-        Without a spec or a max_len, tables have a row for every position of the longest call.
+        Without a spec or a max_len, tables have a row for every position of the longest call; one from a file its own.
 
     Returns medians and ratios of one run. Raises BadInput where nothing can be timed.
     """
+    from dataclasses import replace
+    from pathlib import Path
+
     from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
-    from posenc_export.benchmarks.run import bench_target, check_no_folder
+    from posenc_export.benchmarks.run import bench_folder, bench_target, check_no_folder, progress_of_bundle
     from posenc_export.exporter import ExportOptions
-    from posenc_export.exporter.settings import fields_of, split, with_fields
+    from posenc_export.exporter.settings import fields_of, spec_for, split, with_fields
 
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
     timing = with_fields(timing or BenchOptions(), of_timing)
     if isinstance(source, PathLike):
-        return _bench_bundle(source, trust, timing, options or ExportOptions(), {**settings, **(parameters or {})})
+        progress = progress_of_bundle((options or ExportOptions()).validation, {**settings, **(parameters or {})})
+        return bench_folder(Path(source), timing, progress, trust)
     check_no_folder(source)
-    if spec is None:
+    is_sized = spec is not None or "max_len" in settings
+    if not is_sized:
         offset = settings.get("position_offset") or 0
         rows = max(timing.lengths or USUAL_LENGTHS) + (offset if isinstance(offset, int) else 0)
         settings = {"max_len": rows, **settings}
     parts = split(settings, spec, options or ExportOptions(), source)
     values = {**parts.parameters, **(parameters or {})}
+    fitting = parts.spec if is_sized or timing.lengths else spec_for(replace(parts, sized=False), source, values)
     return bench_target(
-        lambda: target(source, spec=parts.spec, inputs=inputs, seed=parts.options.seed, parameters=values),
+        lambda: target(source, spec=fitting, inputs=inputs, seed=parts.options.seed, parameters=values),
         parts.options,
         timing,
     )
-
-
-def _bench_bundle(
-    folder: PathLike[str], trust: bool, timing: BenchOptions, options: ExportOptions, settings: Mapping[str, object]
-) -> BenchResult:
-    """Time a bundle, which no setting of a scheme changes."""
-    from pathlib import Path
-
-    from posenc_export.benchmarks.run import bench_folder
-    from posenc_export.errors import BadInput
-    from posenc_export.exporter.settings import split
-
-    wrong = next((name for name in settings if name != "progress"), None)
-    if wrong is not None:
-        raise BadInput(f"{wrong} is for a scheme: a bundle is timed as it was written")
-    return bench_folder(Path(folder), timing, split(settings, None, options).options.validation.progress, trust)

@@ -24,6 +24,7 @@ from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.exporter.options import check_options
+from posenc_export.exporter.settings import with_fields
 from posenc_export.formats import FORMATS
 from posenc_export.runtimes import RUNTIMES, Progress, check_trusted, prepare
 from posenc_export.targets import Target
@@ -68,6 +69,14 @@ def check_no_folder(source: object) -> None:
     is_name = not isinstance(source, str) or ":" in source or source in SCHEMES.names()
     if not is_name and Path(str(source)).is_dir():
         raise BadInput(f"{source!r} is a folder: give a bundle as pathlib.Path({source!r})")
+
+
+def progress_of_bundle(options: ValidateOptions, settings: Mapping[str, object]) -> Progress:
+    """Return what shows how far things are; raise BadInput for any other setting: a bundle is there already."""
+    wrong = next((name for name in settings if name != "progress"), None)
+    if wrong is not None:
+        raise BadInput(f"{wrong} is for a scheme: a bundle is timed as it was written")
+    return with_fields(options, settings).progress
 
 
 def formats_read(timing: BenchOptions) -> tuple[str, ...]:

@@ -113,9 +113,9 @@ def _refuse_for_bundle(context: click.Context) -> None:
 
 
 def _timed(values: Values, say: Progress) -> BenchResult:
-    """Time a bundle, or what the options ask for: its tables then hold every length."""
+    """Time a bundle, or what the options ask for."""
     import posenc_export
-    from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
+    from posenc_export.benchmarks import BenchOptions
     from posenc_export.exporter.options import ExportOptions
     from posenc_export.exporter.settings import split
 
@@ -126,14 +126,14 @@ def _timed(values: Values, say: Progress) -> BenchResult:
     if name is not None and _is_bundle(name):
         _refuse_for_bundle(click.get_current_context())
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
-    max_len = max(*(values["lengths"] or USUAL_LENGTHS), values["max_len"] or 0)
-    source = read_source({**values, "scheme": name, "max_len": max_len})
+    source = read_source({**values, "scheme": name})
     wanted = split({**source.settings, **written}, None, ExportOptions(), source.source)
+    spec: dict[str, Any] = dict(source.settings)
     return posenc_export.bench(
         source.source,
         inputs=source.inputs,
-        spec=wanted.spec,
         options=wanted.options,
         timing=timing,
         parameters=source.parameters(),
+        **spec,
     )
