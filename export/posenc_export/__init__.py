@@ -13,15 +13,16 @@ of them is called.
 
 from __future__ import annotations
 
+import functools
 import sys
 
 if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == "posenc_export":
     # `python -m posenc_export`: Python put the current folder first, which may hold a stranger's json.py.
     sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 from posenc import __version__
 
@@ -32,20 +33,44 @@ if TYPE_CHECKING:
     from posenc.ports import Port
     from posenc.spec import Spec
     from posenc_export.benchmarks import BenchOptions, BenchResult
+    from posenc_export.cli.from_python import Inputs
     from posenc_export.exporter import ExportOptions, ExportResult
     from posenc_export.targets import Target
-    from posenc_export.validation.verdict import ValidateOptions, ValidateResult
+    from posenc_export.validation.result import ValidateResult
+    from posenc_export.validation.verdict import ValidateOptions
 
     Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
 
 __all__ = ["__version__", "bench", "export", "target", "validate"]
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
+
+def _in_python(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Have errors of a function name keyword arguments to who calls it; `message` is what a command prints."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **values: Arguments.kwargs) -> Result:
+        from posenc_export.errors import PosencError
+
+        try:
+            return function(*args, **values)
+        except PosencError as error:
+            from posenc_export.cli.from_python import in_python
+
+            error.in_python = in_python(error.message)
+            raise
+
+    return call
+
+
+@_in_python
 def target(
     source: Source = "sinusoidal",
     *,
     spec: Spec | None = None,
-    inputs: Sequence[Port] = (),
+    inputs: Inputs = (),
     seed: int = 0,
     parameters: Mapping[str, object] | None = None,
 ) -> Target:
@@ -54,20 +79,22 @@ def target(
     source: the name of a scheme; a model's config (`posenc.hf.ModelConfig.load(path)`); or a module of your own, as
         "package.module:factory", as a module, or as a class or function that makes one.
     spec: mode, method, positions, max_len and dtype of a scheme; of a module its max_len alone counts.
-    inputs: what goes into a module of your own.
+    inputs: what goes into a module of your own: ports, or texts of them, as "x: float32[batch, seq, 512]".
     parameters: keyword arguments of the scheme, or of what makes the module.
 
     Raises BadInput, in one line, where the source stands for nothing that can be exported.
     """
     from posenc.hf import ModelConfig
     from posenc.spec import Spec
+    from posenc_export.cli.from_python import ports_of
     from posenc_export.errors import BadInput
 
     spec, parameters = spec or Spec(), parameters or {}
+    ports, _ = ports_of(inputs)
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
-    if inputs and not is_module:
+    if ports and not is_module:
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
-    _check_names(inputs)
+    _check_names(ports)
     if isinstance(source, ModelConfig):
         from posenc_export.targets.hf_config import config_target
 
@@ -75,13 +102,13 @@ def target(
     if is_module:
         from posenc_export.targets.module import module_target
 
-        return module_target(source, tuple(inputs), spec, parameters, seed)
+        return module_target(source, ports, spec, parameters, seed)
     from posenc_export.targets.scheme import scheme_target
 
     return scheme_target(str(source), spec, parameters, seed)
 
 
-def _check_names(inputs: Sequence[Port]) -> None:
+def _check_names(inputs: tuple[Port, ...]) -> None:
     """Raise BadInput where two inputs have one name, or a name is no identifier."""
     from posenc_export.bundle.manifest import check_names
     from posenc_export.errors import BadInput
@@ -93,11 +120,12 @@ def _check_names(inputs: Sequence[Port]) -> None:
         raise BadInput(f"two inputs are named {twice!r}: rename one")
 
 
+@_in_python
 def export(
     source: Source = "sinusoidal",
     *,
     to: str | PathLike[str] | None = None,
-    inputs: Sequence[Port] = (),
+    inputs: Inputs = (),
     spec: Spec | None = None,
     options: ExportOptions | None = None,
     parameters: Mapping[str, object] | None = None,
@@ -117,21 +145,26 @@ def export(
     Raises BadInput (what was asked for makes no sense), Unavailable (a required runtime cannot run here), ExportFailed
     (there is no graph that holds for what was asked); each is one line.
     """
+    from dataclasses import replace
     from pathlib import Path
 
+    from posenc_export.cli.from_python import ports_of
     from posenc_export.exporter import ExportOptions, export_target
     from posenc_export.exporter.settings import spec_for, split
 
+    ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
+    wanted = replace(parts.options, notes=(*parts.options.notes, *assumed))
     values = {**parts.parameters, **(parameters or {})}
 
     def make() -> Target:
         fitting = spec_for(parts, source, values)
-        return target(source, spec=fitting, inputs=inputs, seed=parts.options.seed, parameters=values)
+        return target(source, spec=fitting, inputs=ports, seed=wanted.seed, parameters=values)
 
-    return export_target(make, parts.options, None if to is None else Path(to))
+    return export_target(make, wanted, None if to is None else Path(to))
 
 
+@_in_python
 def validate(
     folder: str | PathLike[str], *, trust: bool = False, options: ValidateOptions | None = None, **settings: object
 ) -> ValidateResult:
@@ -154,11 +187,12 @@ def validate(
     return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings), trust)
 
 
+@_in_python
 def bench(
     source: Source | PathLike[str] = "sinusoidal",
     *,
     trust: bool = False,
-    inputs: Sequence[Port] = (),
+    inputs: Inputs = (),
     spec: Spec | None = None,
     options: ExportOptions | None = None,
     timing: BenchOptions | None = None,
@@ -170,28 +204,34 @@ def bench(
     source: as for `export`, or the path of a bundle's folder (a pathlib.Path).
     trust: whether code in that bundle may be run, as for `validate`.
     timing: whole, or its fields by name: lengths, batch, heads, rounds, runtimes; further settings as for `export`.
-        Without a spec or a max_len, tables have a row for every position of the longest call.
+        Without a spec or a max_len, tables have a row for every position of the longest call; one from a file its own.
 
     Returns medians and ratios of one run. Raises BadInput where nothing can be timed.
     """
+    from dataclasses import replace
     from pathlib import Path
 
-    from posenc_export.benchmarks import BenchOptions
-    from posenc_export.benchmarks.run import bench_folder, bench_target
+    from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
+    from posenc_export.benchmarks.run import bench_folder, bench_target, check_no_folder, progress_of_bundle
     from posenc_export.exporter import ExportOptions
-    from posenc_export.exporter.settings import fields_of, split, with_fields
+    from posenc_export.exporter.settings import fields_of, spec_for, split, with_fields
 
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
     timing = with_fields(timing or BenchOptions(), of_timing)
-    if spec is None:
-        offset = settings.get("position_offset") or 0
-        settings = {"max_len": max(timing.lengths) + (offset if isinstance(offset, int) else 0), **settings}
-    parts = split(settings, spec, options or ExportOptions(), source)
     if isinstance(source, PathLike):
-        return bench_folder(Path(source), timing, parts.options.validation.progress, trust)
+        progress = progress_of_bundle((options or ExportOptions()).validation, {**settings, **(parameters or {})})
+        return bench_folder(Path(source), timing, progress, trust)
+    check_no_folder(source)
+    is_sized = spec is not None or "max_len" in settings
+    if not is_sized:
+        offset = settings.get("position_offset") or 0
+        rows = max(timing.lengths or USUAL_LENGTHS) + (offset if isinstance(offset, int) else 0)
+        settings = {"max_len": rows, **settings}
+    parts = split(settings, spec, options or ExportOptions(), source)
     values = {**parts.parameters, **(parameters or {})}
+    fitting = parts.spec if is_sized or timing.lengths else spec_for(replace(parts, sized=False), source, values)
     return bench_target(
-        lambda: target(source, spec=parts.spec, inputs=inputs, seed=parts.options.seed, parameters=values),
+        lambda: target(source, spec=fitting, inputs=inputs, seed=parts.options.seed, parameters=values),
         parts.options,
         timing,
     )

@@ -50,7 +50,15 @@ def one_line(text: str) -> str:
 
 
 class PosencError(click.ClickException):
-    """A failure that is said in one line; below it may stand what it is about, with a caret under the place."""
+    """A failure that is said in one line; below it may stand what it is about, with a caret under the place.
+
+    in_python: the same to who calls from Python, with keyword arguments in the place of options.
+    """
+
+    in_python = ""
+
+    def __str__(self) -> str:
+        return self.in_python or self.message
 
     def format_message(self) -> str:
         """Return the text as it may be printed on a terminal."""

@@ -1,8 +1,9 @@
-"""Markdown tables."""
+"""Tables as Markdown, as plain text and as HTML: whatever is in a cell stays text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from html import escape
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -11,3 +12,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
     )
+
+
+def plain(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()) -> str:
+    """Return a table in columns of even width, two spaces apart; `numbers` are flush right."""
+    lines = [[cell.replace("\n", "\\n") for cell in line] for line in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    sides = [str.rjust if column in numbers else str.ljust for column in columns]
+    padded = ([pad(cell, width) for cell, width, pad in zip(line, widths, sides, strict=True)] for line in lines)
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
+
+
+def html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as HTML."""
+    head, body = _html_row("th", columns), "".join(_html_row("td", row) for row in rows)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """Return lines as a paragraph of HTML."""
+    return f"<p>{'<br>'.join(map(escape, lines))}</p>"
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

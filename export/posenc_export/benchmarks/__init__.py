@@ -12,23 +12,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+USUAL_LENGTHS = (512, 2048, 8192)
+"""What is timed where nobody says a length, as far as a graph goes."""
+
+
 @dataclass(frozen=True)
 class BenchOptions:
     """What to time: lengths, sequences in a call, heads of queries and keys, rounds, and runtimes, if not all.
 
-    Raises ValueError, in one line, for a number below 1, and where there is no length.
+    lengths: none for the usual ones, as far as a graph goes.
+    Raises ValueError, in one line, for a number below 1.
     """
 
-    lengths: tuple[int, ...] = (512, 2048, 8192)
+    lengths: tuple[int, ...] = ()
     batch: int = 1
     heads: int = 32
     rounds: int = 7
     runtimes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.lengths:
-            raise ValueError("lengths are empty: give one or more")
-        numbers = {"lengths": min(self.lengths), "batch": self.batch, "heads": self.heads, "rounds": self.rounds}
+        numbers = {
+            "lengths": min(self.lengths, default=1),
+            "batch": self.batch,
+            "heads": self.heads,
+            "rounds": self.rounds,
+        }
         for name, number in numbers.items():
             if number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}")
@@ -50,9 +58,9 @@ class LengthResult:
     faster_than_one_op: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BenchResult:
-    """What was timed, and the times at each length.
+    """What was timed, and the times at each length; `print` shows the table.
 
     not_run: lines that say what was not timed, and why.
     """
@@ -67,3 +75,12 @@ class BenchResult:
     def to_json(self) -> dict[str, object]:
         """Return the result as JSON values."""
         return {**asdict(self), "lengths": [asdict(one) for one in self.lengths]}
+
+    def __repr__(self) -> str:
+        lengths = ", ".join(str(one.length) for one in self.lengths)
+        return f"<{type(self).__name__}: {self.scheme!r}, {self.mode}, at {lengths}>"
+
+    def __str__(self) -> str:
+        from posenc_export.benchmarks.report import as_text
+
+        return as_text(self)

@@ -6,12 +6,36 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from posenc_export.markdown import table
+from posenc_export.errors import printable
+from posenc_export.markdown import plain, table
 
 if TYPE_CHECKING:
     from posenc_export.benchmarks import BenchResult, LengthResult
 
 COLUMNS = ("length", "what", "ms", "x a copy", "x faster than baseline", "than one operator")
+NUMBERS = tuple(column for column in COLUMNS if column != "what")
+"""Columns that are flush right."""
+
+
+WORDS = {
+    "x a copy": "how many times as long as a copy of the bytes that a call writes",
+    "x faster than baseline": "than the usual module, exported, on the same runtime",
+    "than one operator": "than one operator over a stored table",
+}
+"""What the columns of ratios hold."""
+
+
+def in_words(result: BenchResult) -> str:
+    """Return a line on the columns in which there is something."""
+    cells = dict(zip(COLUMNS, zip(*rows(result), strict=True), strict=True))
+    return f"words: {'; '.join(f'{name} = {meaning}' for name, meaning in WORDS.items() if any(cells[name]))}"
+
+
+def as_text(result: BenchResult) -> str:
+    """Return what a terminal shows of the times."""
+    return printable(
+        "\n".join([title(result), plain(COLUMNS, rows(result), NUMBERS), *result.not_run, in_words(result)])
+    )
 
 
 def title(result: BenchResult) -> str:

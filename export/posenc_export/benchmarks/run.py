@@ -16,6 +16,7 @@ from posenc.spec import Spec
 from posenc_export.benchmarks import BenchOptions, BenchResult, LengthResult
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
 from posenc_export.benchmarks.contenders import BASELINE, COPY, ONE_OP, Contender, contenders_in, not_run
+from posenc_export.benchmarks.lengths import lengths_of
 from posenc_export.benchmarks.workers import worker
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
@@ -23,6 +24,7 @@ from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.exporter.options import check_options
+from posenc_export.exporter.settings import with_fields
 from posenc_export.formats import FORMATS
 from posenc_export.runtimes import RUNTIMES, Progress, check_trusted, prepare
 from posenc_export.targets import Target
@@ -62,6 +64,21 @@ def bench_folder(folder: Path, timing: BenchOptions, progress: Progress, trust: 
         return _bench(replace(bundle, folder=place), timing, progress)
 
 
+def check_no_folder(source: object) -> None:
+    """Raise BadInput for a folder's name in a text: texts name schemes and modules."""
+    is_name = not isinstance(source, str) or ":" in source or source in SCHEMES.names()
+    if not is_name and Path(str(source)).is_dir():
+        raise BadInput(f"{source!r} is a folder: give a bundle as pathlib.Path({source!r})")
+
+
+def progress_of_bundle(options: ValidateOptions, settings: Mapping[str, object]) -> Progress:
+    """Return what shows how far things are; raise BadInput for any other setting: a bundle is there already."""
+    wrong = next((name for name in settings if name != "progress"), None)
+    if wrong is not None:
+        raise BadInput(f"{wrong} is for a scheme: a bundle is timed as it was written")
+    return with_fields(options, settings).progress
+
+
 def formats_read(timing: BenchOptions) -> tuple[str, ...]:
     """Return the formats that the runtimes read; where none is named, whatever is quickly written."""
     read = {RUNTIMES[name].format for name in timing.runtimes}
@@ -77,16 +94,14 @@ def _prepare(timing: BenchOptions, progress: Progress) -> None:
 
 def _bench(bundle: Bundle, timing: BenchOptions, progress: Progress) -> BenchResult:
     manifest = bundle.manifest
-    max_length = max(timing.lengths)
-    if manifest.mode == "baked" and max_length > manifest.max_len:
-        raise BadInput(f"length {max_length} is beyond the {manifest.max_len} rows of the table: give --max-len")
+    lengths = lengths_of(manifest, timing)
     ours, unrun = contenders_in(bundle, "", timing.runtimes), not_run(bundle, timing.runtimes)
     if not ours:
         raise BadInput("; ".join(["none of the runtimes reads what was exported and can run here", *unrun]))
-    with _baselines(manifest, ours, max_length, progress) as theirs:
+    with _baselines(manifest, ours, max(lengths), progress) as theirs:
         contenders = [*ours, *theirs, Contender(COPY, None, bundle.folder, bundle.trusted)]
-        lengths = tuple(_at_length(contenders, length, timing, progress) for length in timing.lengths)
-    return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, lengths, unrun)
+        times = tuple(_at_length(contenders, length, timing, progress) for length in lengths)
+    return BenchResult(manifest.scheme, manifest.mode, manifest.method, timing.batch, times, unrun)
 
 
 # ---- exported to scratch folders -------------------------------------------------------------------------------------

@@ -6,16 +6,17 @@ import multiprocessing
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 
 import numpy as np
 
-from posenc.ports import Array, Port, axes_of
+from posenc.ports import Array
 from posenc_export.arrays import numpy_dtype, to_stored
 from posenc_export.benchmarks import BenchOptions
 from posenc_export.benchmarks.contenders import Contender
+from posenc_export.benchmarks.lengths import sizes_of_call
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import BadInput, first_line
@@ -26,8 +27,6 @@ WARM_UP, TIMED = 0.1, 0.2
 """Seconds of calls before, and while, a round is timed; the median call counts."""
 SETTLE = 0.25
 """Seconds before a round, in which the threads of the contender before it stop spinning."""
-AUTO_WIDTH = 512
-"""Features of each x, where the encoding takes as many as there are."""
 
 
 @contextmanager
@@ -103,7 +102,7 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
     """Load a contender and run it once; return the function that is timed, which is one call of it."""
     bundle = Bundle.open(contender.folder, contender.trusted)
     manifest = bundle.manifest
-    case = Case("bench", _sizes((*manifest.inputs, *manifest.outputs), length, timing))
+    case = Case("bench", sizes_of_call((*manifest.inputs, *manifest.outputs), length, timing))
     if contender.runtime is None:
         return _copy_of([to_stored(np.ones(p.shape(case.sizes), numpy_dtype(p.dtype))) for p in manifest.outputs])
     runtime = RUNTIMES[contender.runtime]
@@ -115,12 +114,6 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
     if runtime.device == "cpu" or runner.bind is None:
         return lambda: runner.call(feeds)
     return runner.bind(feeds).run  # what a program does that keeps its tensors on the device: no copies are timed
-
-
-def _sizes(ports: Iterable[Port], length: int, timing: BenchOptions) -> dict[str, int]:
-    """Return the sizes of the axes of ports in a call of a length."""
-    fixed = {"batch": timing.batch, "features": AUTO_WIDTH, "heads": timing.heads}
-    return {axis.name: fixed.get(axis.kind, length) for axis in axes_of(ports)}
 
 
 def _copy_of(arrays: Sequence[Array]) -> Callable[[], None]:

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.helping import Command, epilog, options
-from posenc_export.cli.options import (
-    SETTINGS,
-    SPEC,
-    TRUST,
-    WRITTEN,
-    command_line,
-    complete_source,
-    console,
-    guarded,
-)
+from posenc_export.cli.helping import ENCODING, FILES, Command, epilog, heading, options
+from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, console, guarded
 from posenc_export.cli.printing import print_json
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import Values, read_source
+from posenc_export.cli.words import Choice, Words, check_file, command_line, spelled, typed
+from posenc_export.errors import BadInput
 from posenc_export.runtimes import RUNTIMES, Progress
 
 if TYPE_CHECKING:
@@ -51,8 +44,7 @@ if TYPE_CHECKING:
         multiple=True,
         type=click.IntRange(min=1),
         metavar="N",
-        default=(512, 2048, 8192),
-        help="Lengths to time.",
+        help="Lengths to time.  [default: 512, 2048, 8192, as far as a table goes]",
     ),
     click.option("--batch", type=click.IntRange(min=1), metavar="N", default=1, help="Sequences in a call."),
     click.option("--heads", type=click.IntRange(min=1), metavar="N", default=32, help="Heads of queries and of keys."),
@@ -62,8 +54,9 @@ if TYPE_CHECKING:
     click.option(
         "--runtime",
         "runtimes",
+        cls=Words,
         multiple=True,
-        type=click.Choice(list(RUNTIMES)),
+        type=Choice(list(RUNTIMES)),
         metavar="RUNTIME",
         help=f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
     ),
@@ -81,6 +74,7 @@ def bench(**values: Any) -> None:
     """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and a baseline, its usual module."""
     from posenc_export.cli.tables import print_bench
 
+    check_file(values["save"])
     with progress(values) as say:
         result = _timed(values, say)
     if values["save"] is not None:
@@ -101,8 +95,25 @@ def _save(result: BenchResult, file: Path) -> None:
     file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
 
 
+def _is_bundle(name: str) -> bool:
+    """Return whether a folder is named; raise BadInput, in one line, for a path that is none."""
+    path = Path(name)
+    if ":" not in name and path.name != name and not path.is_dir():
+        where = f"give its folder, {path.parent}" if path.is_file() else "there is no such folder"
+        raise BadInput(f"{name} is no bundle: {where}")
+    return path.is_dir()
+
+
+def _refuse_for_bundle(context: click.Context) -> None:
+    """Raise UsageError where an option says what is exported: a bundle is there already."""
+    for parameter in typed(context):
+        if heading(parameter) in (ENCODING, FILES):
+            option = spelled(parameter, context.params[parameter.name or ""])
+            raise click.UsageError(f"{option} is for SCHEME: a bundle is timed as it was written")
+
+
 def _timed(values: Values, say: Progress) -> BenchResult:
-    """Time a bundle, or what the options ask for: its tables then hold every length."""
+    """Time a bundle, or what the options ask for."""
     import posenc_export
     from posenc_export.benchmarks import BenchOptions
     from posenc_export.exporter.options import ExportOptions
@@ -112,16 +123,17 @@ def _timed(values: Values, say: Progress) -> BenchResult:
     timing = BenchOptions(**{name: values[name] for name in names})
     written = {"opset": values["opset"], "rotary_op": values["rotary_op"], "progress": say}
     name = values["scheme_or_bundle"]
-    if name is not None and Path(name).is_dir():
+    if name is not None and _is_bundle(name):
+        _refuse_for_bundle(click.get_current_context())
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
-    max_len = max(*values["lengths"], values["max_len"] or 0)
-    source = read_source({**values, "scheme": name, "max_len": max_len})
+    source = read_source({**values, "scheme": name})
     wanted = split({**source.settings, **written}, None, ExportOptions(), source.source)
+    spec: dict[str, Any] = dict(source.settings)
     return posenc_export.bench(
         source.source,
         inputs=source.inputs,
-        spec=wanted.spec,
         options=wanted.options,
         timing=timing,
         parameters=source.parameters(),
+        **spec,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(
     context_settings=SETTINGS,
     short_help="Say where the ONNX file of a bundle loads, and why.",
-    epilog=epilog(["posenc compat sinusoidal-dynamic", "posenc compat sinusoidal-dynamic --json"], [0, 2, 5]),
+    epilog=epilog(["posenc compat sinusoidal-dynamic", "posenc compat sinusoidal-dynamic --json"], [2, 5]),
 )
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")

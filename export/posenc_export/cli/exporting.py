@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.helping import STATUSES, Command, epilog, options
+from posenc_export.cli.helping import FILES, STATUSES, Command, epilog, options
 from posenc_export.cli.options import (
     CHECKED,
     SETTINGS,
@@ -17,7 +17,6 @@ from posenc_export.cli.options import (
     VALIDATING,
     VERSION,
     WRITTEN,
-    Choice,
     complete_source,
     console,
     guarded,
@@ -25,6 +24,7 @@ from posenc_export.cli.options import (
 from posenc_export.cli.printing import print_json
 from posenc_export.cli.progressing import progress
 from posenc_export.cli.sources import TextSource, Values, read_source
+from posenc_export.cli.words import Choice, Words
 from posenc_export.errors import Unavailable, decoded, printable
 from posenc_export.formats import FORMATS
 from posenc_export.validation.scope import BUDGET
@@ -56,12 +56,13 @@ if TYPE_CHECKING:
         "-f",
         "--format",
         "formats",
+        cls=Words,
         multiple=True,
         type=Choice(list(FORMATS)),
         default=("onnx", "torchscript"),
-        help="What to write; give it once for each. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+        help="What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
     ),
-    under="Files",
+    under=FILES,
 )
 @WRITTEN
 @CHECKED
@@ -87,7 +88,13 @@ if TYPE_CHECKING:
         metavar="NAME",
         help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
     ),
-    click.option("--cpp-name", default="", metavar="NAME", help="Of its class, file and target.  [default: DIR's]"),
+    click.option(
+        "--cpp-name",
+        default="",
+        show_default=False,
+        metavar="NAME",
+        help="Of its class, file and target.  [default: DIR's]",
+    ),
     click.option(
         "-o",
         "--output",
@@ -100,7 +107,7 @@ if TYPE_CHECKING:
         is_flag=True,
         help="Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
     ),
-    under="Files",
+    under=FILES,
 )
 @SPOKEN
 @VERSION
@@ -177,8 +184,8 @@ def _print_result(result: ExportResult, values: Values) -> None:
     if values["quiet"]:
         return
     print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
-    for artifact in result.manifest.artifacts:
-        click.echo(f"{decoded(str(result.folder / artifact.file))}  {artifact.bytes:,} bytes")
+    for line in result.files():
+        click.echo(line)
     if values["verbose"]:
         print_comparisons(result.verdicts)
     if result.failed:

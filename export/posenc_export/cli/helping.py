@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
+
+from posenc_export.cli.words import nearest
 
 STATUSES = {
     0: "all that could run agreed",
@@ -18,7 +21,10 @@ STATUSES = {
     130: "stopped by Ctrl-C",
 }
 """What exit statuses mean."""
-OTHER = "Other"
+ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
+"""Headings that several commands have."""
+EXTRA = re.compile(r"Got unexpected extra argument \((\w+=\S*)\)")
+"""What click says of a parameter that stands alone."""
 _headings: dict[click.Parameter, str] = {}
 
 
@@ -36,8 +42,22 @@ def options(*decorators: Callable[..., Any], under: str = OTHER) -> Callable[[Ca
     return decorate
 
 
+def heading(parameter: click.Parameter) -> str:
+    """Return the heading under which an option is listed."""
+    return _headings.get(parameter, OTHER)
+
+
 class Command(click.Command):
     """A command whose options stand under headings, in the order of their first ones; what has none comes last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what was typed; of a parameter without -p, say how it is given."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if extra := EXTRA.fullmatch(error.message):
+                raise click.UsageError(f"{error.message}: give it as -p {extra[1]}", ctx) from error
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, heading by heading."""
@@ -45,10 +65,10 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
-                sections.setdefault(_headings.get(parameter, OTHER), []).append(record)
+                sections.setdefault(heading(parameter), []).append(record)
         last = sections.pop(OTHER, [])
-        for heading, records in {**sections, OTHER if sections else "Options": last}.items():
-            with formatter.section(heading):
+        for title, records in {**sections, OTHER if sections else "Options": last}.items():
+            with formatter.section(title):
                 formatter.write_dl(records)
 
 
@@ -58,6 +78,16 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; raise UsageError with the nearest name for one that there is not."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            known = list(self.commands)
+            raise click.UsageError(f"No such command {name!r}: {nearest(name, known)}known: {', '.join(known)}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def epilog(examples: Sequence[str], statuses: Iterable[int] = ()) -> str:

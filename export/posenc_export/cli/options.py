@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import io
-import shlex
 import signal
 import sys
 import threading
@@ -16,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc import __version__
-from posenc_export.cli.helping import options
+from posenc_export.cli.helping import ENCODING, FILES, options
+from posenc_export.cli.words import Choice, Words
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
@@ -29,16 +28,6 @@ if TYPE_CHECKING:
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
-
-
-class Choice(click.Choice[str]):
-    """One of several words; of a word that is none, the nearest is named."""
-
-    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        """Return what is wrong with a word."""
-        near = difflib.get_close_matches(str(value), [str(choice) for choice in self.choices], n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        return super().get_invalid_choice_message(value, ctx) + hint
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -116,6 +105,7 @@ SPEC = options(
     click.option(
         "--dynamic/--baked", default=None, help="Rows computed in the graph, or a stored table.  [default: baked]"
     ),
+    click.option("--mode", type=Choice(["baked", "dynamic"]), default=None, help="The same, as Python has it."),
     click.option(
         "--max-len",
         type=click.IntRange(min=1),
@@ -126,13 +116,13 @@ SPEC = options(
     ),
     click.option(
         "--method",
-        type=click.Choice(["exact", "trig"]),
+        type=Choice(["exact", "trig"]),
         default=None,
         help="How a dynamic graph computes angles: angle addition, or Sin and Cos.  [default: exact]",
     ),
     click.option(
         "--positions",
-        type=click.Choice(["implicit", "offset", "explicit", "mask"]),
+        type=Choice(["implicit", "offset", "explicit", "mask"]),
         default=None,
         help="0..seq-1; the same from an input `start`; an input `positions`; or counted from an attention mask.  "
         "[default: the scheme's, or with --from-hf the model's]",
@@ -155,10 +145,8 @@ SPEC = options(
         "Words after the axes: positions, start, indices (each may be < N), in A..B, size of AXIS, extents of AXIS, "
         "mask, additive mask, values.",
     ),
-    click.option(
-        "--dtype", type=click.Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."
-    ),
-    under="The encoding",
+    click.option("--dtype", type=Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."),
+    under=ENCODING,
 )
 WRITTEN = options(
     click.option(
@@ -170,23 +158,25 @@ WRITTEN = options(
     ),
     click.option(
         "--rotary-op",
-        type=click.Choice(list(ROTARY_OPS)),
+        type=Choice(list(ROTARY_OPS)),
         default="decomposed",
         help="How ONNX rotates: plain operators, or one of ai.onnx (opset 23) or com.microsoft.",
     ),
-    under="Files",
+    under=FILES,
 )
 CHECKED = options(
     click.option(
         "--runtime",
         "runtimes",
+        cls=Words,
         multiple=True,
         type=Choice(list(RUNTIMES)),
         metavar="RUNTIME",
-        help=f"Run only on this: {', '.join(RUNTIMES)}.  [default: all]",
+        help=f"Run only on this: {', '.join(RUNTIMES)}. Several have commas between.  [default: all]",
     ),
     click.option(
         "--require",
+        cls=Words,
         multiple=True,
         type=Choice([*RUNTIMES, MODEL]),
         metavar="RUNTIME",
@@ -220,26 +210,6 @@ SPOKEN = options(
     click.option("--github", is_flag=True, help="Print annotations for GitHub's workflow runs too."),
     under="What is printed",
 )
-
-
-def command_line(context: click.Context, without: str) -> str:
-    """Return the command that was typed, one option left out."""
-    words = ["posenc", context.info_name or ""]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if name == without or source is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        value = context.params[name]
-        values = value if parameter.multiple else [value]
-        for one in values:
-            if isinstance(parameter, click.Argument):
-                words.append(str(one))
-            elif getattr(parameter, "is_flag", False):
-                words.append(parameter.opts[0] if one else parameter.secondary_opts[0])
-            else:
-                words += [parameter.opts[0], str(one)]
-    return shlex.join(words)
 
 
 def console() -> Console:

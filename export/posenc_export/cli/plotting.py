@@ -10,6 +10,7 @@ import click
 from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
 from posenc_export.cli.progressing import progress
+from posenc_export.cli.words import Choice
 from posenc_export.errors import bad_input
 
 
@@ -30,7 +31,7 @@ from posenc_export.errors import bad_input
 )
 @click.option(
     "--kind",
-    type=click.Choice(["heatmap", "clock", "error"]),
+    type=Choice(["heatmap", "clock", "error"]),
     default="heatmap",
     help="What it gives, as heat maps; its pairs as clock hands; or the error of its three forms by position.",
 )

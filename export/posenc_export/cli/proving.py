@@ -11,6 +11,7 @@ import click
 from posenc_export.cli.helping import epilog
 from posenc_export.cli.options import SETTINGS, console, guarded
 from posenc_export.cli.progressing import progress
+from posenc_export.cli.words import Choice, Words, check_file
 
 if TYPE_CHECKING:
     from posenc_export.cuda.prove import Proof
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--device",
-    type=click.Choice(["cuda", "cpu"]),
+    type=Choice(["cuda", "cpu"]),
     default="cuda",
     help="What to prove; cpu rehearses the same rows where there is no GPU.",
 )
-@click.option("--scheme", "schemes", multiple=True, metavar="NAME", help="Only this scheme.  [default: all]")
+@click.option("--scheme", "schemes", cls=Words, multiple=True, metavar="NAME", help="Only this.  [default: all]")
 @click.option("--cpp/--no-cpp", default=True, help="Build the C++ runners and the C++ class.")
 @click.option("--bench/--no-bench", default=True, help="Time the dynamic forms.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as Markdown too.")
@@ -42,6 +43,7 @@ def cuda(**values: Any) -> None:
     from posenc_export.cuda.table import headline, markdown, status_of
     from posenc_export.machine import facts
 
+    check_file(values["save"])
     with progress(values) as say:
         proofs = _proofs(values, say)
     machine = facts()

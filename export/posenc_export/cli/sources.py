@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc_export.cli.ports import assumptions, parse_ports
-from posenc_export.errors import bad_input
+from posenc_export.errors import BadInput, bad_input
 
 if TYPE_CHECKING:
     from posenc.hf import ModelConfig
@@ -55,8 +55,18 @@ class TextSource:
             return parse(self.texts, known, name)
 
 
+def check_texts(texts: Iterable[str]) -> None:
+    """Raise ValueError for a -p without a value, which would else pass for SCHEME."""
+    for text in texts:
+        if "=" not in text:
+            raise ValueError(f"-p {text}: expected KEY=VALUE, as in -p d_model=512")
+
+
 def read_source(values: Values) -> TextSource:
     """Return what the options ask for; raise UsageError for options that mean nothing for it."""
+    values = {**values, "dynamic": _is_dynamic(values)}
+    with bad_input():
+        check_texts(values["params"])
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
     if config is None and ":" in name:
@@ -69,6 +79,17 @@ def read_source(values: Values) -> TextSource:
         inputs = parse_ports(values["inputs"])
         notes = assumptions(values["inputs"])
     return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
+
+
+def _is_dynamic(values: Values) -> bool | None:
+    """Return the mode that --dynamic, --baked or --mode asks for, None for none; two may say the same."""
+    mode: str | None = values["mode"]
+    dynamic: bool | None = values["dynamic"]
+    if mode is not None and dynamic is not None and dynamic != (mode == "dynamic"):
+        raise click.UsageError(
+            f"--mode {mode} and {'--dynamic' if dynamic else '--baked'} contradict: give one of them"
+        )
+    return dynamic if mode is None else bool(mode == "dynamic")
 
 
 def _config(values: Values) -> ModelConfig | None:
@@ -95,12 +116,20 @@ def _check_scheme(name: str) -> None:
     """Raise BadInput for a scheme that there is not, before torch is imported for those that there are."""
     from posenc.scheme import SCHEMES
 
+    module = name.removesuffix(".py")
+    if name not in SCHEMES.names() and Path(f"{module}.py").is_file():
+        dotted = ".".join(Path(module).parts)
+        raise BadInput(f"{name} is no scheme: give a module of your own as {dotted}:NAME, NAME being what makes it")
     with bad_input():
         SCHEMES.check(name)
 
 
 def _check_module(name: str, values: Values) -> None:
-    """Raise UsageError where an option of schemes is given for a module."""
+    """Raise UsageError where an option of schemes is given for a module, or a file for the module in it."""
+    file, _, factory = name.partition(":")
+    if file.endswith(".py"):
+        dotted = ".".join(Path(file).with_suffix("").parts)
+        raise click.UsageError(f"{name}: give it by the module's name, as {dotted}:{factory}")
     of_schemes = {
         "--baked": values["dynamic"] is False,
         "--method": values["method"],

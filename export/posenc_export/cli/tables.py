@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from posenc_export.errors import one_line
-from posenc_export.validation.basis import loosest
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.report import (
-    MARKS,
-    MEANINGS,
-    Rows,
-    failures,
-    first_line,
-    headline,
-    not_run,
-    noted,
-    read_from,
-    rows_held,
-    tables,
-)
+from posenc_export.validation.printed import lines_below
+from posenc_export.validation.report import MARKS, MEANINGS, Rows, first_line, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,20 +48,6 @@ def print_report(
         say(console, line)
     if verbose and verdicts:
         print_legend(console, verdicts)
-
-
-def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
-    """Return the lines of a report below its tables."""
-    return [
-        *failures(verdicts),
-        headline(manifest, verdicts),
-        *not_run(verdicts),
-        *noted(verdicts),
-        *standing(manifest, verdicts, basis, verbose),
-        *(f"note: {line}" for line in manifest.notes),
-        *(f"not tried: {line}" for line in manifest.not_tried),
-        *([read_from(manifest)] if manifest.origin else []),
-    ]
 
 
 def say(console: Console, text: str, indent: str = "  ") -> None:
@@ -142,12 +116,6 @@ def fitted(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
     return widths if sum(widths) + GAP * (len(widths) - 1) <= width else None
 
 
-def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
-    """Return the lines on what the report stands on: a loose tolerance; with -v rows held, the manifest's SHA-256."""
-    more = [*rows_held(verdicts), f"manifest.json: sha256 {basis.manifest_sha256}"] if verbose else []
-    return [line for line in (loosest(basis, manifest, verdicts), *more) if line]
-
-
 def _table(columns: Sequence[str], widths: Sequence[int], numbers: Sequence[str]) -> Table:
     """Return an empty table, of columns of given widths; the first column is never broken."""
     from rich.table import Table
@@ -206,9 +174,9 @@ def _under_schemes(rows: Sequence[Sequence[str]]) -> tuple[list[tuple[str, ...]]
 def print_bench(console: Console, result: BenchResult) -> None:
     """Print one row a contender and length, and what was not timed."""
     from posenc_export.benchmarks.report import COLUMNS as TIMES
-    from posenc_export.benchmarks.report import rows, title
+    from posenc_export.benchmarks.report import NUMBERS, in_words, rows, title
 
     say(console, title(result))
-    _print_cells(console, TIMES, rows(result), numbers=[column for column in TIMES if column != "what"])
-    for line in result.not_run:
+    _print_cells(console, TIMES, rows(result), numbers=NUMBERS)
+    for line in (*result.not_run, in_words(result)):
         say(console, line)

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from posenc_export.cpp.names import check_name, problem_of_namespace
-from posenc_export.errors import BadInput, bad_input
+from posenc_export.errors import BadInput, bad_input, decoded
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, RotaryOp
 from posenc_export.runtimes import Progress, check_readable
+from posenc_export.validation.result import ValidateResult
 from posenc_export.validation.scope import BUDGET
-from posenc_export.validation.verdict import ValidateOptions, ValidateResult, no_progress
+from posenc_export.validation.verdict import ValidateOptions, no_progress
 
 LARGEST_SEED = 2**63 - 1
 """What every generator of random numbers takes, and a manifest keeps."""
@@ -65,7 +66,7 @@ class ExportOptions:
         return f"--rotary-op {self.rotary_op} needs it" if needed else "the lowest that is written"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExportResult(ValidateResult):
     """Where a bundle went, and what was found; not validated, it has no verdicts."""
 
@@ -75,6 +76,17 @@ class ExportResult(ValidateResult):
     def passed(self) -> bool:
         """Whether it was validated, nothing failed, and every required runtime ran."""
         return bool(self.verdicts) and super().passed
+
+    def files(self) -> list[str]:
+        """Return a line for each graph: where it lies, and how many bytes it has."""
+        artifacts = self.manifest.artifacts
+        return [f"{decoded(str(self.folder / one.file))}  {one.bytes:,} bytes" for one in artifacts]
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *self.files()])
+
+    def _facts(self) -> list[str]:
+        return [*super()._facts(), f"folder={str(self.folder)!r}"]
 
 
 def check_options(options: ExportOptions) -> None:

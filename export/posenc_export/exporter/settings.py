@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar, get_origin, get_type_hints
 
 from posenc.hf import ModelConfig, read_config
 from posenc.parameters import Parameter, fit
 from posenc.scheme import SCHEMES
-from posenc.spec import Spec
+from posenc.spec import CHOICES, Spec
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.validation.verdict import ValidateOptions
@@ -47,12 +48,30 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
         of_spec = {**_mode(source), **of_spec}
         if of_spec.get("mode", "baked") == "baked":
             of_spec = {**_context(source, with_fields(Spec(), of_spec)), **of_spec}
+    _check_near({name for name in settings if name not in taken}, source)
     return Settings(
         with_fields(spec or Spec(), of_spec),
         replace(with_fields(options, of_options), validation=validation),
         {name: value for name, value in settings.items() if name not in taken},
         spec is not None or "max_len" in of_spec,
     )
+
+
+def _check_near(names: set[str], source: object) -> None:
+    """Raise BadInput for what is no parameter of a scheme, and nearly the name of another argument."""
+    if not (isinstance(source, str) and names and source in SCHEMES.names()):
+        return
+    known = SCHEMES[source].parameters
+    arguments = {*fields_of(Spec), *fields_of(ExportOptions), *fields_of(ValidateOptions)} - {"validation"}
+    for name in sorted(names - known.keys()):
+        near = "mode" if name in CHOICES["mode"] else nearest(name, [*known, *sorted(arguments)])
+        if near in arguments:
+            raise BadInput(f"there is no argument {name!r}: did you mean {near!r}?")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return the name that is nearest to one, or nothing where none is near."""
+    return next(iter(difflib.get_close_matches(name, known, n=1)), "")
 
 
 def spec_for(settings: Settings, source: object, parameters: Mapping[str, object]) -> Spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import re
@@ -73,7 +74,7 @@ def import_factory(name: str) -> Any:
         part: Any = _imported(name, module_name)
     for step in attribute.split("."):
         if not hasattr(part, step):
-            raise BadInput(f"{name}: {module_name} has no {attribute!r}")
+            raise BadInput(f"{name}: {module_name} has no {attribute!r}{_near(step, part)}")
         part = getattr(part, step)
     return part
 
@@ -94,6 +95,12 @@ def _current_folder_first() -> Iterator[None]:
     finally:
         sys.path.remove(here)
         sys.path.append(here)
+
+
+def _near(word: str, owner: object) -> str:
+    """Return a question that names what is nearest to a word among the names of a module or a class, if any is."""
+    near = difflib.get_close_matches(word, dir(owner), n=1)
+    return f": did you mean {near[0]!r}?" if near else ""
 
 
 def _imported(name: str, module_name: str) -> object:

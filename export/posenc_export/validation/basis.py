@@ -45,7 +45,11 @@ def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> st
     if basis.replacement is not None:
         return f"tolerance: {_words(basis.replacement)} (given, in place of the derived ones)"
     loose = [*_loose(manifest, verdicts)]
-    return f"loosest tolerance: {_words(max(loose, key=lambda one: one[0])[1])} (manifest)" if loose else ""
+    if not loose:
+        return ""
+    share, tolerance = max(loose, key=lambda one: one[0])
+    part = f"{100 * share:.2g}% of" if share < 1 else f"{share:.2g} times"
+    return f"loosest tolerance: {_words(tolerance)} (manifest): an output off by {part} its largest value passes"
 
 
 def _loose(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[tuple[float, Tolerance]]:

@@ -12,7 +12,7 @@ from posenc.ports import Array, Port, axes_of, is_strict
 from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
-from posenc_export.errors import BadInput, check_machine, first_line
+from posenc_export.errors import BadInput, ToolFailed, check_machine, first_line
 from posenc_export.validation.compare import measure
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.sizes import advice
@@ -145,8 +145,10 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple
         outputs, after = call_on_copies(encoding.module, inputs)
     except Exception as error:
         check_machine(error)
-        reason = f"the module itself fails at {case.name}: {type(error).__name__}: {first_line(error)}"
-        raise RefusedByModule(f"{reason}{advice(encoding.inputs, case.sizes)}") from error
+        reason = f"fails at {case.name}: {type(error).__name__}: {first_line(error)}"
+        if encoding.family != "module":  # whoever asked for a scheme can mend nothing in it
+            raise ToolFailed(f"the encoding {reason}") from error
+        raise RefusedByModule(f"the module itself {reason}{advice(encoding.inputs, case.sizes)}") from error
     pairs = zip(encoding.inputs, inputs, after, strict=True)
     return outputs, tuple(port.name for port, before, array in pairs if not same_bits(before, array))
 

@@ -14,6 +14,7 @@ from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.basis import loosest, reference_of
+from posenc_export.validation.glossary import glossary
 from posenc_export.validation.verdict import MODEL, NO_REFERENCE, Basis, Comparison, Status, Verdict, failed, worst
 
 SCHEMA_VERSION = 1
@@ -99,7 +100,7 @@ def figure(comparison: Comparison | None) -> str:
     # Next to zero an ulp is nothing: there the absolute error says more.
     ulps = f", {comparison.max_ulp:.3g} ulp" if comparison.against == "eager" and comparison.max_ulp < 100 else ""
     if comparison.max_abs > 1 and comparison.peak > comparison.max_abs:  # of values so large, the share says more
-        return f"{comparison.max_abs / comparison.peak:.2g} of {comparison.peak:.0e}{where}"
+        return f"{100 * comparison.max_abs / comparison.peak:.2g}% of {comparison.peak:.2g}{where}"
     return f"{comparison.max_abs:.2g}{ulps}{where}"
 
 
@@ -116,6 +117,11 @@ def not_run(verdicts: Sequence[Verdict]) -> list[str]:
 def noted(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each thing that is no failure and yet to be known."""
     return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
+
+
+def in_words(verdicts: Sequence[Verdict], lines: Sequence[str]) -> list[str]:
+    """Return a line on the words of the tables, and of the lines below them, that a reader may not know."""
+    return glossary((cell for one in tables(verdicts) for row in one.rows for cell in row.cells), lines)
 
 
 def first_line(manifest: Manifest) -> list[str]:
@@ -212,7 +218,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
     lines += [f"* {line}" for line in (*rows_held(verdicts), *noted(verdicts))]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
-    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts))]
+    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts), *in_words(verdicts, lines))]
     parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
     return "\n\n".join(printable(part) for part in parts if part) + "\n"
 

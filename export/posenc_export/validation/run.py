@@ -37,8 +37,9 @@ from posenc_export.validation.integrity import (
 )
 from posenc_export.validation.model import against_model, check_has_model, unasked
 from posenc_export.validation.progress import expect
+from posenc_export.validation.result import ValidateResult
 from posenc_export.validation.unlike import answered_all_the_same, fold_notes
-from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, ValidateResult, Verdict, unmet
+from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, Verdict, unmet
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
 

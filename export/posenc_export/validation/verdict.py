@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from posenc.encoding import Tolerance
-from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
 from posenc_export.validation.catalogue import code_of
@@ -155,26 +154,3 @@ class Basis:
 
     manifest_sha256: str
     replacement: Tolerance | None = None
-
-
-@dataclass(frozen=True)
-class ValidateResult:
-    """What a bundle says of itself, what was found, and on what that stands.
-
-    unmet: the required runtimes that did not run, each with the reason.
-    """
-
-    manifest: Manifest
-    verdicts: tuple[Verdict, ...]
-    basis: Basis
-    unmet: tuple[str, ...] = ()
-
-    @property
-    def failed(self) -> bool:
-        """Whether anything that could run disagreed or failed a check."""
-        return failed(self.verdicts)
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing failed, and every required runtime ran."""
-        return not self.failed and not self.unmet

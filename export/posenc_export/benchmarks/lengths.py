@@ -1,0 +1,70 @@
+"""Lengths to time: those that somebody gave, or the usual ones as far as a graph goes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from posenc.ports import Mask, Port, Positions, axes_of
+from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.errors import BadInput
+
+AUTO_WIDTH = 512
+"""Features of each x, where the encoding takes as many as there are."""
+
+
+def lengths_of(manifest: Manifest, timing: BenchOptions) -> tuple[int, ...]:
+    """Return the lengths to time; raise BadInput, in one line, where one is longer than a graph takes."""
+    ports = (*manifest.inputs, *manifest.outputs)
+    most = room(ports, timing)
+    if not any(axis.is_length for axis in axes_of(ports)):
+        return timing.lengths[:1] or (1,)  # no call of it is longer than another
+    if not timing.lengths:
+        usual = tuple(length for length in USUAL_LENGTHS if most is None or length <= most)
+        return usual or (most or 1,)
+    longer = max(timing.lengths)
+    if most is not None and longer > most:
+        what = f"the {most} rows of the table" if manifest.mode == "baked" else f"the {most} that the graph takes"
+        raise BadInput(f"length {longer} is beyond {what}: give --length {most} or less")
+    return timing.lengths
+
+
+def room(ports: Sequence[Port], timing: BenchOptions) -> int | None:
+    """Return the length of the longest call that no port refuses; None where none does."""
+    ends = [axis.most for port in ports for axis in port.axes if axis.most is not None]
+    ends += [end for port in ports if (end := _end(port)) is not None]
+    if not ends:
+        return None
+    refused = partial(_refused, ports, timing)
+    lengths = bisect_left(range(1, max(ends) + 2), True, key=refused)
+    return lengths if lengths <= max(ends) else None
+
+
+def sizes_of_call(ports: Sequence[Port], length: int, timing: BenchOptions) -> dict[str, int]:
+    """Return the sizes of the axes of ports in a call of a length."""
+    fixed = {"batch": timing.batch, "features": AUTO_WIDTH, "heads": timing.heads}
+    return {axis.name: fixed.get(axis.kind, length) for axis in axes_of(ports)}
+
+
+def _refused(ports: Sequence[Port], timing: BenchOptions, length: int) -> bool:
+    """Return whether a call of a length is longer than a port takes."""
+    sizes = sizes_of_call(ports, length, timing)
+    too_long = (axis.most is not None and axis.size_in(sizes) > axis.most for port in ports for axis in port.axes)
+    return any(too_long) or any(_beyond(port, sizes) for port in ports)
+
+
+def _beyond(port: Port, sizes: Mapping[str, int]) -> bool:
+    """Return whether the positions of a call that begins at 0 go beyond the end of a port."""
+    end = _end(port)
+    return end is not None and port.shape(sizes)[-1] > end
+
+
+def _end(port: Port) -> int | None:
+    """Return how many positions a port holds, in a call that begins with the first."""
+    if isinstance(port.carries, Positions):
+        return port.carries.end
+    if isinstance(port.carries, Mask) and port.carries.end is not None:
+        return port.carries.end - (port.carries.offset or 0)
+    return None
