@@ -1,7 +1,6 @@
 """Modules as people write them: writing into inputs, float32 on the way, fixed sizes, complex numbers."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,26 +11,19 @@ from torch import nn
 
 import idioms
 from conftest import Cli, one_of_each
-from posenc.encoding import Encoding
-from posenc.ports import Array, Port, Positions, Start, fixed
+from own_encodings import encoding_of
+from posenc.ports import Array
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.cli.ports import parse_ports
 from posenc_export.errors import BadInput
 from posenc_export.targets.float64 import Widening, call_in_float64
-from posenc_export.targets.module import own_encoding
 from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.plan import plan
 from posenc_export.validation.record import CaseRecord, GoldenCases, NoReference, record
 from posenc_export.validation.report import headline
-from posenc_export.validation.scope import Scope
 from posenc_export.validation.verdict import Comparison, Verdict
 
 X = "x: float32[batch, seq, 8]"
-
-
-def encoding_of(module: nn.Module, *ports: str, max_len: int = 40) -> Encoding:
-    return own_encoding(module.eval(), parse_ports(ports), max_len, 0, lambda: type(module)().eval())
 
 
 def recorded(module: nn.Module, *ports: str, **sizes: int) -> CaseRecord:
@@ -182,46 +174,6 @@ def test_an_output_of_another_size_than_it_had_is_refused_in_words() -> None:
     encoding = encoding_of(idioms.OddFrom30(), X)
     with pytest.raises(BadInput, match=r"gives y: float32\[batch, seq, 8\] of the shape \(1, 32, 8\) at case"):
         record(encoding, [Case("case", {"batch": 1, "seq": 33})], 0)
-
-
-def positions_of(cases: Sequence[Case]) -> set[int]:
-    return {case.max_position for case in cases if not case.refused}
-
-
-@pytest.mark.parametrize(
-    ("module", "carries"), [(idioms.AddsRows(), Positions(64)), (idioms.AddsRowsFrom(), Start(64))]
-)
-def test_fixed_sizes_are_tried_at_several_numbers_and_below_the_end(module: nn.Module, carries: object) -> None:
-    assert isinstance(carries, Positions | Start)
-    axes = (fixed(1), fixed(10)) if isinstance(carries, Positions) else (fixed(1),)
-    ports = (Port("x", (fixed(1), fixed(10), fixed(8)), "float32"), Port("p", axes, "int64", carries))
-    encoding = own_encoding(module, ports, 40, 0, lambda: module)
-    cases = plan(Scope(encoding, {}, 40)).cases
-    assert [case.name for case in cases][:3] == ["fixed", "fixed-draw2", "fixed-draw3"]
-    assert max(positions_of(cases)) == 63
-    golden = record(encoding, cases, 0).cases
-    assert len({one.feeds["x"].tobytes() for one in golden[:3]}) == 3
-
-
-@pytest.mark.parametrize("text", ["t: float32[] in -2..7", "t: float32[1] in -2..7"])
-def test_one_number_of_a_range_is_either_end_too(text: str) -> None:
-    encoding = encoding_of(idioms.Affine(), text)
-    golden = record(encoding, plan(Scope(encoding, {}, 40)).cases, 0).cases
-    numbers = [float(one.feeds["t"].item()) for one in golden]
-    assert -2 < numbers[0] < 7
-    assert numbers[1:] == [-2, 7]
-
-
-def test_numbers_without_an_axis_are_arrays() -> None:
-    ports = parse_ports(("t: float32[] in 0..10", "x: float32[]", "i: int64[] < 5", "b: bool[]"))
-    feeds = feeds_for(ports, Case("fixed", {}), 0)
-    assert [(array.shape, array.dtype.name) for array in feeds.values()] == [
-        ((), "float32"),
-        ((), "float32"),
-        ((), "int64"),
-        ((), "bool"),
-    ]
-    assert all(isinstance(array, np.ndarray) for array in feeds.values())
 
 
 EXPORTED = [
