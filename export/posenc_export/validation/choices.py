@@ -1,4 +1,4 @@
-"""What a module chooses by floats: casts to integers, comparisons, indices, floor. Recorded in a run, held in a later.
+"""What a module chooses by floats: integers, comparisons, indices, floor. Recorded in a run, held in a later one.
 
 At an edge (of a bucket, of a step, of two scores that are alike) the last digit of a float chooses. That is no noise:
 the floats are good, and a graph must choose as eager does. Where the floats themselves are noise, no choice is held.
@@ -42,24 +42,24 @@ class Call:
     """A call of an operator: its name, what it was given, and what it gave, each leaf by leaf."""
 
     name: str
-    given: tuple[object, ...]
+    arguments: tuple[object, ...]
     results: tuple[object, ...]
 
     @property
     def floats(self) -> list[torch.Tensor]:
         """The floats that it was given."""
-        return [leaf for leaf in self.given if is_float(leaf)]  # type: ignore[misc]
+        return [leaf for leaf in self.arguments if is_float(leaf)]  # type: ignore[misc]
 
     @property
     def chooses(self) -> bool:
         """Whether it makes something discrete of floats."""
         discrete = any(isinstance(leaf, bool | torch.Tensor) and not is_float(leaf) for leaf in self.results)
-        by_step = self.name in WHOLE | RESTS or (self.name == "div" and isinstance(self.given[-1], str))
+        by_step = self.name in WHOLE | RESTS or (self.name == "div" and isinstance(self.arguments[-1], str))
         return bool(self.floats) and (discrete or by_step)
 
-    def kept(self) -> Call:
+    def copied(self) -> Call:
         """Return it with copies: what comes later may write into its tensors."""
-        return Call(self.name, _copies(self.given), _copies(self.results))
+        return Call(self.name, _copies(self.arguments), _copies(self.results))
 
 
 def is_float(leaf: object) -> bool:
@@ -74,8 +74,8 @@ def name_of(function: Function) -> str:
 
 def call_of(function: Function, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> Call:
     """Return a call of an operator."""
-    given, results = pytree.tree_leaves((args, kwargs)), pytree.tree_leaves(result)
-    return Call(name_of(function), tuple(given), tuple(results))
+    arguments, results = pytree.tree_leaves((args, kwargs)), pytree.tree_leaves(result)
+    return Call(name_of(function), tuple(arguments), tuple(results))
 
 
 def _copies(leaves: Sequence[object]) -> tuple[object, ...]:
@@ -83,22 +83,22 @@ def _copies(leaves: Sequence[object]) -> tuple[object, ...]:
 
 
 @dataclass
-class Recorded:
+class FirstChoices:
     """The choices of a run, in their order."""
 
     calls: list[Call] = field(default_factory=list)
 
     def settle(self, call: Call) -> tuple[object, ...]:
         """Record a choice; return it as it is."""
-        self.calls.append(call.kept())
+        self.calls.append(call.copied())
         return call.results
 
 
 @dataclass
-class Held:
+class HeldChoices:
     """The choices of a run as they were in the first; places: where they would have been others, each once."""
 
-    first: Recorded
+    first: FirstChoices
     places: dict[str, None] = field(default_factory=dict)
     made: int = 0
 
@@ -143,7 +143,7 @@ def _held(call: Call, first: object, now: object) -> object:
     if not isinstance(first, torch.Tensor) or not isinstance(now, torch.Tensor):
         return first
     if call.name in RESTS:
-        period = call.given[1] if len(call.given) > 1 else 1.0
+        period = call.arguments[1] if len(call.arguments) > 1 else 1.0
         whole = torch.round(torch.nan_to_num((first - now) / period))  # type: ignore[operator]
         return torch.where(whole.abs() <= 1, now + whole * period, now)  # type: ignore[operator]
     if call.name in STEPS and now.dtype != torch.bool:

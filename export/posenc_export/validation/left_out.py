@@ -74,7 +74,7 @@ def _left_out(port: Port, output: Port, golden: GoldenCase, mask: Array) -> Bool
     padding = padding.transpose([*ones, *order]).reshape([mask.shape[axis] for axis in order])
     for i, place in enumerate(places[axis] for axis in order):
         size = output.axes[place].size_in(golden.case.sizes)
-        kept = golden.rows[output.name] if shape[place] != size else np.arange(size)
-        padding = np.take(padding, padding.shape[i] - size + kept, axis=i)
+        rows = golden.rows[output.name] if shape[place] != size else np.arange(size)
+        padding = np.take(padding, padding.shape[i] - size + rows, axis=i)
     sizes = [size if i in places.values() else 1 for i, size in enumerate(shape)]
     return np.broadcast_to(padding.reshape(sizes), shape)

@@ -14,10 +14,20 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from posenc_export.validation.choices import WHOLE, Call, Function, Held, Recorded, call_of, huge, is_float, name_of
+from posenc_export.validation.choices import (
+    WHOLE,
+    Call,
+    FirstChoices,
+    Function,
+    HeldChoices,
+    call_of,
+    huge,
+    is_float,
+    name_of,
+)
 
-GIVEN = {"clone", "copy", "cat", "stack", "index", "index_select", "embedding", "gather", "where", "neg", "abs"}
-GIVEN |= {"max", "min", "amax", "amin", "maximum", "minimum", "relu", "clamp", "clamp_min", "clamp_max", *WHOLE}
+PASSED_ON = {"clone", "copy", "cat", "stack", "index", "index_select", "embedding", "gather", "where", "neg", "abs"}
+PASSED_ON |= {"max", "min", "amax", "amin", "maximum", "minimum", "relu", "clamp", "clamp_min", "clamp_max", *WHOLE}
 """Operators whose results are numbers that they were given, or whole ones."""
 SUMS = {"mm", "addmm", "bmm", "baddbmm", "convolution", "native_layer_norm", "cumsum", "scaled_dot_product_attention"}
 """Operators that sum products and have no tag that says so."""
@@ -28,7 +38,7 @@ BASIC = {"add", "sub", "rsub", "mul", "div", "sum", "cumsum"}
 class Nudges(TorchDispatchMode):
     """Move every result of an operator that rounds by one ulp, up or down at random; settle what it chooses."""
 
-    def __init__(self, seed: int | None, choices: Recorded | Held | None = None) -> None:
+    def __init__(self, seed: int | None, choices: FirstChoices | HeldChoices | None = None) -> None:
         """seed: of the directions; None where nothing is to be moved."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.generator = None if seed is None else torch.Generator().manual_seed(seed)
@@ -53,7 +63,7 @@ class Nudges(TorchDispatchMode):
         return torch.where(_may_move(func, args, kwargs or {}, result), moved, result)
 
 
-def _settled(choices: Recorded | Held, func: Function, call: Call, result: object) -> object:
+def _settled(choices: FirstChoices | HeldChoices, func: Function, call: Call, result: object) -> object:
     """Return the result of a choice as it is settled, in place where the operator works in place."""
     leaves = choices.settle(call)
     if func._schema.is_mutable:
@@ -68,7 +78,7 @@ def _rounds(func: Function) -> bool:
     """Return whether an operator computes new numbers: it is no view, no copy, and changes nothing in place."""
     name = name_of(func)
     tagged = torch.Tag.pointwise in func.tags or torch.Tag.reduction in func.tags or name in SUMS
-    return tagged and not func._schema.is_mutable and name not in GIVEN
+    return tagged and not func._schema.is_mutable and name not in PASSED_ON
 
 
 def _may_move(

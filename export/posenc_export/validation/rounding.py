@@ -12,7 +12,7 @@ from posenc.encoding import Encoding
 from posenc.ports import Array, Floats
 from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case, GoldenCase
-from posenc_export.validation.choices import Held, Recorded, Unlike
+from posenc_export.validation.choices import FirstChoices, HeldChoices, Unlike
 from posenc_export.validation.compare import scale_of
 from posenc_export.validation.feeds import feeds_for
 from posenc_export.validation.left_out import Padding, of_tokens
@@ -41,9 +41,9 @@ def rounding(encoding: Encoding, golden: GoldenCase, padding: Padding, noise: fl
     freely = _moves(encoding, golden, padding, Nudges(seed), seed)
     if not np.any(freely > noise):
         return Rounding(freely, freely)
-    first = Recorded()
+    first = FirstChoices()
     outputs_of(encoding, encoding.uncalled(), golden.case, seed, Nudges(None, first))
-    held = Held(first)
+    held = HeldChoices(first)
     try:
         through_floats = _moves(encoding, golden, padding, Nudges(seed, held), seed)
     except Unlike:  # it branches on numbers: which choices are the same, nobody knows
