@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from posenc.ports import Mask, Port
 from posenc.spec import Spec
 from posenc_export.cli.ports import parse_ports
+from posenc_export.cpp import example
 from posenc_export.errors import BadInput
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
@@ -94,3 +95,9 @@ def test_a_mask_of_queries_and_keys_is_causal_where_it_is_added() -> None:
             return torch.softmax(x @ x.transpose(1, 2) + 1000 * mask.clamp(max=0) * 1e38 + torch.exp(mask * 1000), -1)
 
     assert carried(target(Scores(), "mask: float32[seq, seq]")) == Mask(additive=True, causal=True)
+
+
+@pytest.mark.parametrize(("dtype", "filling"), [("float16", "posenc::Half{0x3c00}"), ("float32", "1"), ("int64", "1")])
+def test_the_example_in_cpp_fills_a_mask_with_ones_of_its_dtype(dtype: str, filling: str) -> None:
+    (port,) = parse_ports((f"mask: {dtype}[batch, seq] mask",))
+    assert f", {filling})" in example._vector(port)

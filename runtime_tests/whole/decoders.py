@@ -1,6 +1,7 @@
 """Decoders of text: ids and a mask of what is no padding, and a cache where a row has one."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +9,7 @@ from transformers import DynamicCache
 
 from whole import VOCABULARY, Whole, built
 
-SIZES: Mapping[str, object] = {
+SIZES: Mapping[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -20,10 +21,10 @@ SIZES: Mapping[str, object] = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-GROUPED: Mapping[str, object] = {**SIZES, "num_key_value_heads": 2, "head_dim": 8}
+GROUPED: Mapping[str, Any] = {**SIZES, "num_key_value_heads": 2, "head_dim": 8}
 SLIDING = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "n_inner": 48}
-CONFIGS: Mapping[str, Mapping[str, object]] = {
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "gpt2": {**SIZES, **GPT2},
     "gptj": {**SIZES, **GPT2, "rotary_dim": 4},
     "gpt_neox": {**SIZES, "rotary_pct": 0.5},
@@ -71,7 +72,8 @@ class Step(Tokens):
         for layer, (keys, values) in enumerate(past):
             cache.update(keys, values, layer)
         out = self.model(input_ids=ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
-        return out.last_hidden_state, torch.stack([torch.stack([layer.keys, layer.values]) for layer in cache.layers])
+        layers: Any = cache.layers
+        return out.last_hidden_state, torch.stack([torch.stack([layer.keys, layer.values]) for layer in layers])
 
 
 IDS, MASK = f"ids: int64[batch, seq] < {VOCABULARY}", "attention_mask: int64[batch, seq]"

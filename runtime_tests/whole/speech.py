@@ -1,6 +1,7 @@
 """Encoders of speech: samples or features, and a mask where a model takes one."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import SpeechT5Config, WhisperConfig
@@ -9,7 +10,7 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 from whole import Whole, built, drawn
 
-SIZES: Mapping[str, object] = {
+SIZES: Mapping[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_hidden_layers": 2,
@@ -26,7 +27,7 @@ SPEECHT5 = {
     "encoder_ffn_dim": 48,
     "encoder_max_relative_position": 8,
 }
-CONFIGS: Mapping[str, Mapping[str, object]] = {
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "wav2vec2": WAVES,
     "hubert": WAVES,
     "wav2vec2-conformer": {**WAVES, "position_embeddings_type": "relative", "conv_depthwise_kernel_size": 7},

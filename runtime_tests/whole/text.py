@@ -1,13 +1,14 @@
 """Encoders of text: ids and a mask of what is no padding."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import T5Config, T5EncoderModel, UMT5Config, UMT5EncoderModel
 
 from whole import VOCABULARY, Whole, built, drawn
 
-SIZES: Mapping[str, object] = {
+SIZES: Mapping[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -20,7 +21,7 @@ DISENTANGLED = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "pos
 DISTIL = {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}
 XLNET = {"d_model": 32, "n_head": 4, "n_layer": 2, "d_inner": 48}
 T5_SIZES = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": VOCABULARY}
-CONFIGS: Mapping[str, Mapping[str, object]] = {
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "bert": SIZES,
     "roberta": {**SIZES, "pad_token_id": 1},
     "deberta": {**SIZES, **DISENTANGLED},

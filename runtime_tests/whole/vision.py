@@ -1,12 +1,13 @@
 """Towers of vision: pixels, of one size or of any."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor, nn
 
 from whole import Whole, built
 
-SIZES: Mapping[str, object] = {
+SIZES: Mapping[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_hidden_layers": 2,
@@ -18,7 +19,7 @@ SIZES: Mapping[str, object] = {
 SWIN = {"embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4], "window_size": 4, "image_size": 32, "patch_size": 2}
 STAGES = {"num_encoder_blocks": 2, "depths": [1, 1], "sr_ratios": [2, 1], "hidden_sizes": [16, 32]}
 SEGFORMER = {**STAGES, "patch_sizes": [7, 3], "strides": [4, 2], "num_attention_heads": [2, 4], "mlp_ratios": [2, 2]}
-CONFIGS: Mapping[str, Mapping[str, object]] = {
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "vit": SIZES,
     "deit": SIZES,
     "beit": {**SIZES, "use_relative_position_bias": True},

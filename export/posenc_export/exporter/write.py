@@ -19,7 +19,7 @@ from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
 from posenc_export.cpp.names import namespace_for
-from posenc_export.errors import BadInput, OpsetFailed
+from posenc_export.errors import BadInput, ExportFailed, OpsetFailed
 from posenc_export.exporter.asking import collect, start
 from posenc_export.exporter.capturing import Seen, captured_again, notes_on_calls, notes_on_writes, unread_inputs
 from posenc_export.exporter.describe import Tried, describe
@@ -28,6 +28,7 @@ from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Pro
 from posenc_export.formats.capture import Findings, findings
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
+from posenc_export.formats.onnx.traced import note_of
 from posenc_export.targets import Target
 from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
@@ -160,35 +161,47 @@ def _written(
         program = format_.capture(target.encoding.uncalled(), request)
         digests = format_.digests(program) if options.validate else {}
         written[format_.name] = Written(digests, findings(program))
-        requests = [request] if options.opset is not None or target.declared else [request, *_newer(request)]
-        request = _first_that_writes(partial(_write, format_, program, target, folder), requests)
+        write = partial(_write, format_, program, target, folder)
+        by = _first_that_writes(write, request, _others(request, target, options))
+        if by.why_traced:
+            written[format_.name] = Written(digests, _also_noted(findings(program), note_of(by.why_traced)))
+        request = replace(by, why_traced="")
     return request, written
+
+
+def _also_noted(known: Findings, note: str) -> Findings:
+    return replace(known, notes=(note, *known.notes))
 
 
 def _write(format_: Format, program: Program, target: Target, folder: Path, request: Request) -> None:
     format_.write(program, target.encoding, request, folder / format_.file)
 
 
-def _newer(request: Request) -> list[Request]:
-    """Return a request at the opsets at which what cannot be written at the lowest one is tried."""
-    return [replace(request, opset=opset) for opset in FALLBACK_OPSETS if opset > request.opset]
+def _others(request: Request, target: Target, options: ExportOptions) -> list[Callable[[str], Request]]:
+    """Return how else a module of somebody's own is written, by why it cannot be: at newer opsets, then traced."""
+    if target.declared:
+        return []
+    newer = [opset for opset in FALLBACK_OPSETS if opset > request.opset and options.opset is None]
+    reason = f"it cannot be written at opset {request.opset}: "
+    at = [lambda why, opset=opset: replace(request, opset=opset, opset_reason=reason + why) for opset in newer]
+    return [*at, lambda why: replace(request, why_traced=why)]
 
 
-def _first_that_writes(write: Callable[[Request], None], requests: list[Request]) -> Request:
-    """Write by the first request or, where its opset cannot say it, by the next that can; return that one.
+def _first_that_writes(
+    write: Callable[[Request], None], request: Request, others: Sequence[Callable[[str], Request]]
+) -> Request:
+    """Write by a request or, where its opset cannot say it, by the first other that can; return that one.
 
-    Raises OpsetFailed, with the reason of the first, where none can.
+    others: make a request of the reason. Raises OpsetFailed, with the reason of the first, where none can.
     """
-    request, *newer = requests
     try:
         write(request)
         return request
     except OpsetFailed as error:
-        reason = f"it cannot be written at opset {request.opset}: {error.message}"
-        for again in newer:
-            with suppress(OpsetFailed):
+        for again in (other(error.message) for other in others):
+            with suppress(ExportFailed):
                 write(again)
-                return replace(again, opset_reason=reason)
+                return again
         raise
 
 

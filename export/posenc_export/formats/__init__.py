@@ -53,6 +53,7 @@ class Request:
     namespace: what everything in a header is named by.
     at: makes inputs of other sizes, at which a program can be tried. other: sizes to trace with a second time.
     long: sizes to trace with where a program of short ones does not hold for long ones.
+    why_traced: why the TorchScript-based exporter is to write ONNX, if it is.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -64,6 +65,7 @@ class Request:
     at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None
     other: Mapping[str, int] = field(default_factory=dict)
     long: Mapping[str, int] = field(default_factory=dict)
+    why_traced: str = ""
 
 
 Program = Any

@@ -40,16 +40,17 @@ class Range(Protocol):
 
 @dataclass(frozen=True)
 class Findings:
-    """What capturing showed: notes for the report, and sizes that break an assumption, to be among the cases."""
+    """What capturing showed: notes for the report, sizes that break an assumption, to be among the cases; the way."""
 
     notes: tuple[str, ...] = ()
     sizes: tuple[Mapping[str, int], ...] = ()
+    way: str = ""
 
 
 def findings(program: object) -> Findings:
     """Return what was found while a program was captured; nothing of what is no program of torch.export."""
     graph_module = getattr(program, "graph_module", None)
-    value = getattr(graph_module, "meta", {}).get(FINDINGS)
+    value = getattr(graph_module, "meta", {}).get(FINDINGS) or getattr(program, "findings", None)
     return value if isinstance(value, Findings) else Findings()
 
 
@@ -89,7 +90,8 @@ def _captured(
             raise ExportFailed(words)
         assumed.append(broken)
     notes = tuple(map(_note, assumed))
-    return _with(program, Findings(notes, tuple(sizes for one in assumed for sizes in one.tried[:CASES])))
+    sizes = tuple(sizes for one in assumed for sizes in one.tried[:CASES])
+    return _with(program, Findings(notes, sizes, way.name))
 
 
 def _note(broken: Broken) -> str:
@@ -102,7 +104,9 @@ def _note(broken: Broken) -> str:
 
 def _with(program: ExportedProgram, more: Findings) -> ExportedProgram:
     known = findings(program)
-    program.graph_module.meta[FINDINGS] = Findings((*more.notes, *known.notes), (*more.sizes, *known.sizes))
+    program.graph_module.meta[FINDINGS] = Findings(
+        (*more.notes, *known.notes), (*more.sizes, *known.sizes), more.way or known.way
+    )
     return program
 
 

@@ -57,18 +57,19 @@ def own_case(encoding: Encoding, golden: GoldenCase, seed: int) -> OwnCase:
     moved = rounding(encoding, golden, padding, noise, seed)
     steady = moved.through_floats[moved.through_floats <= noise]
     noisy = moved.through_floats.size - steady.size > JUMPS * moved.through_floats.size
-    worst = float(np.max(moved.through_floats if noisy else steady, initial=0.0))
+    worst = _finite_peak(moved.through_floats if noisy else steady)
     eager = Tolerance(atol=OWN_EPS * grain * scale + MOVES * worst, rtol=OWN_EPS * grain)
     judged = _with_tolerances(_without_padding(golden, padding), eager)
-    share = _share(moved.through_floats if noisy else moved.freely, scale)
+    share = _finite_peak(moved.through_floats if noisy else moved.freely) / scale if scale else 0.0
     if noisy:
         words = f"outputs move by {share:.2g} of their scale where each result moves by one ulp"
         return OwnCase(judged, f"{golden.case.name}: {words}")
     return OwnCase(judged, "", moved.places, share)
 
 
-def _share(moves: Floats, scale: float) -> float:
-    return float(np.max(moves, initial=0.0)) / scale if scale else 0.0
+def _finite_peak(moves: Floats) -> float:
+    """Return the largest move that is a number: no tolerance is infinite."""
+    return float(np.max(moves[np.isfinite(moves)], initial=0.0))
 
 
 def _without_padding(golden: GoldenCase, padding: Padding) -> GoldenCase:

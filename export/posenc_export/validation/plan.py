@@ -142,7 +142,8 @@ def _refused(scope: Scope) -> Iterable[Case]:
     names = [axis.name for axis in scope.lengths]
     if end is not None and scope.position_ports:
         ends = {end, *(one for port in carrying(scope.position_ports, Positions) for one in _ends(port))}
-        for first in (*(one - 1 for one in sorted(ends, reverse=True)), -1, -63, -64, -65):
+        inside = 1 if names or len(ends) > 1 else 0  # a call of fixed sizes may have one token
+        for first in (*(one - inside for one in sorted(ends, reverse=True)), -1, -63, -64, -65):
             yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
         yield case_of(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_export.errors import OpsetFailed, check_machine, first_line
-from posenc_export.formats import OPSETS, Request, format_, quiet
-from posenc_export.formats.capture import capture, program_digests
+from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
+from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
+from posenc_export.formats.capture import capture, findings, program_digests
 from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
 from posenc_export.formats.onnx.refusals import why
+from posenc_export.formats.onnx.traced import Traced, traced
+from posenc_export.formats.ways import WAYS
 
 if TYPE_CHECKING:
     import onnx
@@ -39,20 +42,53 @@ def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
         file.write(extra.SerializeToString())
 
 
-def capture_onnx(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
-    """Return the program of an encoding, its rotations as one operator where that is asked for."""
+def capture_onnx(encoding: Encoding, request: Request) -> torch.export.ExportedProgram | Traced:
+    """Return the program of an encoding, its rotations as one operator where that is asked for.
+
+    A user's module that torch.export refuses is traced in the last way.
+    """
     from posenc_export.formats.onnx.rotary_op import with_rotary_op
 
-    return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
+    try:
+        return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
+    except ExportFailed as error:
+        with suppress(ExportFailed):
+            if encoding.family == "module":
+                return traced(encoding, request, error.message, branches=False)
+        raise
 
 
-@format_("onnx", file="model.onnx", capture=capture_onnx, digests=program_digests, runs_code=False, stamp=stamp_onnx)
-def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
+def _digests(program: torch.export.ExportedProgram | Traced) -> Digests:
+    return program.digests if isinstance(program, Traced) else program_digests(program)
+
+
+@format_("onnx", file="model.onnx", capture=capture_onnx, digests=_digests, runs_code=False, stamp=stamp_onnx)
+def write_onnx(
+    program: torch.export.ExportedProgram | Traced, encoding: Encoding, request: Request, path: Path
+) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
+    if request.why_traced and not isinstance(program, Traced):
+        branches = findings(program).way == WAYS[0].name
+        program = traced(encoding, request, request.why_traced, branches=branches)
+    with quiet(), sources_unread():
+        model = program.read() if isinstance(program, Traced) else _translated(program, encoding, request)
+        if encoding.family != "module":
+            demand_equal_lengths(model.graph, encoding.inputs)
+        _name_axes(model, encoding)
+        _free_names(model)
+        model.ir_version = OPSETS[request.opset].ir_version
+        _clear_notes(model)
+        _save(model, path)
+    if encoding.family == "module":
+        _check_opset(path, request)
+
+
+def _translated(program: torch.export.ExportedProgram, encoding: Encoding, request: Request) -> Part:
+    """Return what torch.onnx makes of a program; raise OpsetFailed where it makes nothing of it at this opset."""
     import torch
 
-    with quiet(), sources_unread(), torch.no_grad():  # attention has other strides where a mask has a gradient
-        try:
+    try:
+        with torch.no_grad():  # attention has other strides where a mask has a gradient
             exported = torch.onnx.export(
                 program,
                 request.trace,
@@ -63,22 +99,21 @@ def write_onnx(program: torch.export.ExportedProgram, encoding: Encoding, reques
                 custom_translation_table=_translations(program, encoding),
                 verbose=False,
             )
-        except Exception as error:
-            check_machine(error)
-            raise OpsetFailed(f"torch.onnx.export cannot write {why(error)}") from error
-        assert exported is not None
-        if encoding.family != "module":
-            demand_equal_lengths(exported.model.graph, encoding.inputs)
-        _name_axes(exported.model, encoding)
-        _free_names(exported.model)
-        name_folded(exported.model, program)
-        exported.model.ir_version = OPSETS[request.opset].ir_version
-        _clear_notes(exported.model)
-        exported.save(path, external_data=_weights(exported.model) > EXTERNAL_DATA_ABOVE)
-        for value in exported.model.graph.initializers.values():
-            value.const_value = None  # caches of the exporter outlive it: a table must not
-    if encoding.family == "module":
-        _check_opset(path, request)
+    except Exception as error:
+        check_machine(error)
+        raise OpsetFailed(f"torch.onnx.export failed{why(error)}") from error
+    assert exported is not None
+    name_folded(exported.model, program)
+    return exported.model
+
+
+def _save(model: Part, path: Path) -> None:
+    import onnx_ir as ir
+
+    beside = f"{path.name}.data" if _weights(model) > EXTERNAL_DATA_ABOVE else None
+    ir.save(model, path, external_data=beside)
+    for value in model.graph.initializers.values():
+        value.const_value = None  # caches of the exporter outlive it: a table must not
 
 
 def _check_opset(path: Path, request: Request) -> None:

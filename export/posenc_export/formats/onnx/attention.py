@@ -26,6 +26,12 @@ def is_otherwise(program: torch.export.ExportedProgram) -> bool:
     return any(node.args[0].meta["val"].dim() != AXES or _mask_of(node) is not None for node in nodes)
 
 
+def _operators() -> Part:
+    from onnxscript import opset18
+
+    return opset18
+
+
 def _mask_of(node: torch.fx.Node) -> object:
     return node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
 
@@ -54,8 +60,8 @@ def translations() -> dict[Callable[..., object], Callable[..., object]]:
 def _seen_alone(attended: Part, mask: Part) -> Part:
     """Put 0 where a query has no key: mask (..., queries, keys), attended (..., queries, features)."""
     import onnx_ir as ir
-    from onnxscript import opset18 as op
 
+    op = _operators()
     keys = op.Constant(value_ints=[-1])
     if mask.dtype == ir.DataType.BOOL:
         seen = op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), keys), to=ir.DataType.BOOL)
@@ -71,39 +77,34 @@ def _alike(tensors: Sequence[Part]) -> bool:
 
 def _with_first_axes(x: Part) -> Part:
     """Add axes in front: (..., tokens, features) -> (1, ..., tokens, features), four of them."""
-    from onnxscript import opset18 as op
-
+    op = _operators()
     missing = AXES - len(x.shape)
     return _of(op.Unsqueeze(x, op.Constant(value_ints=list(range(missing)))), x, [1] * missing + list(x.shape))
 
 
 def _without(x: Part, rank: int) -> Part:
     """Take those axes away again."""
-    from onnxscript import opset18 as op
-
+    op = _operators()
     return op.Squeeze(x, op.Constant(value_ints=list(range(AXES - rank))))
 
 
 def _joined(x: Part) -> Part:
     """Make the first axes one: (a, b, ..., heads, tokens, features) -> (a b ..., heads, tokens, features)."""
-    from onnxscript import opset18 as op
-
+    op = _operators()
     shape = op.Concat(op.Constant(value_ints=[-1]), op.Shape(x, start=1 - AXES), axis=0)
     return _of(op.Reshape(x, shape), x, [None, *x.shape[1 - AXES :]])
 
 
 def _expanded(mask: Part, query: Part, key: Part) -> Part:
     """Repeat a mask for all that it is of: -> (..., queries, keys)."""
-    from onnxscript import opset18 as op
-
+    op = _operators()
     shape = op.Concat(op.Shape(query, end=-1), op.Shape(key, start=-2, end=-1), axis=0)
     return _of(op.Expand(mask, shape), mask, [*query.shape[:-1], key.shape[-2]])
 
 
 def _apart(x: Part, query: Part, value: Part) -> Part:
     """Give back the axes that were made one: -> (a, b, ..., heads, queries, features of values)."""
-    from onnxscript import opset18 as op
-
+    op = _operators()
     return op.Reshape(x, op.Concat(op.Shape(query, end=-1), op.Shape(value, start=-1), axis=0))
 
 

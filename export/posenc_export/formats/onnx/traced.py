@@ -1,0 +1,161 @@
+"""ONNX by the TorchScript-based exporter, torch.onnx.export(dynamo=False): the last way to capture a user's module.
+
+It runs a module on inputs and writes which operators ran. It sees no branch of Python, and so nothing is taken from it
+but what cannot hide one: no number goes from a tensor, or a size, to Python, unless torch.export has captured the
+module already and said what that assumes of sizes; and inputs of other sizes and numbers give the same graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from posenc_export.errors import ExportFailed, check_machine, first_line
+from posenc_export.formats import Digests, Request, quiet
+from posenc_export.formats.capture import GRAPH, Findings
+from posenc_export.formats.libraries import replaced
+from posenc_export.formats.rewriting import shallow_copy
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch._ops import OpOverload
+
+    from posenc.encoding import Encoding
+
+NAME = "torch.onnx.export(dynamo=False), the TorchScript-based exporter"
+MOST_OPSET = 20
+"""The newest opset that it writes."""
+
+CHECK = "check_forward_args"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A graph as that exporter wrote it, a serialised ONNX model, and what a report is to say of it."""
+
+    model: bytes
+    findings: Findings
+
+    @property
+    def digests(self) -> Digests:
+        """What must be the same when the module is captured again."""
+        return {GRAPH: hashlib.sha256(self.model).digest()}
+
+    def read(self) -> Any:
+        """Return it as torch.onnx returns what it makes of a program."""
+        import onnx
+        import onnx_ir as ir
+
+        model = ir.serde.deserialize_model(onnx.load_from_string(self.model))
+        for value in (*model.graph.inputs, *model.graph.outputs):
+            value.shape = None if value.shape is None else ir.Shape(value.shape.dims)  # one that can be changed
+        return model
+
+
+def traced(encoding: Encoding, request: Request, reason: str, *, branches: bool) -> Traced:
+    """Return the graph of a module, by running it twice; raise ExportFailed where that may not be all that it does.
+
+    reason: why there is no other way. branches: whether what the module does by sizes is known from torch.export.
+    """
+    if request.at is None or request.opset > MOST_OPSET:
+        raise ExportFailed(f"{NAME} writes opsets up to {MOST_OPSET}, and traces at two sizes")
+    first = _model(encoding, request.trace, request.opset, branches)
+    if _model(encoding, request.at(request.other), request.opset, branches) != first:
+        raise ExportFailed(f"{NAME} keeps sizes or numbers of the inputs that it traces with")
+    return Traced(first, Findings((note_of(reason),)))
+
+
+def note_of(reason: str) -> str:
+    """Return the line of a report that a graph was written in this way."""
+    return f"written by {NAME}: {reason}"
+
+
+def _model(encoding: Encoding, inputs: tuple[Tensor, ...], opset: int, branches: bool) -> bytes:
+    """Return the model that one run of the module gives, without the shapes of that run."""
+    import onnx
+    import torch
+
+    buffer = io.BytesIO()
+    with quiet(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
+        warnings.simplefilter("always")
+        try:
+            with _no_checks_of_rnns():
+                module = encoding.uncalled().module if branches else _watched(encoding.uncalled().module)
+                torch.onnx.export(module, inputs, buffer, dynamo=False, **_named(encoding, opset))
+        except ExportFailed:
+            raise
+        except Exception as error:
+            check_machine(error)
+            raise ExportFailed(f"{NAME} failed: {first_line(error)}") from error
+    seen = [str(one.message) for one in caught if issubclass(one.category, torch.jit.TracerWarning)]
+    if seen and not branches:
+        raise ExportFailed(f"{NAME} cannot see what the module does by a number: {seen[0].partition('.')[0]}")
+    model = onnx.load_from_string(buffer.getvalue())
+    del model.graph.value_info[:]
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+@contextmanager
+def _no_checks_of_rnns() -> Iterator[None]:
+    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes, which ends in an error or in nothing: eager compares them."""
+    from torch.nn.modules import rnn
+
+    def unchecked(*arguments: object) -> None:
+        """Take any sizes."""
+
+    with replaced(rnn.LSTM, CHECK, unchecked), replaced(rnn.RNNBase, CHECK, unchecked):
+        yield
+
+
+def _watched(module: nn.Module) -> nn.Module:
+    """Return a module that fails where it asks for numbers of a tensor without a warning of the tracer."""
+    watched, forward = shallow_copy(module), module.forward
+
+    @wraps(forward)
+    def watching(*inputs: Tensor) -> object:
+        with _no_answers():
+            return forward(*inputs)
+
+    watched.forward = watching
+    return watched
+
+
+def _no_answers() -> AbstractContextManager[object]:
+    """Return what refuses questions about numbers of a tensor to which torch answers Python without a warning."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class NoAnswers(TorchDispatchMode):
+        """Whether tensors are equal, or close: sizes are int64, and are asked for by all that takes a size."""
+
+        def __torch_dispatch__(
+            self,
+            func: OpOverload[..., object],
+            types: object,
+            args: Sequence[object] = (),
+            kwargs: Mapping[str, object] | None = None,
+        ) -> object:
+            asked = args[0] if func is torch.ops.aten._local_scalar_dense.default else None
+            is_size = isinstance(asked, torch.Tensor) and asked.dtype == torch.int64
+            if torch.Tag.data_dependent_output in func.tags and not is_size:
+                raise ExportFailed(f"{NAME} cannot see what the module does by the numbers of a tensor")
+            return func(*args, **(kwargs or {}))
+
+    return NoAnswers()  # type: ignore[no-untyped-call]
+
+
+def _named(encoding: Encoding, opset: int) -> dict[str, object]:
+    """Return the names of inputs, outputs and axes, and the opset, as the exporter takes them."""
+    ports = (*encoding.inputs, *encoding.outputs)
+    return {
+        "opset_version": opset,
+        "input_names": [port.name for port in encoding.inputs],
+        "output_names": [port.name for port in encoding.outputs],
+        "dynamic_axes": {port.name: {i: axis.name for i, axis in port.dynamic.items()} for port in ports},
+    }
