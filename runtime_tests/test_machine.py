@@ -105,7 +105,7 @@ def test_what_cannot_be_is_refused_before_torch_is_loaded(tmp_path: Path, words:
 
 
 def test_the_nearest_runtime_and_format_are_named(cli: Cli) -> None:
-    assert "Did you mean 'ort-cpu'?" in cli("export", "--runtime", "ort_cpu").output
-    assert "Did you mean 'torchscript'?" in cli("export", "-f", "torch-script").output
-    assert "Did you mean 'onnx-reference'?" in cli("validate", "b", "--require", "onnx-ref").output
-    assert "Did you mean" not in cli("export", "--runtime", "xyzzy").output
+    assert "did you mean 'ort-cpu'?" in cli("export", "--runtime", "ort_cpu").output
+    assert "did you mean 'torchscript'?" in cli("export", "-f", "torch-script").output
+    assert "did you mean 'onnx-reference'?" in cli("validate", "b", "--require", "onnx-ref").output
+    assert "did you mean" not in cli("export", "--runtime", "xyzzy").output

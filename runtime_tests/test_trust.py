@@ -21,6 +21,7 @@ from posenc_export.validation.checks import Context
 from posenc_export.validation.run import run_checks
 
 REASON = "runs code from the bundle; give --trust"
+IN_PYTHON = "runs code from the bundle; give trust=True"
 RUN_CODE = {"torchscript", "pt2", "aoti", "header", "header-c99"}
 Hostile = Callable[[Path, Path], None]
 
@@ -106,11 +107,11 @@ def test_to_name_such_a_runtime_is_wrong_usage_and_to_require_it_is_status_3(
     for more in ([], ["--runtime", "ort-cpu"]):
         result = cli("validate", str(bundle), "--require", "pt2-cpu", *more)
         assert (result.exit_code, result.output) == (3, f"Error: pt2-cpu is required and {REASON}\n")
-    with pytest.raises(BadInput, match=REASON):
+    with pytest.raises(BadInput, match=IN_PYTHON):
         posenc_export.validate(bundle, runtimes=["header-cpp"])
-    with pytest.raises(Unavailable, match=REASON):
+    with pytest.raises(Unavailable, match=IN_PYTHON):
         posenc_export.validate(bundle, require=["header-cpp"])
-    with pytest.raises(BadInput, match=REASON):
+    with pytest.raises(BadInput, match=IN_PYTHON):
         posenc_export.bench(bundle, lengths=[8], rounds=1, runtimes=["pt2-cpu"])
     assert called == []
 

@@ -16,75 +16,13 @@ n: int64[1] values                        nothing special, whatever the name is
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
 from posenc_export.arrays import DTYPES
 from posenc_export.cli import axis_names
-from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, LARGEST, OF_AXES, WORDS, AxesSaid, AxisText
-
-EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-NUMBER = re.compile(r"[0-9]+")
-DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-SIGN = re.compile(r">=|%")
-DIGITS = 20
-"""Characters of the longest integer of 64 bits."""
-REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
-
-
-class PortError(ValueError):
-    """A text that is not a port, or does not fit the others, with a caret under the place."""
-
-    def __init__(self, text: str, at: int, problem: str) -> None:
-        """Lay out the message: the problem, the text, the caret."""
-        line = "".join(character if character.isprintable() else " " for character in text)
-        super().__init__(f"-i: {problem}\n  {line}\n  {' ' * at}^")
-
-
-class _Reader:
-    """A position in a text, moved on by what is read there; `start` is where the last of that began."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = self.start = 0
-
-    def take(self, what: re.Pattern[str] | str) -> str | None:
-        self.start = self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
-        pattern = re.compile(re.escape(what)) if isinstance(what, str) else what
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-        return match.group() if match else None
-
-    def need(self, what: re.Pattern[str] | str, expected: str) -> str:
-        if text := self.take(what):
-            return text
-        raise self.expected(expected)
-
-    def expected(self, what: str, at: int | None = None) -> PortError:
-        return PortError(self.text, self.start if at is None else at, f"expected {what}, {EXAMPLE}")
-
-    def one_of(self, words: Collection[str], expected: str) -> str:
-        if (word := self.need(NAME, expected)) in words:
-            return word
-        raise self.expected(expected)
-
-    def count(self, expected: str, missing: str = "") -> int:
-        digits = self.need(NUMBER, missing or expected).lstrip("0")
-        if not 1 <= len(digits) <= 18:
-            raise self.expected("a number of at most 18 digits" if digits else expected)
-        return int(digits)
-
-    def decimal(self, dtype: str) -> float:
-        text = self.need(DECIMAL, "a number")
-        if dtype in INTEGERS and "." in text:
-            raise self.expected(f"a whole number, as {dtype} holds")
-        value = float(text) if dtype in FLOATS or len(text) > DIGITS else int(text)
-        if abs(value) > LARGEST[dtype]:
-            raise self.expected(f"a number that {dtype} holds")
-        return value
+from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, OF_AXES, WORDS, AxesSaid, AxisText
+from posenc_export.cli.port_text import NAME, REST, SIGN, PortError, Reader
 
 
 @dataclass(frozen=True)
@@ -154,7 +92,7 @@ def _check_names(ports: tuple[_PortText, ...]) -> None:
 
 
 def _read(text: str) -> _PortText:
-    reader = _Reader(text)
+    reader = Reader(text)
     name = reader.need(NAME, "a name")
     at = reader.start
     reader.need(":", "':' after the name")
@@ -172,7 +110,7 @@ def _read(text: str) -> _PortText:
     return _PortText(text, at, name, dtype, axes, carries, "" if stated else axis_names.assumed(name, carries))
 
 
-def _axes(reader: _Reader) -> tuple[AxisText, ...]:
+def _axes(reader: Reader) -> tuple[AxisText, ...]:
     if reader.take("]"):
         return ()
     axes = [_axis(reader)]
@@ -182,7 +120,7 @@ def _axes(reader: _Reader) -> tuple[AxisText, ...]:
     return tuple(axes)
 
 
-def _axis(reader: _Reader) -> AxisText:
+def _axis(reader: Reader) -> AxisText:
     name = reader.take(NAME)
     at = reader.start
     if name is None:
@@ -197,7 +135,7 @@ def _axis(reader: _Reader) -> AxisText:
     return AxisText(name, at, says={**kind, **_limits(reader)})
 
 
-def _terms(reader: _Reader, first: str) -> list[str]:
+def _terms(reader: Reader, first: str) -> list[str]:
     """Read the rest of a sum, if it is one."""
     terms = [first]
     while reader.take("+"):
@@ -208,7 +146,7 @@ def _terms(reader: _Reader, first: str) -> list[str]:
     return terms
 
 
-def _limits(reader: _Reader) -> dict[str, int]:
+def _limits(reader: Reader) -> dict[str, int]:
     limits: dict[str, int] = {}
     while sign := reader.take(SIGN):
         key, expected = ("multiple", "a number above 0") if sign == "%" else ("least", "a size of at least 1")
@@ -218,7 +156,7 @@ def _limits(reader: _Reader) -> dict[str, int]:
     return limits
 
 
-def _in_words(reader: _Reader, dtype: str) -> Carries | None:
+def _in_words(reader: Reader, dtype: str) -> Carries | None:
     """Read the word that says what a port carries, and what belongs to it; return None where there is no word."""
     if (word := reader.take(NAME)) is None:
         return None
@@ -238,7 +176,7 @@ def _in_words(reader: _Reader, dtype: str) -> Carries | None:
     return Values() if word == "values" else Mask(additive=word == "additive", causal=word == "additive")
 
 
-def _range(reader: _Reader, dtype: str) -> Values:
+def _range(reader: Reader, dtype: str) -> Values:
     low = reader.decimal(dtype)
     reader.need("..", "'..' and a number")
     high = reader.decimal(dtype)
@@ -247,7 +185,7 @@ def _range(reader: _Reader, dtype: str) -> Values:
     return Values(low, high)
 
 
-def _end(reader: _Reader, dtype: str) -> int | None:
+def _end(reader: Reader, dtype: str) -> int | None:
     if not reader.take("<"):
         return None
     if dtype not in INTEGERS:
