@@ -79,7 +79,7 @@ def test_the_one_reading_that_gives_numbers_is_taken_and_said(module: type[nn.Mo
 def test_where_not_exactly_one_does_the_user_is_asked(module: type[nn.Module], gives: str) -> None:
     with pytest.raises(BadInput, match=gives) as error:
         target(module())
-    assert "write mask or additive mask behind its axes" in error.value.message
+    assert "write 'mask' or 'additive mask' behind its axes" in error.value.message
 
 
 @pytest.mark.parametrize(("word", "additive"), [("mask", False), ("additive mask", True)])

@@ -4,7 +4,6 @@ x: float32[batch, seq, 512]               names are dynamic axes, numbers fixed 
 x: float32[B:batch, T >= 4, height % 14]  name:kind, a least size, a multiple
 mask: int64[batch, past+seq] mask         a sum of axes; 1 for tokens and 0 for padding
 m: float32[seq, seq] additive mask        added to scores of queries and keys: 0 and minus infinity
-m: float32[batch, seq] additive mask      added to scores of keys: 0 and -1e9
 t: float32[batch] in 0..1000              a range of values
 ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
 positions: int64[batch, seq] positions    positions, below a bound with `< 512`

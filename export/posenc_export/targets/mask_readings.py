@@ -36,8 +36,8 @@ def read_masks(ports: Ports, describe: Callable[[Ports], Encoding], max_len: int
     if len(fitting) != 1:
         gives = "both give" if fitting else "neither gives"
         raise BadInput(
-            f"{', '.join(unsaid)}: a mask by its name, of 1 and 0 or of 0 and minus infinity; {gives} numbers: "
-            "write mask or additive mask behind its axes in -i"
+            f"{', '.join(unsaid)}: by its name a mask of 1 and 0, or of 0 and minus infinity: {gives} numbers; "
+            "write 'mask' or 'additive mask' behind its axes in -i"
         )
     return fitting[0], [_words(port) for port in fitting[0] if port.name in unsaid]
 
