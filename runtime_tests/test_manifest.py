@@ -65,6 +65,7 @@ DAMAGED: list[tuple[Change, str]] = [
     (put(0, "inputs", 0, "axes", 1, "multiple"), "inputs[0].axes[1].multiple must be a whole number of at least 1"),
     (put("magic", "inputs", 0, "carries", "what"), "inputs[0].carries must be 'values'"),
     (put("x", "inputs", 0, "carries", "low"), "inputs[0].carries.low must be a finite number, or null, got 'x'"),
+    (put({"what": "values", "low": 5, "high": 2}, "inputs", 0, "carries"), "must be a range that float32 holds"),
     (put({"what": "size", "of": "no"}, "inputs", 1, "carries"), "must name a dynamic axis of an input, got 'no'"),
     (put("abc", "artifacts", 0, "sha256"), "artifacts[0].sha256 must be a SHA-256 of 64 hexadecimal digits"),
     (put(-1, "artifacts", 0, "bytes"), f"artifacts[0].bytes {COUNT}, got -1"),

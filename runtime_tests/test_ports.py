@@ -28,6 +28,8 @@ GOOD: dict[str, Port] = {
     "s: float64[]": Port("s", (), "float64"),
     "t: float32[batch] in 0..1000": Port("t", (BATCH,), "float32", Values(0, 1000)),
     "t: float16[batch] in -1.5 .. -0.25": Port("t", (BATCH,), "float16", Values(-1.5, -0.25)),
+    "ids: int64[batch, seq] in 2..98": Port("ids", BOTH, "int64", Values(2, 98)),
+    "positions: int32[batch, seq] in -3..5": Port("positions", BOTH, "int32", Values(-3, 5)),
     "pos: int64[batch, seq] positions": Port("pos", BOTH, "int64", Positions()),
     "pos: int32[batch, seq] positions < 512": Port("pos", BOTH, "int32", Positions(512)),
     "position_ids: int64[batch, seq]": Port("position_ids", BOTH, "int64", Positions()),

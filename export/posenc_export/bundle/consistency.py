@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from posenc.ports import Extents, Port, Positions, Size, axes_of, is_number
+from posenc.ports import Extents, Port, Positions, Size, Values, axes_of, is_number
 from posenc_export.bundle.case import Case
+
+INTEGERS = {"int64": 2**63, "int32": 2**31}
+"""What integers of a dtype are below."""
 
 
 def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:
@@ -39,6 +42,8 @@ def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
                     yield f"{place}[{i}].axes[{j}] must have a name or a size, got neither"
             if isinstance(port.carries, Positions) and port.carries.ends and not _one_for_each(port, port.carries.ends):
                 yield f"{place}[{i}].carries.ends must be one for each position of a token, along its first axis"
+            if isinstance(port.carries, Values) and not _is_range(port, port.carries):
+                yield f"{place}[{i}].carries must be a range that {port.dtype} holds, high above low, or null"
             if isinstance(port.carries, Size | Extents) and port.carries.of not in dynamic:
                 yield f"{place}[{i}].carries.of must name a dynamic axis of an input, got {port.carries.of!r}"
 
@@ -50,6 +55,14 @@ def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
             if not all(term in axis.names or is_number(term) for term in axis.terms if axis.is_dynamic):
                 expected = "a name, or a sum of names and numbers, in an input"
                 yield f"inputs[{i}].axes[{j}].name must be {expected}, got {axis.name!r}"
+
+
+def _is_range(port: Port, values: Values) -> bool:
+    """Return whether numbers of a dtype can be in a range, where one is said: of integers its ends are some, too."""
+    ends = [end for end in (values.low, values.high) if end is not None]
+    if port.dtype in INTEGERS and not all(end == int(end) and abs(end) < INTEGERS[port.dtype] for end in ends):
+        return False
+    return len(ends) < 2 or ends[0] < ends[1]
 
 
 def _one_for_each(port: Port, ends: tuple[int, ...]) -> bool:

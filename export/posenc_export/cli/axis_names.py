@@ -34,11 +34,11 @@ BOUNDED: dict[str, Callable[[int | None], Carries]] = {"positions": Positions, "
 """What may be below a bound, by its word."""
 OF_AXES: dict[str, Callable[[str], Carries]] = {"size": Size, "extents": Extents}
 """What follows from a dynamic axis, by its word."""
-WORDS = {"in": FLOATS, **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "extents": ("int64",)}
+WORDS = {"in": (*FLOATS, *INTEGERS), **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "extents": ("int64",)}
 WORDS |= {"mask": DTYPES, "values": DTYPES, "additive": FLOATS}
 """The words after the axes, each with the dtypes that it is for."""
-LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0}
-"""The largest number of a range, by dtype."""
+LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0, "int64": 2**63 - 1, "int32": 2**31 - 1}
+"""The largest number of a range, by dtype; the lowest is minus that."""
 
 
 def usual(name: str, dtype: str, end: int | None) -> Carries:
@@ -68,7 +68,7 @@ def of_axes(carries: Carries, axes: tuple[Axis, ...]) -> Carries:
 def unfitting(word: str) -> str:
     """Return what is expected in the place of a word that is not for the dtype."""
     special = {
-        "in": "no range: only floats have one",
+        "in": "no range: only numbers have one",
         "additive": "no additive mask: only floats are added",
         "extents": "no extents: only of int64",
     }

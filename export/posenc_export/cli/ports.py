@@ -5,6 +5,7 @@ x: float32[B:batch, T >= 4, height % 14]  name:kind, a least size, a multiple
 mask: int64[batch, past+seq] mask         a sum of axes; 1 for tokens and 0 for padding
 m: float32[seq, seq] additive mask        added to scores of queries and keys: 0 and minus infinity
 t: float32[batch] in 0..1000              a range of values
+ids: int64[batch, seq] in 2..98           of integers, too, both ends among them
 ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
 positions: int64[batch, seq] positions    positions, below a bound with `< 512`
 start: int64[1] start                     the first position, below a bound with `< 512`
@@ -29,6 +30,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 SIGN = re.compile(r">=|%")
+DIGITS = 20
+"""Characters of the longest integer of 64 bits."""
 REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
 
 
@@ -75,7 +78,10 @@ class _Reader:
         return int(digits)
 
     def decimal(self, dtype: str) -> float:
-        value = float(self.need(DECIMAL, "a number"))
+        text = self.need(DECIMAL, "a number")
+        if dtype in INTEGERS and "." in text:
+            raise self.expected(f"a whole number, as {dtype} holds")
+        value = float(text) if dtype in FLOATS or len(text) > DIGITS else int(text)
         if abs(value) > LARGEST[dtype]:
             raise self.expected(f"a number that {dtype} holds")
         return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc.ports import Axis, Extents, Mask, Port, Positions, axes_of
+from posenc.ports import Axis, Extents, Mask, Port, Positions, Values, axes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import identifier, qualified_type
@@ -38,6 +38,13 @@ def _size(axis: Axis) -> int:
     return len(axis.terms) * max(SIZES[axis.kind], axis.least) * axis.multiple
 
 
+def _least(port: Port) -> str:
+    """Return the least integer of a range; nothing where there is none."""
+    if not isinstance(port.carries, Values) or port.carries.low is None or port.dtype in ONES:
+        return ""
+    return str(int(port.carries.low))
+
+
 def _vector(port: Port) -> str:
     """Return what declares and fills the elements of a port."""
     name, size = _variable(port), f"Model::{port.name}_size(axes)"
@@ -47,6 +54,6 @@ def _vector(port: Port) -> str:
         length = _size(port.axes[-1])
         return filled("positions_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size, length=length).rstrip()
     counts = isinstance(port.carries, Extents) or (isinstance(port.carries, Mask) and not port.carries.additive)
-    ones = ONES.get(port.dtype, "1" if counts else "")
+    ones = ONES.get(port.dtype) or ("1" if counts else _least(port))
     arguments = f"{size}, {ones}" if ones else size
     return f"    std::vector<{qualified_type(port)}> {name}({arguments});"

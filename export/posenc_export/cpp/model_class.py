@@ -7,7 +7,7 @@ import json
 import textwrap
 from itertools import accumulate
 
-from posenc.ports import Axis, Indices, Port, Positions, Start, axes_of
+from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.in_place import in_place
@@ -122,9 +122,17 @@ def _parameters(manifest: Manifest) -> str:
     return ",\n      ".join([*parameters, "Memory memory = Memory::host"])
 
 
+def _range(port: Port) -> str:
+    """Return which integers go in, where that is known: those below an end, or from one to another."""
+    values = port.carries
+    if isinstance(values, Values) and "int" in port.dtype and values.low is not None and values.high is not None:
+        return f" in {int(values.low)}..{int(values.high)}"
+    return f" < {_end(port)}" if _end(port) else ""
+
+
 def _documented(manifest: Manifest) -> str:
     over = {name: manifest.inputs[index].name for name, index in in_place(manifest).items()}
-    lines = [f"in   {port}" + (f" < {_end(port)}" if _end(port) else "") for port in manifest.inputs]
+    lines = [f"in   {port}" + _range(port) for port in manifest.inputs]
     lines += [
         f"out  {port}" + (f", also in the place of {over[port.name]}" if port.name in over else "")
         for port in manifest.outputs

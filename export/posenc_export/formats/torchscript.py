@@ -107,7 +107,7 @@ def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> N
 
 
 def _find_room(path: str, tables: int) -> None:
-    """Write a file as long as a script with tables of so many bytes: torch's own writer ends the process where it fails."""
+    """Write a file as long as a script with such tables: torch's own writer ends the process where it fails."""
     with open(path, "wb") as file:
         for _ in range(tables // CODE + 1):
             file.write(bytes(CODE))

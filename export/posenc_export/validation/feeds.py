@@ -44,14 +44,26 @@ def _own(case: Case, port: Port) -> Case:
 
 
 def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
-    """Return normal numbers, or even ones over the range that is declared; integers and booleans are 0 and 1."""
+    """Return normal numbers, or even ones over the range that is declared; integers without one are 0 and 1."""
     shape, dtype = port.shape(case.sizes), numpy_dtype(port.dtype)
     if port.dtype not in FLOATS:
-        return np.asarray(rng.integers(0, 2, shape)).astype(dtype)
+        return np.asarray(_integers(port, shape, rng)).astype(dtype)
     at, axis = sampled_rows(port, shape), long_axis(port, shape)
     rows = shape if at is None else (*shape[:axis], len(at), *shape[axis + 1 :])
     numbers = _numbers(port, rows, case, rng).astype(dtype)
     return numbers if at is None else spread(numbers, at, shape, axis)
+
+
+def _integers(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Return integers of a range, both ends among them; 0 and 1 where none is declared."""
+    assert isinstance(port.carries, Values)
+    low, high = port.carries.low, port.carries.high
+    if low is None or high is None:
+        return rng.integers(0, 2, shape)
+    integers = rng.integers(int(low), int(high), shape, endpoint=True)
+    if integers.size > 1:
+        integers.flat[0], integers.flat[-1] = int(low), int(high)
+    return integers
 
 
 def _numbers(port: Port, shape: tuple[int, ...], case: Case, rng: np.random.Generator) -> Array:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Part = Any
 """A graph of onnx_ir that is being written, or a value in it."""
+OnnxProgram: TypeAlias = "torch.export.ExportedProgram | Traced"
+"""What an ONNX file is made of."""
 EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
 
@@ -42,7 +44,7 @@ def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
         file.write(extra.SerializeToString())
 
 
-def capture_onnx(encoding: Encoding, request: Request) -> torch.export.ExportedProgram | Traced:
+def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
     """Return the program of an encoding, its rotations as one operator where that is asked for.
 
     A user's module that torch.export refuses is traced in the last way.
@@ -58,14 +60,12 @@ def capture_onnx(encoding: Encoding, request: Request) -> torch.export.ExportedP
         raise
 
 
-def _digests(program: torch.export.ExportedProgram | Traced) -> Digests:
+def _digests(program: OnnxProgram) -> Digests:
     return program.digests if isinstance(program, Traced) else program_digests(program)
 
 
 @format_("onnx", file="model.onnx", capture=capture_onnx, digests=_digests, runs_code=False, stamp=stamp_onnx)
-def write_onnx(
-    program: torch.export.ExportedProgram | Traced, encoding: Encoding, request: Request, path: Path
-) -> None:
+def write_onnx(program: OnnxProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     if request.why_traced and not isinstance(program, Traced):
         branches = findings(program).way == WAYS[0].name

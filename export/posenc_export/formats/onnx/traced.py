@@ -103,7 +103,7 @@ def _model(encoding: Encoding, inputs: tuple[Tensor, ...], opset: int, branches:
 
 @contextmanager
 def _no_checks_of_rnns() -> Iterator[None]:
-    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes, which ends in an error or in nothing: eager compares them."""
+    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes: that ends in an error, which eager gives, or in nothing."""
     from torch.nn.modules import rnn
 
     def unchecked(*arguments: object) -> None:
