@@ -21,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
-from posenc_export.arrays import DTYPES
+from posenc_export.arrays import DTYPES, FLOATS
 from posenc_export.cli import axis_names
 from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, LARGEST, OF_AXES, WORDS, AxesSaid, AxisText
 
