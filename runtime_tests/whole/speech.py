@@ -90,7 +90,7 @@ ROWS = (
     row("Wav2Vec2-Conformer, relative", "wav2vec2-conformer"),
     row("Wav2Vec2-Conformer, rotary", "wav2vec2-conformer-rotary"),
     row("WavLM", "wavlm"),
-    row("SEW", "sew"),
+    row("SEW, an odd number of frames", "sew", "samples: float32[batch, T % 8 >= 24]"),
     row("UniSpeech-SAT", "unispeech-sat"),
     row(
         "Wav2Vec2-BERT",

@@ -54,6 +54,6 @@ def _vector(port: Port) -> str:
         length = _size(port.axes[-1])
         return filled("positions_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size, length=length).rstrip()
     counts = isinstance(port.carries, Extents) or (isinstance(port.carries, Mask) and not port.carries.additive)
-    ones = ONES.get(port.dtype, "1") if counts else _least(port) or ONES.get(port.dtype)
+    ones = ONES.get(port.dtype) or ("1" if counts else _least(port))
     arguments = f"{size}, {ones}" if ones else size
     return f"    std::vector<{qualified_type(port)}> {name}({arguments});"

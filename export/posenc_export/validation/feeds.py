@@ -47,7 +47,7 @@ def _values(port: Port, case: Case, rng: np.random.Generator) -> Array:
     """Return normal numbers, or even ones over the range that is declared; integers without one are 0 and 1."""
     shape, dtype = port.shape(case.sizes), numpy_dtype(port.dtype)
     if port.dtype not in FLOATS:
-        return _integers(port, shape, case, rng).astype(dtype)
+        return np.asarray(_integers(port, shape, case, rng)).astype(dtype)
     at, axis = sampled_rows(port, shape), long_axis(port, shape)
     rows = shape if at is None else (*shape[:axis], len(at), *shape[axis + 1 :])
     numbers = _numbers(port, rows, case, rng).astype(dtype)
