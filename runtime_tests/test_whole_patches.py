@@ -29,7 +29,8 @@ class Patches(nn.Module):
         height, width = image.shape[-2:]
         if height % self.side or width % self.side or min(height, width) < self.least:
             raise ValueError(f"an image of {height} by {width} has no whole patches")
-        return self.patches(image).flatten(2).mT
+        patches: Tensor = self.patches(image)
+        return patches.flatten(2).mT
 
 
 class Windows(nn.Module):

@@ -30,8 +30,6 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 SIGN = re.compile(r">=|%")
-DIGITS = 20
-"""Characters of the longest integer of 64 bits."""
 REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
 
 
