@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from posenc_export.arrays import FLOATS
-from posenc_export.cli.axis_names import INTEGERS, LARGEST
+from posenc_export.cli.axis_names import number
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 SIGN = re.compile(r">=|%")
-DIGITS = 20
-"""Characters of the longest integer of 64 bits."""
 REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
 
 
@@ -67,10 +64,7 @@ class Reader:
 
     def decimal(self, dtype: str) -> float:
         """Return the number that comes next, which a dtype must hold."""
-        text = self.need(DECIMAL, "a number")
-        if dtype in INTEGERS and "." in text:
-            raise self.expected(f"a whole number, as {dtype} holds")
-        value = float(text) if dtype in FLOATS or len(text) > DIGITS else int(text)
-        if abs(value) > LARGEST[dtype]:
-            raise self.expected(f"a number that {dtype} holds")
+        value, expected = number(self.need(DECIMAL, "a number"), dtype)
+        if expected:
+            raise self.expected(expected)
         return value

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
-from posenc_export.arrays import DTYPES, FLOATS
+from posenc_export.arrays import DTYPES
 from posenc_export.cli import axis_names
 from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, OF_AXES, WORDS, AxesSaid, AxisText
 from posenc_export.cli.port_text import NAME, REST, SIGN, PortError, Reader
