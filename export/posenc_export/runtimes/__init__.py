@@ -181,10 +181,16 @@ def runtime(
 
 def prepare(names: Iterable[str], required: Iterable[str], progress: Progress) -> None:
     """Make ready what was named; raise Unavailable, before any other work, where a required runtime cannot run."""
+    required = tuple(required)
     with bad_input():
         runtimes = [RUNTIMES[name] for name in dict.fromkeys((*names, *required))]
     for runtime in runtimes:
         runtime.prepare(progress)
+    check_available(required)
+
+
+def check_available(required: Iterable[str]) -> None:
+    """Raise Unavailable where a required runtime cannot run here."""
     for name in required:
         try:
             RUNTIMES[name].check()
