@@ -166,7 +166,7 @@ class Ledger:
         artifact = self.bundle.manifest.artifacts[number]
         for runtime in chosen(artifact.format, self.options.chosen):
             if (number, runtime.name, AGREES) not in self.done:
-                words = f"nothing more of {artifact.file} runs after {self.check} on it had {reason}"
+                words = f"nothing more of {artifact.file} runs: {self.check}: {reason}"
                 self.rows.append(Verdict(runtime.name, AGREES, "skip", words))
 
     @property

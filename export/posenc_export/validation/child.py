@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, BinaryIO
 
 from posenc.memory import GIB, free_memory
@@ -31,6 +32,8 @@ from posenc_export.validation.verdict import ValidateOptions, Verdict
 LIBRARIES = ("torch", "onnx.reference", "onnxruntime")
 SHARE = 0.75
 """How much of the memory that is free a graph of a stranger's may take."""
+LONG = 160
+"""Characters of what a library says of memory."""
 THREAD = 2**28
 """Addresses that a thread of a library takes, its stack and its heap: of memory it takes what it writes."""
 PR_SET_PDEATHSIG = 1
@@ -102,7 +105,7 @@ class Worker:
         if "RecursionError" in reason:
             return reason
         most = f"{self.limit:.3g} GiB" if self.limit else "there is"
-        return f"took more memory than {most} ({reason})"
+        return f"took more memory than {most} ({shorten(reason, LONG)})"
 
 
 def main(folder: Path, request: Mapping[str, Any]) -> None:
