@@ -106,15 +106,3 @@ def growing(bundle: Path) -> None:
         helper.make_node("ReduceMax", ["many"], ["more"], keepdims=0),
     ]
     put(bundle, nodes, [integers("times", 2**38)])
-
-
-def deep(bundle: Path) -> None:
-    """A graph inside a graph, 90 deep: protobuf reads as many as 100."""
-    nodes = [helper.make_node("Constant", [], ["more"], value=helper.make_tensor("v", FLOAT, [], [0.0]))]
-    for i in range(22):
-        branch = helper.make_graph(nodes, f"branch{i}", [], [value("more", FLOAT)])
-        condition = helper.make_node(
-            "Constant", [], ["yes"], value=helper.make_tensor("yes", TensorProto.BOOL, [], [True])
-        )
-        nodes = [condition, helper.make_node("If", ["yes"], ["more"], then_branch=branch, else_branch=branch)]
-    put(bundle, nodes[:1] + nodes[1:])
