@@ -124,7 +124,9 @@ def main(folder: Path, request: Mapping[str, Any]) -> None:
 
 
 def _validate(speaker: Speaker, folder: Path, request: Mapping[str, Any]) -> None:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in request["options"].items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in request["options"].items()
+    }
     options = ValidateOptions(**values, progress=speaker, timeout=0.0)  # who reads what is said holds the clock
     _load_libraries()
     if not sys.stdin.readline():  # who started this one found something wrong, or is no more

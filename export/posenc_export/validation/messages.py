@@ -105,4 +105,5 @@ def row_read(said: RowSaid) -> Verdict:
     """Return a row that was read; raise ValueError where it is of a check that there is not."""
     if said["check"] not in CATALOGUE:
         raise ValueError(f"there is no check {said['check']!r}")
-    return Verdict(**{**said, "comparisons": tuple(Comparison(**one) for one in said["comparisons"])})
+    comparisons = tuple(Comparison(**one) for one in said["comparisons"])
+    return Verdict(said["subject"], said["check"], said["status"], said["detail"], comparisons, said["note"])

@@ -68,6 +68,7 @@ class Child:
             raise Hung from None
         if line:
             return line
+        self.lines.put(b"")  # the last one: there is nothing to wait for
         with contextlib.suppress(subprocess.TimeoutExpired):  # it has closed its output, and goes on
             self.process.wait(timeout=1)
         raise Ended(self._how())
