@@ -128,7 +128,8 @@ def test_after_a_crash_the_next_step_runs_until_there_were_too_many(small_bundle
 
 
 def test_a_process_that_lies_is_ended(small_bundle: Path) -> None:
-    for lie in ({"rows": [row_json(ROW)] * 2000}, {"step": (7, "onnx", "tables")}, {"call": ("no-check", "")}):
+    lies: list[dict[str, object]] = [{"rows": [row_json(ROW)] * 2000}, {"step": (7, "onnx", "tables")}]
+    for lie in (*lies, {"call": ("no-check", "")}):
         ledger = ledger_of(small_bundle)
         assert followed(Said(opened({"step": (0, "onnx", "tables")}, lie), Hung()), ledger)
         assert ledger.rows[0] == Verdict("onnx", ledger.check, "fail", "said what no validation says")
