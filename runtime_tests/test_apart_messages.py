@@ -16,7 +16,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import BadInput, Overloaded, ToolFailed, Unavailable
 from posenc_export.validation.apart import CRASHES, Ledger, _followed
 from posenc_export.validation.child import Speaker, Worker
-from posenc_export.validation.messages import LONGEST, cut, read, row_json, row_read, written
+from posenc_export.validation.messages import MOST_CHARACTERS, cut, read, row_json, row_read, written
 from posenc_export.validation.process import Child, Ended, Hung, import_folders
 from posenc_export.validation.steps import OPENING, Step
 from posenc_export.validation.verdict import Comparison, ValidateOptions, Verdict
@@ -43,7 +43,7 @@ def test_a_row_is_read_as_it_was() -> None:
     "change",
     [
         {"status": "certified"},
-        {"detail": "x" * (LONGEST + 1)},
+        {"detail": "x" * (MOST_CHARACTERS + 1)},
         {"detail": 7},
         {"subject": "../there"},
         {"more": 1},
@@ -66,7 +66,7 @@ def test_a_line_that_no_validation_says_is_refused(line: bytes) -> None:
 
 
 def test_a_text_is_cut_and_half_of_a_pair_is_no_text() -> None:
-    assert len(cut("x" * 10**6)) == LONGEST
+    assert len(cut("x" * 10**6)) == MOST_CHARACTERS
     assert read(written(progress=cut("a\udce9b")))["progress"] == "a�b"
 
 
@@ -129,7 +129,8 @@ def test_after_a_crash_the_next_step_runs_until_there_were_too_many(small_bundle
 
 def test_a_process_that_lies_is_ended(small_bundle: Path) -> None:
     lies: list[dict[str, object]] = [{"rows": [row_json(ROW)] * 2000}, {"step": (7, "onnx", "tables")}]
-    for lie in (*lies, {"call": ("no-check", "")}):
+    lies.append({"call": ("no-check", "")})
+    for lie in lies:
         ledger = ledger_of(small_bundle)
         assert followed(Said(opened({"step": (0, "onnx", "tables")}, lie), Hung()), ledger)
         assert ledger.rows[0] == Verdict("onnx", ledger.check, "fail", "said what no validation says")

@@ -22,7 +22,7 @@ MOST: Mapping[str, int] = {
     "trace": 500,
 }
 """Entries of a field: ten times what the largest export has."""
-LONGEST = 100_000
+MOST_CHARACTERS = 100_000
 """Characters of a text."""
 
 
@@ -41,9 +41,9 @@ def _counts(data: Mapping[str, object]) -> Iterator[str]:
 def _texts(data: Mapping[str, object]) -> Iterator[str]:
     """Yield the fields that hold a text that is too long, however deep it lies."""
     for name, value in data.items():
-        longest = max(_lengths(value), default=0)
-        if longest > LONGEST:
-            yield f"{name} must hold no text of more than {LONGEST:,} characters, got {longest:,}"
+        characters = max(_lengths(value), default=0)
+        if characters > MOST_CHARACTERS:
+            yield f"{name} must hold no text of more than {MOST_CHARACTERS:,} characters, got {characters:,}"
 
 
 def _lengths(value: object) -> Iterator[int]:

@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from posenc.memory import check_room
 from posenc.ports import Array
 
-LONGEST = 10_000
+HEADER_BYTES = 10_000
 """Bytes of a header: NumPy's own limit, and a hundred times what the header of an array of numbers has."""
 MOST = 2**27
 """Numbers of an array whose size the manifest does not say; where it does, the memory that is free is the bound."""
@@ -65,6 +65,6 @@ def _header(file: IO[bytes]) -> Header:
         raise ValueError(f"an array of .npy version {version} is not one that NumPy writes of numbers")
     length = file.read(2 if version == (1, 0) else 4)
     size = int.from_bytes(length, "little")
-    if size > LONGEST:
-        raise ValueError(f"the header of an array has {size:,} bytes, expected at most {LONGEST:,}")
+    if size > HEADER_BYTES:
+        raise ValueError(f"the header of an array has {size:,} bytes, expected at most {HEADER_BYTES:,}")
     return HEADERS[version](io.BytesIO(length + file.read(size)))

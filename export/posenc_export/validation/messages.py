@@ -18,7 +18,7 @@ from posenc_export.errors import BadInput, PosencError, ToolFailed, Unavailable,
 from posenc_export.validation.catalogue import CATALOGUE
 from posenc_export.validation.verdict import Against, Comparison, Status, Verdict
 
-LONGEST = 20_000
+MOST_CHARACTERS = 20_000
 """Characters of a text."""
 LINE = 2**26
 """Bytes of a line."""
@@ -26,7 +26,7 @@ MOST_ROWS, MOST_COMPARISONS = 1000, 200_000
 ERRORS: Mapping[str, type[PosencError]] = {one.__name__: one for one in (BadInput, Unavailable, ToolFailed)}
 """What ends a validation, by name."""
 Name: TypeAlias = Annotated[str, Field(max_length=100, pattern=r"^[a-z0-9.-]*$")]
-Words: TypeAlias = Annotated[str, Field(max_length=LONGEST)]
+Words: TypeAlias = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
 Position: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
@@ -91,7 +91,7 @@ def written(**message: object) -> bytes:
 def cut(text: str) -> str:
     """Return a text, of one that is too long its beginning."""
     shown = decoded(text)  # half of a pair, as in a name that the locale cannot read, is no JSON
-    return shown if len(shown) <= LONGEST else shown[: LONGEST - 3] + "..."
+    return shown if len(shown) <= MOST_CHARACTERS else shown[: MOST_CHARACTERS - 3] + "..."
 
 
 def row_json(row: Verdict) -> dict[str, object]:
