@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
+import posenc_export.validation.apart
 from posenc.spec import Spec
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES, Missing
@@ -119,6 +120,17 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 @pytest.fixture(scope="session")
 def seed_tables() -> Any:
     return json.loads((DATA / "seed_tables.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(autouse=True)
+def _in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Validate bundles in the process of the test, but for a test that is marked `apart`.
+
+    Users get processes of their own, which take seconds each to load torch; what runs in them is the same function.
+    Tests that start `python -m posenc_export` have them too.
+    """
+    if not request.node.get_closest_marker("apart"):
+        monkeypatch.setattr(posenc_export.validation.apart, "validating", posenc_export.validation.apart.in_process)
 
 
 @pytest.fixture

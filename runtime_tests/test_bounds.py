@@ -1,5 +1,7 @@
 """Nothing is read or made before it is known to fit: arrays of golden data by their headers, tables by their sizes."""
 
+import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,9 @@ import pytest
 from bundles import edit, put, replace_array, sign
 from conftest import Cli
 from posenc import memory
+from posenc_export.bundle.headers import Stored
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.errors import BadInput
 
 
 @pytest.mark.parametrize(
@@ -64,6 +69,53 @@ def test_a_small_file_that_unpacks_to_much_is_refused_by_its_header(
     result = cli("validate", str(bundle), "--runtime", "onnx-reference")
     assert result.exit_code == 2, result.output
     assert f"{key} is float32[33554432, 25], expected float32[?, ?, 8]" in result.output
+
+
+def test_a_header_that_unpacks_to_much_is_not_read(cli: Cli, bundle: Path) -> None:
+    size = 2**26
+    with np.load(bundle / "golden.npz") as golden:
+        key = next(key for key in golden if key.endswith("/y"))
+    content = b"\x93NUMPY\x02\x00" + size.to_bytes(4, "little") + b" " * size
+    with zipfile.ZipFile(bundle / "golden.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(f"{key}.npy", content)
+    edit(bundle, lambda m: m.update(inputs=[], cases=[{**m["cases"][0], "sizes": {}}]))
+    tracemalloc.start()
+    try:
+        result = cli("validate", str(bundle), "--runtime", "ort-cpu")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert result.exit_code == 2, result.output
+    assert "the header of an array has 67,108,864 bytes, expected at most 10,000" in result.output
+    assert most < size / 2
+
+
+def test_an_array_whose_size_nothing_says_has_a_bound(tmp_path: Path) -> None:
+    path = tmp_path / "golden.npz"
+    with zipfile.ZipFile(path, "w") as archive, archive.open("c/y.rows.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (2**28,)})
+    with zipfile.ZipFile(path) as archive, pytest.raises(ValueError, match="268,435,456 numbers, expected at most"):
+        Stored(archive).read("c/y.rows", (None,), "int64")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda m: m.update(notes=["a note"] * 10**6), "notes must hold at most 500, got 1,000,000"),
+        (lambda m: m.update(cases=m["cases"][:1] * 60_000), "cases must hold at most 2,000, got 60,000"),
+        (lambda m: m.update(reference="x" * 10**6), "reference must hold no text of more than 100,000 characters"),
+        (lambda m: m.update(params={"a": [["x" * 10**6]]}), "params must hold no text of more than 100,000 characters"),
+    ],
+    ids=["notes", "cases", "a text", "a text inside"],
+)
+def test_more_than_a_bundle_may_say_is_one_line(
+    small_bundle: Path, change: Callable[[dict[str, Any]], None], text: str
+) -> None:
+    manifest = json.loads((small_bundle / "manifest.json").read_text())
+    change(manifest)
+    with pytest.raises(BadInput) as caught:
+        Manifest.from_json(manifest)
+    assert (text in caught.value.message, "\n" in caught.value.message) == (True, False)
 
 
 def test_sizes_that_no_memory_holds_are_one_line(cli: Cli, bundle: Path) -> None:

@@ -181,7 +181,7 @@ def validate(
     from pathlib import Path
 
     from posenc_export.exporter.settings import with_fields
-    from posenc_export.validation.run import validate_folder
+    from posenc_export.validation.apart import validate_folder
     from posenc_export.validation.verdict import ValidateOptions
 
     return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings), trust)

@@ -97,7 +97,11 @@ class ToolFailed(PosencError):
     exit_code = 5
 
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EROFS, errno.ENOMEM}
+class Overloaded(ToolFailed):
+    """What was asked for takes more memory than there is, or goes deeper than Python does: exit status 5."""
+
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EROFS}
 """What the system answers where the machine is at its end, whatever was given."""
 NO_MEMORY = ("can't allocate memory", "not enough memory", "Failed to allocate memory", "bad_alloc", "bad allocation")
 """What libraries say of memory in errors of kinds that they raise for much else."""
@@ -112,10 +116,17 @@ def check_machine(error: BaseException) -> None:
     while cause is not None:
         if isinstance(cause, ToolFailed):  # it says so already
             raise cause
-        is_full = isinstance(cause, OSError) and cause.errno in FULL
-        if is_full or isinstance(cause, MemoryError | RecursionError) or any(text in str(cause) for text in NO_MEMORY):
+        if _is_overload(cause):
+            raise Overloaded(f"{type(cause).__name__}: {first_line(cause)}") from error
+        if isinstance(cause, OSError) and cause.errno in FULL:
             raise ToolFailed(f"{type(cause).__name__}: {first_line(cause)}") from error
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def _is_overload(error: BaseException) -> bool:
+    no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    is_deep = isinstance(error, MemoryError | RecursionError)
+    return no_memory or is_deep or any(text in str(error) for text in NO_MEMORY)
 
 
 @contextmanager

@@ -37,6 +37,13 @@ class Bundle:
 
         trusted: whether this program has written it, or its user answers for it; else it comes from a stranger.
         """
+        bundle = cls.read(folder, trusted)
+        bundle.check_graphs()
+        return bundle
+
+    @classmethod
+    def read(cls, folder: Path, trusted: bool = False) -> Bundle:
+        """Open a bundle of which no graph is looked into here; raise BadInput as `open` does."""
         path = folder / MANIFEST
         check_no_link(path)
         if not path.is_file():
@@ -48,9 +55,12 @@ class Bundle:
         check_no_link(folder / GOLDEN)
         if not (folder / GOLDEN).is_file():
             raise BadInput(f"{folder} has no {GOLDEN}: there is nothing to compare with")
-        if not trusted:
-            check_external_data(folder, manifest.artifacts)
         return cls(folder, manifest, trusted)
+
+    def check_graphs(self) -> None:
+        """Raise BadInput where a graph of a stranger's takes its weights from elsewhere, or cannot be read."""
+        if not self.trusted:
+            check_external_data(self.folder, self.manifest.artifacts)
 
     def path(self, artifact: Artifact) -> Path:
         """Return the file of an artifact."""

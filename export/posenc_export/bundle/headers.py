@@ -5,9 +5,11 @@ A file of 3 MB may unpack to 3 GiB: what an array takes is known from its header
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import IO
 
 import numpy as np
@@ -16,6 +18,10 @@ from numpy.lib import format as npy
 from posenc.memory import check_room
 from posenc.ports import Array
 
+HEADER_BYTES = 10_000
+"""Bytes of a header: NumPy's own limit, and a hundred times what the header of an array of numbers has."""
+MOST = 2**27
+"""Numbers of an array whose size the manifest does not say; where it does, the memory that is free is the bound."""
 Shape = tuple[int, ...]
 Header = tuple[Shape, bool, np.dtype[np.generic]]
 HEADERS: dict[tuple[int, int], Callable[..., Header]] = {
@@ -45,13 +51,20 @@ class Stored:
             fits = len(header_shape) == len(shape) and all(n in (None, m) for n, m in sizes)
             if not fits or header_dtype != np.dtype(dtype):
                 raise ValueError(f"{key} is {header_dtype}{list(header_shape)}, expected {dtype}{expected}")
+            if None in shape and prod(header_shape) > MOST:
+                raise ValueError(f"{key} has {prod(header_shape):,} numbers, expected at most {MOST:,}")
             check_room(key, header_shape, dtype)
         with self.archive.open(f"{key}.npy") as file:
             return np.asarray(npy.read_array(file, allow_pickle=False))
 
 
 def _header(file: IO[bytes]) -> Header:
+    """Return a header; NumPy reads as many bytes as one says that it has, up to 4 GiB, before it looks at them."""
     version = npy.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"an array of .npy version {version} is not one that NumPy writes of numbers")
-    return HEADERS[version](file)
+    length = file.read(2 if version == (1, 0) else 4)
+    size = int.from_bytes(length, "little")
+    if size > HEADER_BYTES:
+        raise ValueError(f"the header of an array has {size:,} bytes, expected at most {HEADER_BYTES:,}")
+    return HEADERS[version](io.BytesIO(length + file.read(size)))

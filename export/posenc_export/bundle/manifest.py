@@ -11,6 +11,7 @@ from posenc.encoding import Tolerance
 from posenc.ports import Axis, Carries, Extents, Indices, Mask, Port, Positions, Size, Start, Values
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
+from posenc_export.bundle.counts import too_many
 from posenc_export.errors import BadInput
 
 SCHEMA_VERSION = 2
@@ -159,6 +160,7 @@ class Manifest:
             raise BadInput(
                 f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}"
             )
+        _refuse(too_many(data))
         _refuse(problems(data))
         manifest = cls(**_fields(data))
         _refuse(misfits(manifest.inputs, manifest.outputs, manifest.cases))

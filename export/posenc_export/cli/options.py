@@ -190,7 +190,7 @@ CHECKED = options(
         type=click.FloatRange(min=0),
         default=TIMEOUT,
         metavar="SECONDS",
-        help="Of one call of a graph: it fails without an answer.  [default: 300; 0 = any]",
+        help="Of one call of a graph; in validate of loading it, and of a check, too.  [default: 300; 0 = any]",
         show_default=False,
     ),
     under="Validation",

@@ -6,7 +6,7 @@ with the library it lacks; nothing falls back to another device in silence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -179,12 +179,17 @@ def runtime(
     return register
 
 
-def prepare(names: Iterable[str], required: Iterable[str], progress: Progress) -> None:
+def prepare(names: Iterable[str], required: Sequence[str], progress: Progress) -> None:
     """Make ready what was named; raise Unavailable, before any other work, where a required runtime cannot run."""
     with bad_input():
         runtimes = [RUNTIMES[name] for name in dict.fromkeys((*names, *required))]
     for runtime in runtimes:
         runtime.prepare(progress)
+    check_available(required)
+
+
+def check_available(required: Iterable[str]) -> None:
+    """Raise Unavailable where a required runtime cannot run here."""
     for name in required:
         try:
             RUNTIMES[name].check()
@@ -192,19 +197,17 @@ def prepare(names: Iterable[str], required: Iterable[str], progress: Progress) -
             raise Unavailable(f"{name} is required and not available here: {missing}") from missing
 
 
-def check_readable(option: str, names: Iterable[str], formats: Iterable[str]) -> None:
+def check_readable(option: str, names: Iterable[str], formats: Sequence[str]) -> None:
     """Raise BadInput where a runtime that is named by an option reads none of the formats that there are."""
-    there = list(formats)
     for name in names:
         with bad_input():
             runtime = RUNTIMES[name]
-        if runtime.format not in there:
-            raise BadInput(f"{option} {name} reads {runtime.format}, which is not among {', '.join(there)}")
+        if runtime.format not in formats:
+            raise BadInput(f"{option} {name} reads {runtime.format}, which is not among {', '.join(formats)}")
 
 
-def check_trusted(names: Iterable[str], required: Iterable[str]) -> None:
+def check_trusted(names: Iterable[str], required: Sequence[str]) -> None:
     """Refuse, of a bundle that is not trusted, runtimes that run its code: Unavailable if required, else BadInput."""
-    required = tuple(required)
     for name in dict.fromkeys((*names, *required)):
         with bad_input():
             refused = RUNTIMES[name].runs_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import tempfile
 import weakref
@@ -37,7 +38,7 @@ class Process:
             errors="replace",
             cwd=self.scratch.name,
             env={**env, "TMPDIR": self.scratch.name},  # libtorch unpacks packages there
-            start_new_session=True,  # Ctrl-C interrupts this process alone; the runner ends where its input does
+            start_new_session=not _leads_session(),  # Ctrl-C interrupts this process; the runner ends with its input
         )
         self._stop = weakref.finalize(self, _stop, self.process, self.stderr, self.scratch)
         if self._answer() != "ready":
@@ -68,6 +69,11 @@ class Process:
         if status < 0:
             raise RunFailed(f"{self.what} crashed: signal {-status}; {errors[-1] if errors else 'it said nothing'}")
         raise RunFailed(errors[-1].removeprefix("error: ") if errors else f"{self.what} ended: status {status}")
+
+
+def _leads_session() -> bool:
+    """Return whether no Ctrl-C of a terminal comes here anyway, and what ends this process ends its whole session."""
+    return hasattr(os, "getsid") and os.getsid(0) == os.getpid()
 
 
 def _stop(process: subprocess.Popen[str], stderr: IO[str], scratch: tempfile.TemporaryDirectory[str]) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, axes_of, carrying, fixed
-from posenc.sincos.elsewhere import begun_at, digits_of
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.errors import check_machine, first_line
@@ -96,6 +95,8 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
 
 
 def _digits(encoding: Encoding) -> Digits | None:
+    from posenc.sincos.elsewhere import digits_of  # torch takes a second to load
+
     parts = digits_of(encoding.module)
     places = {place: f"{place}." if place else "" for place in parts}
     names = (places[place] + name for place, part in parts.items() for name, _ in part.named_buffers())
@@ -174,6 +175,8 @@ def _sizes(encoding: Encoding, tokens: int) -> dict[str, int]:
 
 def _expected(cut: Cut, feeds: Feeds, start: int, first: int) -> tuple[Outputs, Outputs]:
     """Return what the eager module gives, and the reference where positions are an input of it."""
+    from posenc.sincos.elsewhere import begun_at
+
     names = [port.name for port in cut.encoding.outputs]
     if cut.sibling is None:
         with begun_at(cut.encoding.module, start):

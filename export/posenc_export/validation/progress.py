@@ -21,6 +21,20 @@ class Display(Protocol):
         """Show a line that stays."""
 
 
+@runtime_checkable
+class Clock(Protocol):
+    """A progress that knows when something begins that may take for ever, or end this process."""
+
+    def begin(self, check: str, call: str) -> None:
+        """Take note that a check begins, or a call of what it tries."""
+
+
+def begin(progress: Progress, check: str, call: str = "") -> None:
+    """Say what begins, where a clock runs: a check, or a call of what it tries."""
+    if isinstance(progress, Clock):
+        progress.begin(check, call)
+
+
 def expect(progress: Progress, steps: int) -> None:
     """Say how many steps are to come, where that is of use."""
     if isinstance(progress, Display):

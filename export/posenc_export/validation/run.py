@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 from posenc.ports import LOOKED_UP, carrying, is_strict
 from posenc_export.arrays import free
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
-from posenc_export.bundle.paths import native_path
+from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.manifest import Artifact
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import (
     NEEDS_TRUST,
     RUNTIMES,
     Missing,
+    Progress,
     RunFailed,
     Runner,
     Runtime,
     TimedOut,
-    check_readable,
-    check_trusted,
-    prepare,
 )
-from posenc_export.validation.basis import basis_of
 from posenc_export.validation.call import compare_case
-from posenc_export.validation.checks import CHECKS, Capture, Context, Stage
+from posenc_export.validation.checks import CHECKS, Capture, Check, Context, Stage
 from posenc_export.validation.integrity import (
     UNKNOWN,
-    check_known,
     integrity,
     integrity_beside,
     is_known,
     without_golden,
 )
-from posenc_export.validation.model import against_model, check_has_model, unasked
-from posenc_export.validation.progress import expect
-from posenc_export.validation.result import ValidateResult
+from posenc_export.validation.model import SUBJECT, against_model, unasked
+from posenc_export.validation.progress import begin, expect
+from posenc_export.validation.steps import AGREES, NO_FILE, Step, rows_of
 from posenc_export.validation.unlike import answered_all_the_same, fold_notes
-from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, Verdict, unmet
+from posenc_export.validation.verdict import MODEL, Comparison, ValidateOptions, Verdict
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
 
@@ -51,29 +48,38 @@ def validate_bundle(
 
     captures: what its export saw of the module, by format, if it has just been exported.
     """
-    verdicts: list[Verdict] = []
     expect(options.progress, steps((artifact.format for artifact in bundle.manifest.artifacts), options))
-    verdicts += unasked(bundle.manifest)
+    return [*rows_of(steps_of(bundle, options, captures or {}), partial(_spoken, options.progress))]
+
+
+def _spoken(progress: Progress, step: Step) -> list[Verdict]:
+    if step.text:
+        progress(step.text)
+    return step.run()
+
+
+def steps_of(bundle: Bundle, options: ValidateOptions, captures: Mapping[str, Capture]) -> Iterator[Step]:
+    """Yield every step of a validation: what is said of the model, then file after file."""
+    RUNTIMES.names()  # in the order of their files: checks import some of them
     beside = integrity_beside(bundle)
     moved = without_golden(beside)
-    for artifact in bundle.manifest.artifacts:
-        verdicts.append(integrity(bundle, artifact))
-        if verdicts[-1].status == "fail" or artifact.format.endswith(".data"):
+    yield Step((NO_FILE, SUBJECT, MODEL), "", lambda: [*unasked(bundle.manifest)])
+    for number, artifact in enumerate(bundle.manifest.artifacts):
+        yield Step((number, artifact.format, "integrity"), "", partial(_integrity, bundle, artifact))
+        if artifact.format.endswith(".data"):
             continue
         if moved or not is_known(artifact.format):
-            verdicts += not_looked_at(artifact.format, options, moved or UNKNOWN)
+            run = partial(not_looked_at, artifact.format, options, moved or UNKNOWN)
+            yield Step((number, artifact.format, AGREES), "", run)
             continue
-        capture = (captures or {}).get(artifact.format)
-        context = Context(bundle.manifest, artifact, bundle.path(artifact), capture)
+        context = Context(bundle.manifest, artifact, bundle.path(artifact), captures.get(artifact.format))
         context = replace(context, trusted=bundle.trusted, prove=options.prove, timeout=options.timeout)
-        options.progress(f"checking {artifact.file}")
-        verdicts += run_checks(artifact.format, "capture", context) if context.capture else []
-        verdicts += run_checks(artifact.format, "artifact", context)
+        yield from _of_checks(number, context)
         for runtime in chosen(artifact.format, options.chosen):
-            options.progress(f"running {artifact.file} on {runtime.name}")
-            verdicts += on_runtime(bundle, context, runtime, options)
+            run = partial(on_runtime, bundle, context, runtime, options)
+            yield Step((number, runtime.name, AGREES), f"running {artifact.file} on {runtime.name}", run)
             free(artifact.bytes)  # the reference evaluator keeps itself, and a copy of the table, in a cycle
-    return [*verdicts, *beside]
+    yield Step((NO_FILE, GOLDEN, "integrity"), "", lambda: beside)
 
 
 def not_looked_at(format_: str, options: ValidateOptions, reason: str) -> list[Verdict]:
@@ -82,30 +88,23 @@ def not_looked_at(format_: str, options: ValidateOptions, reason: str) -> list[V
     return [Verdict(name, "agrees", "skip", reason) for name in (runtimes if is_known(format_) else [format_])]
 
 
+def _integrity(bundle: Bundle, artifact: Artifact) -> list[Verdict]:
+    return [integrity(bundle, artifact)]
+
+
+def _of_checks(number: int, context: Context) -> Iterator[Step]:
+    """Yield the checks of a file: of what its export saw first, where it was just exported."""
+    artifact = context.artifact
+    stages: tuple[Stage, ...] = ("capture", "artifact") if context.capture else ("artifact",)
+    for check in (check for stage in stages for check in checks_of(artifact.format, stage)):
+        run = partial(_run_check, check, artifact.format, context)
+        yield Step((number, artifact.format, check.name), f"checking {artifact.file}", run)
+
+
 def steps(formats: Iterable[str], options: ValidateOptions) -> int:
     """Return how many steps the validation of files of these formats has: one for each, and one for each runtime."""
     graphs = [format_ for format_ in formats if not format_.endswith(".data")]
     return len(graphs) + sum(len(list(chosen(format_, options.runtimes))) for format_ in graphs)
-
-
-def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False) -> ValidateResult:
-    """Open a bundle and run everything on it; raise Unavailable where a required runtime cannot run here.
-
-    trust: whether code in it may be run; where not, naming a runtime that does raises BadInput.
-    """
-    bundle = Bundle.open(folder, trust)
-    formats = [artifact.format for artifact in bundle.manifest.artifacts]
-    check_known(formats)
-    check_readable("--runtime", options.runtimes, formats)
-    check_readable("--require", options.required_runtimes, formats)
-    check_has_model(options.require, bundle.manifest.model is not None)
-    if not trust:
-        check_trusted(options.runtimes, options.required_runtimes)
-    prepare(options.runtimes, options.required_runtimes, options.progress)
-    with native_path(folder) as place:
-        verdicts = validate_bundle(replace(bundle, folder=place), options)
-    basis = basis_of(folder, options)
-    return ValidateResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, options.require)))
 
 
 def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:
@@ -115,31 +114,41 @@ def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:
             yield runtime
 
 
+def checks_of(subject: str, stage: Stage) -> list[Check]:
+    """Return the checks of a stage that look at a format or a runtime."""
+    return [check for check in CHECKS.values() if check.stage == stage and (not check.of or subject in check.of)]
+
+
 def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
     """Run the checks of a stage on a format or a runtime, and return their rows."""
-    verdicts = []
-    for check in CHECKS.values():
-        if check.stage != stage or (check.of and subject not in check.of) or not check.applies(context):
-            continue
-        if stage == "artifact" and not context.trusted and runs_code(context.artifact.format):
-            verdicts.append(Verdict(subject, check.name, "skip", NEEDS_TRUST))
-            continue
-        verdicts.append(check.verdict(subject, context))
-    return verdicts
+    return [row for check in checks_of(subject, stage) for row in _run_check(check, subject, context)]
+
+
+def _run_check(check: Check, subject: str, context: Context) -> list[Verdict]:
+    """Return the row of a check; none where a file cannot have what it asks for."""
+    if not check.applies(context):
+        return []
+    if check.stage == "artifact" and not context.trusted and runs_code(context.artifact.format):
+        return [Verdict(subject, check.name, "skip", NEEDS_TRUST)]
+    return [check.verdict(subject, context)]
 
 
 def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
     """Run every case on one runtime, and the checks that look at a loaded graph."""
     if runtime.slow and not options.asks_for(runtime.name):
-        return [Verdict(runtime.name, "agrees", "skip", runtime.left_out())]
+        return [Verdict(runtime.name, AGREES, "skip", runtime.left_out())]
+    begin(options.progress, AGREES, f"loading {context.path.name}")
     try:
         runner = replace(runtime.open(context.path, bundle.manifest, bundle.trusted), limit=options.timeout)
     except Missing as missing:
-        return [Verdict(runtime.name, "agrees", "skip", str(missing))]
+        return [Verdict(runtime.name, AGREES, "skip", str(missing))]
     except RunFailed as failure:
-        return [Verdict(runtime.name, "agrees", "fail", str(failure))]
+        return [Verdict(runtime.name, AGREES, "fail", str(failure))]
     context = replace(context, runtime=runtime, runner=runner)
-    verdicts = run_checks(runtime.name, "runner", context)
+    verdicts = []
+    for check in checks_of(runtime.name, "runner"):
+        begin(options.progress, check.name)
+        verdicts += _run_check(check, runtime.name, context)
     return [*_tried(bundle, context, options), *verdicts]
 
 
@@ -151,13 +160,14 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     for golden in bundle.golden():
         if golden.case.unlike and runtime.one_size:
             continue
+        begin(options.progress, AGREES, golden.case.name)
         try:
             if golden.case.refused:
                 refusals.append(refusal(runtime, runner, golden, own=bundle.manifest.family == "module"))
             else:
                 comparisons += compare_case(context, golden, options)
         except TimedOut as late:
-            yield Verdict(runtime.name, "agrees", "fail", f"{golden.case.name}: {late}", tuple(comparisons))
+            yield Verdict(runtime.name, AGREES, "fail", f"{golden.case.name}: {late}", tuple(comparisons))
             return
     of_model = [comparison for comparison in comparisons if comparison.against == MODEL]
     others = [comparison for comparison in comparisons if comparison.against != MODEL]
@@ -203,10 +213,10 @@ def agreement(runtime: Runtime, comparisons: list[Comparison], cases: int) -> Ve
     """Fold the comparisons of a runtime into one row."""
     wrong = [c for c in comparisons if not c.passed]
     if not comparisons:
-        return Verdict(runtime.name, "agrees", "fail", "no case was run")
+        return Verdict(runtime.name, AGREES, "fail", "no case was run")
     if wrong:
         first = wrong[0]
         where = f"{first.output} against {first.against} in {first.case}" if first.output else first.case
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        return Verdict(runtime.name, "agrees", "fail", f"{where}: {first.reason}{more}", tuple(comparisons))
-    return Verdict(runtime.name, "agrees", "pass", f"{cases} cases", tuple(comparisons))
+        return Verdict(runtime.name, AGREES, "fail", f"{where}: {first.reason}{more}", tuple(comparisons))
+    return Verdict(runtime.name, AGREES, "pass", f"{cases} cases", tuple(comparisons))
