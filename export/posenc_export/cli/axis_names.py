@@ -39,6 +39,8 @@ WORDS |= {"mask": DTYPES, "values": DTYPES, "additive": FLOATS}
 """The words after the axes, each with the dtypes that it is for."""
 LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0, "int64": 2**63 - 1, "int32": 2**31 - 1}
 """The largest number of a range, by dtype; the lowest is minus that."""
+DIGITS = 20
+"""Characters of the longest integer of 64 bits."""
 
 
 def usual(name: str, dtype: str, end: int | None) -> Carries:
@@ -63,6 +65,15 @@ def of_axes(carries: Carries, axes: tuple[Axis, ...]) -> Carries:
         return carries
     queries = axes[-2] if len(axes) > 1 else None
     return replace(carries, causal=queries is not None and queries.size != 1 and queries.kind not in ("batch", "heads"))
+
+
+def number(text: str, dtype: str) -> tuple[float, str]:
+    """Return the number of a range that a text is, and what is expected instead, if a dtype does not hold it."""
+    is_integer = dtype in INTEGERS
+    if is_integer and "." in text:
+        return 0, f"a whole number, as {dtype} holds"
+    value = int(text) if is_integer and len(text) <= DIGITS else float(text)
+    return value, "" if abs(value) <= LARGEST[dtype] else f"a number that {dtype} holds"
 
 
 def unfitting(word: str) -> str:

@@ -21,17 +21,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
-from posenc_export.arrays import DTYPES, FLOATS
+from posenc_export.arrays import DTYPES
 from posenc_export.cli import axis_names
-from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, LARGEST, OF_AXES, WORDS, AxesSaid, AxisText
+from posenc_export.cli.axis_names import BOUNDED, INTEGERS, KINDS, OF_AXES, WORDS, AxesSaid, AxisText
 
 EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 SIGN = re.compile(r">=|%")
-DIGITS = 20
-"""Characters of the longest integer of 64 bits."""
 REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
 
 
@@ -78,12 +76,9 @@ class _Reader:
         return int(digits)
 
     def decimal(self, dtype: str) -> float:
-        text = self.need(DECIMAL, "a number")
-        if dtype in INTEGERS and "." in text:
-            raise self.expected(f"a whole number, as {dtype} holds")
-        value = float(text) if dtype in FLOATS or len(text) > DIGITS else int(text)
-        if abs(value) > LARGEST[dtype]:
-            raise self.expected(f"a number that {dtype} holds")
+        value, expected = axis_names.number(self.need(DECIMAL, "a number"), dtype)
+        if expected:
+            raise self.expected(expected)
         return value
 
 

@@ -17,6 +17,7 @@ from posenc.ports import Port, Positions, Start
 from posenc.spec import Spec
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
+from posenc_export.targets.by_patches import in_whole_patches
 from posenc_export.targets.copies import Copies, copy_of
 from posenc_export.targets.mask_readings import read_masks
 from posenc_export.targets.outputs import called, outputs_of, probe_sizes
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 NO_TABLES = no_tables("it takes this package's encodings: what a module of your own stores is not known")
 
 
+@in_whole_patches
 def module_target(
     source: object, ports: tuple[Port, ...], spec: Spec, parameters: Mapping[str, object], seed: int
 ) -> Target:

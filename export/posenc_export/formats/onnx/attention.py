@@ -6,7 +6,7 @@ whose keys are all masked, as padding's are, is 0, as PyTorch gives it; torch.on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _seen_alone(attended: Part, mask: Part) -> Part:
     import onnx_ir as ir
 
     op = _operators()
-    keys = op.Constant(value_ints=[-1])
+    keys = _integers([-1])
     if mask.dtype == ir.DataType.BOOL:
         seen = op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), keys), to=ir.DataType.BOOL)
     else:
@@ -79,19 +79,19 @@ def _with_first_axes(x: Part) -> Part:
     """Add axes in front: (..., tokens, features) -> (1, ..., tokens, features), four of them."""
     op = _operators()
     missing = AXES - len(x.shape)
-    return _of(op.Unsqueeze(x, op.Constant(value_ints=list(range(missing)))), x, [1] * missing + list(x.shape))
+    return _of(op.Unsqueeze(x, _integers(range(missing))), x, [1] * missing + list(x.shape))
 
 
 def _without(x: Part, rank: int) -> Part:
     """Take those axes away again."""
     op = _operators()
-    return op.Squeeze(x, op.Constant(value_ints=list(range(AXES - rank))))
+    return op.Squeeze(x, _integers(range(AXES - rank)))
 
 
 def _joined(x: Part) -> Part:
     """Make the first axes one: (a, b, ..., heads, tokens, features) -> (a b ..., heads, tokens, features)."""
     op = _operators()
-    shape = op.Concat(op.Constant(value_ints=[-1]), op.Shape(x, start=1 - AXES), axis=0)
+    shape = op.Concat(_integers([-1]), op.Shape(x, start=1 - AXES), axis=0)
     return _of(op.Reshape(x, shape), x, [None, *x.shape[1 - AXES :]])
 
 
@@ -106,6 +106,10 @@ def _apart(x: Part, query: Part, value: Part) -> Part:
     """Give back the axes that were made one: -> (a, b, ..., heads, queries, features of values)."""
     op = _operators()
     return op.Reshape(x, op.Concat(op.Shape(query, end=-1), op.Shape(value, start=-1), axis=0))
+
+
+def _integers(values: Iterable[int]) -> Part:
+    return _operators().Constant(value_ints=list(values))
 
 
 def _of(x: Part, like: Part, sizes: Sequence[Any]) -> Part:

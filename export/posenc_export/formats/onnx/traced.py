@@ -80,20 +80,22 @@ def _model(encoding: Encoding, inputs: tuple[Tensor, ...], opset: int, branches:
     """Return the model that one run of the module gives, without the shapes of that run."""
     import onnx
     import torch
+    from torch.jit._trace import TracerWarning
 
+    export: Any = torch.onnx.export  # this exporter writes into memory, too, which its types do not say
     buffer = io.BytesIO()
     with quiet(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
         warnings.simplefilter("always")
         try:
             with _no_checks_of_rnns():
                 module = encoding.uncalled().module if branches else _watched(encoding.uncalled().module)
-                torch.onnx.export(module, inputs, buffer, dynamo=False, **_named(encoding, opset))
+                export(module, inputs, buffer, dynamo=False, **_named(encoding, opset))
         except ExportFailed:
             raise
         except Exception as error:
             check_machine(error)
             raise ExportFailed(f"{NAME} failed: {first_line(error)}") from error
-    seen = [str(one.message) for one in caught if issubclass(one.category, torch.jit.TracerWarning)]
+    seen = [str(one.message) for one in caught if issubclass(one.category, TracerWarning)]
     if seen and not branches:
         raise ExportFailed(f"{NAME} cannot see what the module does by a number: {seen[0].partition('.')[0]}")
     model = onnx.load_from_string(buffer.getvalue())
