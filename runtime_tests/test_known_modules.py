@@ -20,6 +20,7 @@ from posenc_export.errors import PosencError
 from posenc_export.exporter import ExportResult
 from posenc_export.targets.calling import InARow, by_name
 from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.verdict import NO_REFERENCE
 
 FILES = ("absolute", "rotary", "relative", "grids", "shapes", "wrong", "packages", "blocks", "idioms", "lies")
 KNOWN = [row for file in FILES for row in importlib.import_module(f"known.{file}").ROWS]
@@ -31,8 +32,8 @@ CLOSE = 2e-5
 
 
 def test_there_are_enough_of_each() -> None:
-    assert len(KNOWN) >= 80
-    assert len(CERTIFIED) >= 60
+    assert len(KNOWN) >= 115
+    assert len(CERTIFIED) >= 80
     assert all(row.why for row in KNOWN)
 
 
@@ -66,22 +67,24 @@ def export(row: Known, folder: Path) -> ExportResult:
 
 @pytest.mark.parametrize("row", [marked(row) for row in KNOWN])
 def test_a_module_is_certified_and_right_or_refused_for_its_reason(row: Known, tmp_path: Path) -> None:
-    reason, notes = outcome(row, tmp_path)
+    reason, lines = outcome(row, tmp_path)
     assert bool(reason) == bool(row.refused), reason or "certified"
     assert row.refused in reason
-    assert any(row.note in note for note in ("", *notes)), notes
+    assert any(row.note in line for line in ("", *lines)), lines
     if not reason:
+        without = any(line.startswith(NO_REFERENCE) for line in lines)
+        assert without == row.note.startswith(NO_REFERENCE), lines
         check(row, tmp_path / "bundle" / "model.onnx")
 
 
 def outcome(row: Known, folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Why a module is refused, or nothing, and the notes of the report."""
+    """Why a module is refused, or nothing, and the lines of the report: its notes, and what it was held against."""
     try:
         result = export(row, folder)
     except PosencError as error:
         return error.message, ()
     wrong = (f"{v.check}: {v.detail}" for v in result.verdicts if v.status == "fail")
-    return "; ".join(wrong), result.manifest.notes
+    return "; ".join(wrong), (*result.manifest.notes, result.manifest.reference)
 
 
 def check(row: Known, path: Path) -> None:

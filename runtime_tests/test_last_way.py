@@ -98,7 +98,8 @@ def test_a_refusal_names_the_operator_and_the_reason() -> None:
 
 class Solves(nn.Module):
     def forward(self, a: Tensor) -> Tensor:
-        return torch.linalg.solve(a @ a.mT, a)
+        solved: Tensor = torch.linalg.solve(a @ a.mT, a)
+        return solved
 
 
 def test_an_operator_that_onnx_has_not_is_named() -> None:

@@ -62,7 +62,7 @@ def _seen_alone(attended: Part, mask: Part) -> Part:
     import onnx_ir as ir
 
     op = _operators()
-    keys = op.Constant(value_ints=[-1])
+    keys = _integers([-1])
     if mask.dtype == ir.DataType.BOOL:
         seen = op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), keys), to=ir.DataType.BOOL)
     else:
@@ -91,27 +91,25 @@ def _without(x: Part, rank: int) -> Part:
 def _joined(x: Part) -> Part:
     """Make the first axes one: (a, b, ..., heads, tokens, features) -> (a b ..., heads, tokens, features)."""
     op = _operators()
-    shape: Part = op.Concat(_integers([-1]), op.Shape(x, start=1 - AXES), axis=0)
+    shape = op.Concat(_integers([-1]), op.Shape(x, start=1 - AXES), axis=0)
     return _of(op.Reshape(x, shape), x, [None, *x.shape[1 - AXES :]])
 
 
 def _expanded(mask: Part, query: Part, key: Part) -> Part:
     """Repeat a mask for all that it is of: -> (..., queries, keys)."""
     op = _operators()
-    shape: Part = op.Concat(op.Shape(query, end=-1), op.Shape(key, start=-2, end=-1), axis=0)
+    shape = op.Concat(op.Shape(query, end=-1), op.Shape(key, start=-2, end=-1), axis=0)
     return _of(op.Expand(mask, shape), mask, [*query.shape[:-1], key.shape[-2]])
 
 
 def _apart(x: Part, query: Part, value: Part) -> Part:
     """Give back the axes that were made one: -> (a, b, ..., heads, queries, features of values)."""
     op = _operators()
-    shape: Part = op.Concat(op.Shape(query, end=-1), op.Shape(value, start=-1), axis=0)
-    return op.Reshape(x, shape)
+    return op.Reshape(x, op.Concat(op.Shape(query, end=-1), op.Shape(value, start=-1), axis=0))
 
 
 def _integers(values: Iterable[int]) -> Part:
-    op = _operators()
-    return op.Constant(value_ints=list(values))
+    return _operators().Constant(value_ints=list(values))
 
 
 def _of(x: Part, like: Part, sizes: Sequence[Any]) -> Part:
