@@ -25,7 +25,7 @@ LINE = 2**26
 MOST_ROWS, MOST_COMPARISONS = 1000, 200_000
 ERRORS: Mapping[str, type[PosencError]] = {one.__name__: one for one in (BadInput, Unavailable, ToolFailed)}
 """What ends a validation, by name."""
-Name: TypeAlias = Annotated[str, Field(max_length=100, pattern=r"^[a-z0-9. -]*$")]
+Name: TypeAlias = Annotated[str, Field(max_length=1000)]
 Words: TypeAlias = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
 Position: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
