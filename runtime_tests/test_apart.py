@@ -41,6 +41,11 @@ def test_what_ends_a_process_is_a_row_and_the_rest_is_looked_at(cli: Cli, bundle
     assert {found["onnx", check] for check in SAID} == {("pass", "")}
 
 
+def test_a_good_bundle_passes(cli: Cli, bundle: Path) -> None:
+    result = cli("validate", str(bundle), "--runtime", "ort-cpu")
+    assert result.exit_code == 0, result.output
+
+
 IN_A_FRESH_PROCESS = """
 import json, sys, posenc_export
 result = posenc_export.validate(sys.argv[1], runtimes=["ort-cpu"], timeout=1)

@@ -45,7 +45,7 @@ def test_a_row_is_read_as_it_was() -> None:
         {"status": "certified"},
         {"detail": "x" * (MOST_CHARACTERS + 1)},
         {"detail": 7},
-        {"subject": "x" * 1001},
+        {"subject": 7},
         {"more": 1},
         {"comparisons": [{"case": "c"}]},
         {"check": "no-such-check"},

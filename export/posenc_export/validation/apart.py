@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, ToolFailed
 from posenc_export.runtimes import RUNTIMES, check_readable, check_trusted, prepare
@@ -143,14 +144,14 @@ class Ledger:
         if key != OPENING:
             _check_known("check", key[2], CATALOGUE)
             _check_known("file", key[0], range(NO_FILE, len(self.bundle.manifest.artifacts)))
-        _check_known("subject", key[1], self.subjects())
+        _check_known("subject", key[1], {*self.subjects(), GOLDEN})
         self.step, self.check, self.call = key, key[2], ""
 
     def _end(self, rows: list[Verdict]) -> None:
         if self.step is None:
             raise ValueError("rows of no step")
         for row in rows:
-            _check_known("subject", row.subject, self.subjects())
+            _check_known("subject", row.subject, {*self.subjects(), GOLDEN})
         self.rows += rows
         self.done.add(self.step)
         if is_damaged(rows):

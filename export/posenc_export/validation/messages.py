@@ -25,7 +25,7 @@ LINE = 2**26
 MOST_ROWS, MOST_COMPARISONS = 1000, 200_000
 ERRORS: Mapping[str, type[PosencError]] = {one.__name__: one for one in (BadInput, Unavailable, ToolFailed)}
 """What ends a validation, by name."""
-Name: TypeAlias = Annotated[str, Field(max_length=1000)]
+Name: TypeAlias = Annotated[str, Field(max_length=100, pattern=r"^[a-z0-9. -]*$")]
 Words: TypeAlias = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
 Position: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -48,7 +48,7 @@ class ComparisonSaid(TypedDict):
 class RowSaid(TypedDict):
     """A row of the report."""
 
-    subject: Name
+    subject: Words
     check: Name
     status: Status
     detail: Words
@@ -65,7 +65,7 @@ class Message(TypedDict):
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
 
-    step: NotRequired[tuple[Number, Name, Name]]
+    step: NotRequired[tuple[Number, Words, Name]]
     call: NotRequired[tuple[Name, Words]]
     rows: NotRequired[Annotated[list[RowSaid], Field(max_length=MOST_ROWS)]]
     progress: NotRequired[Words]
