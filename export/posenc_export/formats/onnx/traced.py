@@ -100,6 +100,8 @@ def _model(encoding: Encoding, inputs: tuple[Tensor, ...], opset: int, branches:
         raise ExportFailed(f"{NAME} cannot see what the module does by a number: {seen[0].partition('.')[0]}")
     model = onnx.load_from_string(buffer.getvalue())
     del model.graph.value_info[:]
+    if [value.name for value in model.graph.input] != [port.name for port in encoding.inputs]:
+        raise ExportFailed(f"{NAME} makes inputs of what the module computes, or leaves one out")
     return bytes(model.SerializeToString(deterministic=True))
 
 
