@@ -6,13 +6,13 @@ gives there what the module gives, the assumption is a note, and the sizes are a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from posenc_export.arrays import tensors_of
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import Request, quiet
-from posenc_export.formats.guards import Broken, in_words, too_narrow
+from posenc_export.formats.guards import Broken, breaking_sizes, in_words, too_narrow
 
 if TYPE_CHECKING:
     import torch
@@ -53,15 +53,43 @@ def release(program: torch.export.ExportedProgram, encoding: Encoding, request: 
             program._guards_code.remove(guard)
 
 
+def loosen(program: torch.export.ExportedProgram, encoding: Encoding, sizes: Sequence[Mapping[str, int]]) -> None:
+    """Have a program of a user's module take calls of sizes that it assumed away, and at which it was seen to be right.
+
+    It is then what was tried: without assertions about sizes, and with those guards and ranges alone that hold there.
+    """
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    if not sizes:
+        return
+    guards = program._guards_code
+    guards[:] = [guard for guard in guards if not breaking_sizes(guard, encoding.module, encoding.inputs, sizes)]
+    placeholders = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"]
+    for port, value in zip(encoding.inputs, placeholders[len(placeholders) - len(encoding.inputs) :], strict=True):
+        for index, axis in port.dynamic.items():
+            symbol = value.shape[index].node.expr
+            bounds = program.range_constraints.get(symbol)
+            if bounds is not None:
+                seen = [axis.size_in(one) for one in sizes]
+                ends = min(int(bounds.lower), *seen), max(bounds.upper, *seen)
+                program.range_constraints[symbol] = ValueRanges(*ends)
+    _erase_assertions(program.graph)
+    program.graph_module.recompile()
+
+
 def _without_assertions(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """Return what a file holds of a program: no assertion about sizes."""
     module = program.module(check_guards=False)
     module._forward_pre_hooks.clear()
-    for node in list(module.graph.nodes):
-        if "_assert" in str(node.target) and not node.users:
-            module.graph.erase_node(node)
+    _erase_assertions(module.graph)
     module.recompile()
     return module
+
+
+def _erase_assertions(graph: torch.fx.Graph) -> None:
+    for node in list(graph.nodes):
+        if "_assert" in str(node.target) and not node.users:
+            graph.erase_node(node)
 
 
 def _same(run: torch.fx.GraphModule, encoding: Encoding, inputs: Sequence[Tensor]) -> bool:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
-from posenc_export.formats.assumptions import release
-from posenc_export.formats.capture import capture, program_digests
+from posenc_export.formats.assumptions import loosen, release
+from posenc_export.formats.capture import capture, findings, program_digests
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,9 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
     """Return the program of an encoding, which refuses no call of ours by what was assumed while tracing."""
     program = capture(encoding, lambda module: module, request)
-    if encoding.family != "module":
+    if encoding.family == "module":
+        loosen(program, encoding, findings(program).sizes)
+    else:
         release(program, encoding, request)
     return program
 

@@ -80,7 +80,7 @@ def broken_guards(
     guards: Sequence[str] = getattr(program, "_guards_code", None) or ()
     sampled = list(_sizes(ports, max_len))
     for guard in guards:
-        breaking = _breaking(guard, module, ports, sampled)
+        breaking = breaking_sizes(guard, module, ports, sampled)
         if HARMLESS.search(guard) and any(_is_tried(sizes, encoding) for sizes in breaking):
             continue
         tried = taken(encoding, breaking)
@@ -102,7 +102,7 @@ def too_narrow(
     drawn = [*_sizes(ports, most, least=1), *_one_by_one(ports, most)]
     sampled = [sizes for sizes in drawn if _elements(encoding, sizes) <= SMALL]
     for guard in guards:
-        tried = taken(encoding, _breaking(guard, encoding.module, encoding.inputs, sampled), FEW)
+        tried = taken(encoding, breaking_sizes(guard, encoding.module, encoding.inputs, sampled), FEW)
         if tried:
             yield guard, tried
 
@@ -159,9 +159,9 @@ def _input(port: Port, sizes: Mapping[str, int]) -> torch.Tensor:
     return torch.full(port.shape(sizes), value, dtype=getattr(torch, port.dtype))
 
 
-def _breaking(
-    guard: str, module: nn.Module, ports: tuple[Port, ...], sampled: Sequence[dict[str, int]]
-) -> list[dict[str, int]]:
+def breaking_sizes(
+    guard: str, module: nn.Module, ports: tuple[Port, ...], sampled: Sequence[Mapping[str, int]]
+) -> list[Mapping[str, int]]:
     """Return the sizes at which a guard does not hold."""
     code = compile(guard, "<guard>", "eval")
     shapes = ((sizes, [_Shape(port.shape(sizes)) for port in ports]) for sizes in sampled)
