@@ -211,7 +211,7 @@ ROWS = (
         (
             "x: float32[batch, 1, 16]",
             *(f"{name}: float32[batch, 32, 16]" for name in ("keys", "values")),
-            "start: int64[1] < 32",
+            "start: int64[1] in 0..31",
         ),
         "a cache of one size",
         max_len=32,

@@ -168,7 +168,7 @@ ROWS = (
     Known("packages:XBias", SQUARE, "einx", refused=NUMBER, params={"kind": "alibi"}),
     Known("packages:timesteps", T, "its own float32 noise", quick=True),
     Known("packages:TimestepsAndNetwork", T, "a network after it"),
-    Known("packages:gaussian", T, "angles of thousands of turns", refused="is noise"),
+    Known("packages:gaussian", ("t: float32[batch] in 0..30000",), "angles of thousands of turns", refused="is noise"),
     Known("packages:d_sinusoidal", X, "rows of a buffer"),
     Known("packages:patch_embed", ("x: float32[batch, 3, 12, 12]",), "one grid"),
     Known("packages:flux", ("ids: float32[seq, 3] in 0..64",), "float64 on the way"),

@@ -31,6 +31,10 @@ FINDINGS, GRAPH = "posenc", "graph"
 """The key under which a program's meta data hold what was found of it; among digests, that of all but its constants."""
 
 
+class UnsaidGuards(ExportFailed):
+    """A torch that does not say what torch.export assumed of sizes: it must not do for a user's module."""
+
+
 class Range(Protocol):
     """What torch.export knows of a size: numbers of sympy, or their infinities."""
 
@@ -123,7 +127,7 @@ def _check_guards_are_said(program: ExportedProgram, encoding: Encoding) -> None
     import torch
 
     if encoding.family == "module" and not hasattr(program, "_guards_code"):
-        raise ExportFailed(
+        raise UnsaidGuards(
             f"torch {torch.__version__} does not say what torch.export assumed of sizes: a module of your own may hold "
             "for some lengths only; use torch 2.13"
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
-from posenc_export.formats.capture import capture, findings, program_digests
+from posenc_export.formats.capture import UnsaidGuards, capture, findings, program_digests
 from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
@@ -53,6 +53,8 @@ def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
 
     try:
         return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
+    except UnsaidGuards:
+        raise
     except ExportFailed as error:
         with suppress(ExportFailed):
             if encoding.family == "module":

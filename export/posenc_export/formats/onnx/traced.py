@@ -99,7 +99,12 @@ def _model(encoding: Encoding, inputs: tuple[Tensor, ...], opset: int, branches:
     if seen and not branches:
         raise ExportFailed(f"{NAME} cannot see what the module does by a number: {seen[0].partition('.')[0]}")
     model = onnx.load_from_string(buffer.getvalue())
+    names = [value.name for value in model.graph.input]
+    if names != [port.name for port in encoding.inputs]:
+        raise ExportFailed(f"{NAME} gives the graph other inputs: {', '.join(names)}")
     del model.graph.value_info[:]
+    if [value.name for value in model.graph.input] != [port.name for port in encoding.inputs]:
+        raise ExportFailed(f"{NAME} makes inputs of what the module computes, or leaves one out")
     return bytes(model.SerializeToString(deterministic=True))
 
 
