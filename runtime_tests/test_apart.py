@@ -61,6 +61,7 @@ def test_the_process_of_the_user_loads_no_graph_and_no_library_that_does(bundle:
     loaded, verdicts = json.loads(done.stdout)
     late = "no answer within 1 s (--timeout)"
     assert loaded == []
+    assert by_check(verdicts)["golden.npz", "integrity"] == ("pass", "")
     assert by_check(verdicts)["onnx", "structure"] == ("fail", late)
     assert by_check(verdicts)["ort-cpu", "agrees"] == ("skip", f"nothing more of model.onnx runs: structure: {late}")
 

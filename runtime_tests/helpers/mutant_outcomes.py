@@ -19,13 +19,13 @@ from typing import Any
 import onnxruntime
 from onnx import ModelProto
 
-import posenc_export
 from equivalent import equivalent
 from mutations import Mutant, Mutation
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
 from posenc_export.runtimes import RUNTIMES, RunFailed
+from posenc_export.validation.apart import in_process
 from posenc_export.validation.call import compare_case
 from posenc_export.validation.checks import CHECKS, Context
 from posenc_export.validation.run import refusal
@@ -137,8 +137,9 @@ def _refused_at_once(whole: Subject) -> str:
 def _refused(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mutant may divide by zero, and say so
-        result = posenc_export.validate(folder, options=OPTIONS)
-    return failures(result.verdicts)
+        with in_process(folder, OPTIONS, trust=False) as validate:  # this process has limits of its own
+            verdicts = validate(Bundle.open(folder))
+    return failures(verdicts)
 
 
 def failures(verdicts: Iterable[Verdict]) -> str:

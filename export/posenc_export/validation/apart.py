@@ -20,7 +20,7 @@ from posenc_export.errors import BadInput, ToolFailed
 from posenc_export.runtimes import RUNTIMES, check_readable, check_trusted, prepare
 from posenc_export.validation.basis import basis_of
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.integrity import OTHERS, check_known
+from posenc_export.validation.integrity import OTHERS, check_known, integrity_beside
 from posenc_export.validation.messages import ERRORS, Message, read, row_read
 from posenc_export.validation.model import SUBJECT, check_has_model
 from posenc_export.validation.process import Child, Ended, Hung
@@ -117,13 +117,8 @@ class Ledger:
 
     def subjects(self) -> set[str]:
         """Return what a row may be of."""
-        return {
-            SUBJECT,
-            OTHERS,
-            "",
-            *RUNTIMES,
-            *(artifact.format for artifact in self.bundle.manifest.artifacts),
-        }
+        formats = (artifact.format for artifact in self.bundle.manifest.artifacts)
+        return {SUBJECT, GOLDEN, OTHERS, "", *RUNTIMES, *formats}
 
     def enter(self, message: Message) -> None:
         """Take a message; raise ValueError where it is of what there is not, PosencError where it is one."""
@@ -204,6 +199,8 @@ def _in_children(
     child = first
     while not _followed(child, ledger):
         child = start(frozenset(ledger.done), frozenset(ledger.over))
+    if (NO_FILE, GOLDEN, "integrity") not in ledger.done:  # the last step, which needs no process of its own
+        ledger.rows += integrity_beside(bundle)
     return ledger.rows
 
 
