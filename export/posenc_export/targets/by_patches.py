@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Make = Callable[[object, tuple[Port, ...], Spec, Mapping[str, object], int], Target]
 SIDES = range(2, 65)
 """Sizes of patches that are tried, after the strides of convolutions."""
+PRIMES = (67, 71)
+"""Sides of which none is a multiple: what takes them takes images that are large enough."""
 FEW, MORE, MOST = 2, 3, 5
 """Patches along a side of the images that are tried."""
 
@@ -65,7 +67,7 @@ def _of(ports: tuple[Port, ...], side: int) -> tuple[Port, ...]:
 def _side(error: BadInput, ports: tuple[Port, ...], max_len: int, seed: int) -> int | None:
     """Return the least number of which the sides must be multiples, where they must, for a call that failed."""
     module = next(_modules(error), None)
-    if module is None or not _grid(ports):
+    if module is None or not _grid(ports) or _takes(module, ports, PRIMES, seed):
         return None
     sides = sorted({*_strides(module), *SIDES})
     return next((side for side in sides if FEW * side <= max_len and _fits(module, ports, side, seed)), None)
@@ -89,22 +91,18 @@ def _strides(module: nn.Module) -> set[int]:
 
 def _fits(module: nn.Module, ports: tuple[Port, ...], side: int, seed: int) -> bool:
     """Return whether a module takes images of whole patches, and of others none, not even of a larger one."""
-    grid = [axis.name for axis in _grid(ports)]
-    usual = {axis.name: axis.allowed(FEW) for axis in axes_of(ports)}
-
-    def takes(first: int, other: int) -> bool:
-        sizes = {name: first if i % 2 == 0 else other for i, name in enumerate(grid)}
-        return _answers(copy.deepcopy(module), ports, {**usual, **sizes}, seed)
-
     few, more, most = FEW * side, MORE * side, MOST * side
-    whole = takes(few, more) and takes(more, few) and takes(most, few)
-    return whole and not any(takes(most + part, most + part) for part in (1, -1))
+    whole = all(_takes(module, ports, sides, seed) for sides in ((few, more), (more, few), (most, few)))
+    return whole and not any(_takes(module, ports, (most + part, most + part), seed) for part in (1, -1))
 
 
-def _answers(module: nn.Module, ports: tuple[Port, ...], sizes: Mapping[str, int], seed: int) -> bool:
-    feeds = feeds_for(ports, Case("probe", sizes), seed)
+def _takes(module: nn.Module, ports: tuple[Port, ...], sides: tuple[int, int], seed: int) -> bool:
+    """Return whether a module takes an image of these sides, by turns."""
+    usual = {axis.name: axis.allowed(FEW) for axis in axes_of(ports)}
+    grid = {axis.name: sides[i % len(sides)] for i, axis in enumerate(_grid(ports))}
+    feeds = feeds_for(ports, Case("probe", {**usual, **grid}), seed)
     try:
-        call_on_arrays(module, [feeds[port.name] for port in ports])
+        call_on_arrays(copy.deepcopy(module), [feeds[port.name] for port in ports])
     except Exception as error:
         check_machine(error)
         return False

@@ -167,6 +167,8 @@ def _name_axes(model: Part, encoding: Encoding) -> None:
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
     values = [*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)]
     for value in values:
+        if value.shape is not None and value.shape.frozen:
+            value.shape = ir.Shape(value.shape.dims)  # one that can be changed
         for i, dim in enumerate(value.shape or ()):
             if pattern and isinstance(dim, ir.SymbolicDim) and dim.value is not None:
                 value.shape[i] = ir.SymbolicDim(pattern.sub(lambda m: names[m.group(0)], str(dim.value)))
