@@ -16,7 +16,7 @@ class UnknownName(ValueError):
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name, in the order they were registered."""
+    """Things of one kind by name: file after file, in one file in the order they were registered."""
 
     def __init__(self, kind: str, folder: str = "", *, named_by_files: bool = False) -> None:
         """Name the kind for error messages; the modules of package `folder` are imported before the first look-up.
@@ -27,12 +27,14 @@ class Registry(Generic[T]):
         self.named_by_files = named_by_files
         self._unread = folder
         self._items: dict[str, T] = {}
+        self._modules: dict[str, str] = {}
 
-    def add(self, name: str, item: T) -> T:
-        """Register `item`; raise ValueError where the name is taken."""
+    def add(self, name: str, item: T, module: str = "") -> T:
+        """Register `item` of a module; raise ValueError where the name is taken."""
         if name in self._items:
             raise ValueError(f"{self.kind} {name!r} is registered twice")
         self._items[name] = item
+        self._modules[name] = module
         return item
 
     def __getitem__(self, name: str) -> T:
@@ -65,7 +67,7 @@ class Registry(Generic[T]):
         return len(self._loaded())
 
     def values(self) -> list[T]:
-        """Return every item, in order of registration."""
+        """Return every item, in their order."""
         return list(self._loaded().values())
 
     def _loaded(self) -> dict[str, T]:
@@ -73,6 +75,9 @@ class Registry(Generic[T]):
         if folder:
             for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
                 importlib.import_module(f"{folder}.{module.name}")
-            if self.named_by_files:  # whatever was imported first
-                self._items = dict(sorted(self._items.items()))
+            self._items = dict(sorted(self._items.items(), key=self._place))  # whatever was imported first
         return self._items
+
+    def _place(self, entry: tuple[str, T]) -> str:
+        """Return what entries are put in order by: their own name, or that of their module."""
+        return entry[0] if self.named_by_files else self._modules[entry[0]]

@@ -78,6 +78,7 @@ def test_a_header_that_unpacks_to_much_is_not_read(cli: Cli, bundle: Path) -> No
     content = b"\x93NUMPY\x02\x00" + size.to_bytes(4, "little") + b" " * size
     with zipfile.ZipFile(bundle / "golden.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr(f"{key}.npy", content)
+    sign(bundle, "golden.npz")
     edit(bundle, lambda m: m.update(inputs=[], cases=[{**m["cases"][0], "sizes": {}}]))
     tracemalloc.start()
     try:

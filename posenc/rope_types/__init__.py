@@ -81,7 +81,8 @@ def rope_type(
     """
 
     def register(compute: Callable[..., Frequencies]) -> Callable[..., Frequencies]:
-        ROPE_TYPES.add(name, RopeType(name, compute, paper, samples, reference, by_length, in_graph))
+        made = RopeType(name, compute, paper, samples, reference, by_length, in_graph)
+        ROPE_TYPES.add(name, made, compute.__module__)
         return compute
 
     return register

@@ -120,7 +120,8 @@ def format_(
 
     def register(write: Writer) -> Writer:
         summary = (write.__doc__ or "").partition("\n")[0]
-        FORMATS.add(name, Format(name, file, capture, digests, write, summary, runs_code, stamp, refuses, note))
+        made = Format(name, file, capture, digests, write, summary, runs_code, stamp, refuses, note)
+        FORMATS.add(name, made, write.__module__)
         return write
 
     return register

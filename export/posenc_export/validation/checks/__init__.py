@@ -149,7 +149,8 @@ def check(
 
     def register(run: Run) -> Run:
         explained(name, words)
-        CHECKS.add(name, Check(name, stage, of, run, (run.__doc__ or "").partition("\n")[0], applies))
+        made = Check(name, stage, of, run, (run.__doc__ or "").partition("\n")[0], applies)
+        CHECKS.add(name, made, run.__module__)
         return run
 
     return register
