@@ -44,6 +44,10 @@ def test_codes_are_what_they_have_always_been() -> None:
     assert list(codes) == sorted(codes)
 
 
+OF_OTHERS = {"said['check']", "step.key[2]", "self.check", "key[2]"}
+"""Checks that a process in which a bundle is validated has named: those are compared with the catalogue."""
+
+
 def named(source: str) -> set[str]:
     """The checks that verdicts of a source are made with; of registered checks it says `.name`."""
     made = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Verdict"]
@@ -51,7 +55,7 @@ def named(source: str) -> set[str]:
     constants = {"AGREES": AGREES, "MODEL": MODEL}
     known = [constants.get(ast.unparse(n), n.value if isinstance(n, ast.Constant) else "") for n in checks]
     others = [ast.unparse(n) for n, word in zip(checks, known, strict=True) if not word]
-    assert all(text.endswith(".name") or text == "said['check']" for text in others), others
+    assert {text for text in others if not text.endswith(".name")} <= OF_OTHERS
     return {str(word) for word in known if word}
 
 
