@@ -88,7 +88,7 @@ def test_the_advice_is_the_number_and_following_it_is_enough(
     make: Callable[[], nn.Module], error: type[Exception], tmp_path: Any, request: pytest.FixtureRequest
 ) -> None:
     rows = next(iter(make().state_dict().values())).shape[0]
-    with pytest.raises(error, match=f"it takes calls of up to {rows}: give --max-len {rows}$"):
+    with pytest.raises(error, match=f"it takes calls of up to {rows}: give max_len={rows}$"):
         posenc_export.export(make(), to=tmp_path / "b", **SMALL)
 
 

@@ -70,7 +70,7 @@ def test_an_error_inside_a_module_of_ones_own_is_the_user_s(monkeypatch: pytest.
     def failing(*_: object) -> None:
         raise IndexError("index out of range in self")
 
-    monkeypatch.setattr(record, "call_on_arrays", failing)
+    monkeypatch.setattr(record, "call_on_copies", failing)
     with pytest.raises(BadInput, match=r"the module itself fails at batch1-seq5: .* say which in -i"):
         record.record(encoding, [Case("batch1-seq5", {"batch": 1, "seq": 5})], 0)
 

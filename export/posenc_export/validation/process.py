@@ -91,11 +91,11 @@ class Child:
 
 
 def import_folders() -> list[str]:
-    """Return where this process finds modules, but for the folder that it runs in: that may be a stranger's."""
-    here = os.path.realpath(os.curdir)
-    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) != here]
-    own = [Path(posenc.__file__).parents[1], Path(__file__).parents[2]]
-    return list(dict.fromkeys([*folders, *map(str, own)]))
+    """Return where this process finds modules, but for the folder that it runs in, unless this package lies there."""
+    own = [str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[2])]
+    strange = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
+    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in strange]
+    return list(dict.fromkeys([*folders, *own]))
 
 
 def _read(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
