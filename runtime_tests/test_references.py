@@ -20,7 +20,7 @@ from posenc.parameters import Value
 from posenc.rope_types import ROPE_TYPES, Frequencies, geometric
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
-from posenc_export.errors import BadInput
+from posenc_export.errors import PosencError
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
@@ -87,7 +87,7 @@ def is_seen(owned: Owned, some: list[Form], monkeypatch: pytest.MonkeyPatch) -> 
             try:
                 if disagreements(form.built()):
                     return True
-            except (BadInput, ValueError, IndexError, RuntimeError, KeyError):
+            except (PosencError, ValueError, IndexError, RuntimeError, KeyError):
                 return True  # no file is written
     return not numbers
 
@@ -173,7 +173,7 @@ def made_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[For
                         encoding = form.built()
                     if (encoding.end or MAX_LEN) >= form.spec.max_len and disagreements(encoding):
                         yield form, encoding
-                except (BadInput, ValueError, IndexError, RuntimeError, KeyError):
+                except (PosencError, ValueError, IndexError, RuntimeError, KeyError):
                     continue
     form, _ = runs(name)[0]
     encoding = form.built()
