@@ -7,20 +7,9 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from whole import VOCABULARY, Whole, built
+from whole import VOCABULARY, Whole, built, text
 
-SIZES: Mapping[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 128,
-    "initializer_range": 0.2,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+SIZES: Mapping[str, Any] = {**text.SIZES, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 GROUPED: Mapping[str, Any] = {**SIZES, "num_key_value_heads": 2, "head_dim": 8}
 SLIDING = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "n_inner": 48}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posenc.ports import Array, Feeds, Port
 from posenc_export.arrays import to_numpy, to_stored
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
 
 if TYPE_CHECKING:
@@ -45,10 +46,8 @@ def ort_cuda_missing() -> None:
     provider = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
     if platform.system() == "Linux" and provider.is_file():
         ctypes.CDLL(str(provider.with_name("libonnxruntime_providers_shared.so")), mode=ctypes.RTLD_GLOBAL)
-        try:
-            ctypes.CDLL("libcuda.so.1")
-        except OSError as error:
-            raise Missing("no NVIDIA driver: libcuda.so.1 is not found") from error
+        if not has_nvidia_driver():
+            raise Missing("no NVIDIA driver: libcuda.so.1 is not found")
         library = _unresolved(provider)
         if library:
             raise Missing(f"{library} is not found: pip install 'posenc-export[cuda]', or put it on LD_LIBRARY_PATH")

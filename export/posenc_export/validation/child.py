@@ -23,6 +23,7 @@ from posenc.memory import GIB, free_memory
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.paths import native_path
 from posenc_export.errors import Overloaded, PosencError, first_line
+from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes import check_available
 from posenc_export.validation.messages import ERRORS, cut, row_json, written
 from posenc_export.validation.run import steps_of
@@ -164,7 +165,7 @@ def limit_memory() -> float:
 
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
-        if _has_cuda():
+        if has_nvidia_driver():
             return 0.0
         most = int(SHARE * free_memory())
         addresses = size + most + THREAD * (os.cpu_count() or 1)
@@ -172,14 +173,6 @@ def limit_memory() -> float:
     except (ImportError, OSError, ValueError, StopIteration):
         return 0.0
     return most / GIB
-
-
-def _has_cuda() -> bool:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
 
 
 def _end_with_parent() -> None:
