@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +151,9 @@ def _refusals(bundle: Bundle, target: Target) -> dict[str, str]:
 def _report(bundle: Bundle) -> dict[str, object]:
     """Return the verdicts of a validation, and the rows of its report."""
     verdicts = validate_bundle(bundle, ValidateOptions(runtimes=RUNTIMES))
-    rows = {f"{v.subject} {v.check}": {"status": v.status, "detail": v.detail, "note": v.note} for v in verdicts}
-    return {"verdicts": rows, "report": [asdict(table) for table in tables(verdicts)]}
+    found = {f"{v.subject} {v.check}": {"status": v.status, "detail": v.detail, "note": v.note} for v in verdicts}
+    rows = {row.cells[0]: " | ".join(row.cells[1:]) for table in tables(verdicts) for row in table.rows}
+    return {"verdicts": found, "report": {"columns": [table.columns for table in tables(verdicts)], **rows}}
 
 
 def write_said(folder: Path) -> None:
