@@ -122,7 +122,8 @@ def test_two_exports_are_the_same_bytes_and_say_what_they_are(tmp_path: Path) ->
     assert all(line.startswith("//") for line in top.splitlines())
     for fact in (
         "scheme: rope",
-        '"head_dim": 8',
+        "id: ",
+        "params.head_dim: 8",
         "worst_error: ",
         "Positions are 0..16777215",
         "posenc::rotate_from(0, ",

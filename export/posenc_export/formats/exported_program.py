@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
+from posenc_export.formats.archives import stamp_archive, stamped_archive
 from posenc_export.formats.assumptions import loosen, release
 from posenc_export.formats.capture import capture, findings, program_digests
 
@@ -32,7 +33,15 @@ def capture_program(encoding: Encoding, request: Request) -> torch.export.Export
     return program
 
 
-@format_("pt2", file=PT2, capture=capture_program, digests=program_digests, runs_code=True)
+@format_(
+    "pt2",
+    file=PT2,
+    capture=capture_program,
+    digests=program_digests,
+    runs_code=True,
+    stamp=stamp_archive,
+    stamped=stamped_archive,
+)
 def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
@@ -49,6 +58,8 @@ def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request
     capture=capture_program,
     digests=program_digests,
     runs_code=True,
+    stamp=stamp_archive,
+    stamped=stamped_archive,
     note="compiles C++, for a minute or so",
 )
 def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:

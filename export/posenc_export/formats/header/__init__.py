@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST = 2**22
 """Numbers of a table above which a compiler takes gigabytes of memory over it."""
+MOST_COMMENT = 2**17
+"""Characters of a header's first comment."""
 INSTEAD = {"rows": "give --dynamic, or less --max-len", "digits": "give fewer features"}
 
 
@@ -55,6 +57,14 @@ def stamp_header(path: Path, metadata: Mapping[str, str]) -> None:
     path.write_text("\n".join([title, "//", *facts, "//", rest]), "ascii")
 
 
+def stamped_header(path: Path, key: str) -> str:
+    """Return what the comment of a header says under a key, if that is one line, or nothing."""
+    with path.open(encoding="ascii", errors="replace") as file:
+        comment = file.read(MOST_COMMENT).partition("#if")[0]
+    fact = re.search(rf"^//   {re.escape(key.removeprefix('posenc.'))}: (.*)$", comment, flags=re.MULTILINE)
+    return fact[1] if fact else ""
+
+
 def _comment(fact: str) -> list[str]:
     return textwrap.wrap(fact, 116, initial_indent="//   ", subsequent_indent="//     ", break_on_hyphens=False)
 
@@ -76,6 +86,7 @@ def _digests(made: Parts) -> Digests:
     digests=_digests,
     runs_code=True,
     stamp=stamp_header,
+    stamped=stamped_header,
     refuses=refuses,
 )
 def write_header(made: Parts, encoding: Encoding, request: Request, path: Path) -> None:
@@ -91,6 +102,7 @@ def write_header(made: Parts, encoding: Encoding, request: Request, path: Path) 
     digests=_digests,
     runs_code=True,
     stamp=stamp_header,
+    stamped=stamped_header,
     refuses=refuses,
 )
 def write_c_header(made: Parts, encoding: Encoding, request: Request, path: Path) -> None:
