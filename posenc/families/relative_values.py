@@ -2,6 +2,12 @@
 
 Each query has a column for each distance: the probability of the one key that is so far from it, and before and after
 those the sums of all beyond. A product of the columns and the rows is what is added.
+
+One look-up of a key fills each column, and masks sum up the keys before and after. Neither sum is a difference from
+the whole, so that a sum without keys is exactly 0. Measured with ONNX Runtime on one core, for 4 heads of 512 queries
+and keys and 9 rows, as parts of the time of the product of probabilities and values: columns and rows 0.1, with both
+sums 0.7. Rejected: sums by Where 1.5, a shift of all rows 1.5, masks as matrices 2.1, CumSum 2.5. A ScatterElements
+that adds needs opset 18, and promises no order.
 """
 
 from collections.abc import Callable
