@@ -1,4 +1,10 @@
-"""The successors of TorchScript: programs of torch.export (.pt2), and AOTInductor packages compiled from them."""
+"""The successors of TorchScript: programs of torch.export (.pt2), and AOTInductor packages compiled from them.
+
+AOTInductor compiles without contraction and gives the eager bits for every scheme. Its packages check neither lengths
+nor indices by default: they read memory beyond a table, and an index out of range ends the process from inside a
+parallel loop. So assertions are put into the program before it is compiled: on every axis with an upper bound, and
+before every look-up (embedding, index, index_select, gather), whose index is then clamped as well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""TorchScript, by torch.jit.script."""
+"""TorchScript, by torch.jit.script.
+
+TorchScript numbers the types that it meets again in one process, so that scripts are compared without those numbers.
+Two processes list a module's constants in different orders, after Python's hash seed; the writer sorts them.
+"""
 
 from __future__ import annotations
 
