@@ -131,7 +131,7 @@ def test_every_other_graph_of_the_same_ports_is_refused(
 
 @pytest.mark.exhaustive
 def test_a_package_is_known_before_its_code_is_loaded(program: Callable[..., Path], once: Once, tmp_path: Path) -> None:
-    """A package of another export of the same graph is loaded; by another class it is refused, and so is one without code."""
+    """Its class loads what another export of the same graph wrote; another class refuses that, were there no code."""
     once("variety", write_bundles)
     write_bundle(tmp_path / "aoti", f"{VARIETY['bfloat']} -f aoti -f torchscript")
     package, empty = tmp_path / "aoti" / "model_aoti.pt2", tmp_path / "empty.pt2"
