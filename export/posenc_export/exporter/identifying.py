@@ -24,13 +24,14 @@ def facts_for(target: Target, request: Request, captured: Mapping[str, Digests])
     captured: digests of its programs by format, as far as there are any.
     """
     encoding, spec = target.encoding, target.spec
-    made: dict[str, object] = {SCHEME: target.name}
-    if target.declared:
-        made["mode"] = spec.mode
-        made["method"] = spec.method if spec.mode == "dynamic" else None
-        made["positions"] = encoding.positions
-        made["offset"] = spec.position_offset or None
-        made["dtype"] = spec.torch_dtype
+    form = {
+        "mode": spec.mode,
+        "method": spec.method if spec.mode == "dynamic" else None,
+        "positions": encoding.positions,
+        "offset": spec.position_offset or None,
+        "dtype": spec.torch_dtype,
+    }
+    made = {SCHEME: target.name, **(form if target.declared else {})}
     module = encoding.module
     tensors = tensor_digests({**dict(module.named_parameters()), **dict(module.named_buffers())})
     digests = {TENSORS: tensors} if target.declared else {CODE: _code(target, request, captured), TENSORS: tensors}
