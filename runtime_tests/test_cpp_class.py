@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from conftest import Once, need
 from cpp_tools import STRICT, compiled, compiler
-from embedded import CPP, run, write_bundle, write_bundles
+from embedded import CPP, VARIETY, run, write_bundle, write_bundles
 from other_graphs import FILES, OTHERS, STRIP, STRIPPED, refused, write_others
 from posenc_export.runtimes.runner_build import RUNNER, SESSION, build
 
@@ -126,6 +127,23 @@ def test_every_other_graph_of_the_same_ports_is_refused(
     done = run(program("misuse", backend), "load", name, *graphs)
     assert (done.returncode, done.stderr) == (0, ""), done
     assert [line.partition(": ")[2] for line in done.stdout.splitlines()] == expected
+
+
+@pytest.mark.exhaustive
+def test_a_package_is_known_before_its_code_is_loaded(program: Callable[..., Path], once: Once, tmp_path: Path) -> None:
+    """Its class loads what another export of the same graph wrote; another class refuses that, were there no code."""
+    once("variety", write_bundles)
+    write_bundle(tmp_path / "aoti", f"{VARIETY['bfloat']} -f aoti -f torchscript")
+    package, empty = tmp_path / "aoti" / "model_aoti.pt2", tmp_path / "empty.pt2"
+    with zipfile.ZipFile(package) as whole, zipfile.ZipFile(empty, "w") as part:
+        for name in whole.namelist():
+            if not name.endswith((".so", ".cpp", ".json")):
+                part.writestr(name, whole.read(name))
+    built = program("misuse", "torch")
+    assert run(built, "load", "bfloat", package).stdout == "file: none: \n"
+    words = "is another graph than this class was made for: scheme is learned, expected rope\n"
+    done = run(built, "load", "half", package, empty)
+    assert done.stdout == "".join(f"file: bad_file: {file.name} {words}" for file in (package, empty))
 
 
 @pytest.mark.exhaustive
