@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "contract.hpp"
+#include "package.hpp"
 
 namespace posenc {
 inline namespace POSENC_VERSION {
@@ -92,8 +93,8 @@ struct Session::Impl {
     std::error_code unknown;
     if (!std::filesystem::is_regular_file(file, unknown)) throw Error(file.string() + " is not a file", ErrorKind::bad_file);
     if (file.extension() == ".pt2") {
+      expect_made_for(device.is_cuda() ? Device::cuda : Device::cpu, file, facts_of_package(file));
       package.emplace(file.string());
-      expect_made_for_device(file);
     } else {
       script = torch::jit::load(file.string(), device);
       script.eval();
@@ -128,14 +129,6 @@ struct Session::Impl {
 
   /// Where tensors of a kind of memory lie.
   at::Device place(Memory memory) const { return memory == Memory::device ? device : at::Device(at::kCPU); }
-
- private:
-  void expect_made_for_device(const std::filesystem::path& file) {
-    const auto metadata = package->get_metadata();
-    const auto made_for = metadata.find("AOTI_DEVICE_KEY");
-    if (!device.is_cuda() || (made_for != metadata.end() && made_for->second == "cuda")) return;
-    throw Error(file.filename().string() + " was compiled for the CPU: it cannot run on CUDA", ErrorKind::device);
-  }
 };
 
 namespace {
