@@ -49,11 +49,10 @@ def namespace_of(text: str) -> str:
 
 
 def stamp_header(path: Path, metadata: Mapping[str, str]) -> None:
-    """Put what an export says of itself below the title of a header, which is its first comment."""
-    guard, mark, text = path.read_text("ascii").partition("// ")
-    title, _, rest = text.partition("\n")
+    """Put what an export says of itself below the first line of a header."""
+    title, _, rest = path.read_text("ascii").partition("\n")
     facts = [line for key, value in metadata.items() for line in _comment(f"{key.removeprefix('posenc.')}: {value}")]
-    path.write_text("\n".join([guard + mark + title, "//", *facts, "//", rest]), "ascii")
+    path.write_text("\n".join([title, "//", *facts, "//", rest]), "ascii")
 
 
 def _comment(fact: str) -> list[str]:
