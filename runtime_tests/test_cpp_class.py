@@ -11,6 +11,7 @@ import pytest
 from conftest import Once, need
 from cpp_tools import STRICT, compiled, compiler
 from embedded import CPP, run, write_bundle, write_bundles
+from posenc_export.runtimes.cpp import ORT
 from posenc_export.runtimes.runner_build import RUNNER, SESSION, build
 
 PROJECT = """
@@ -23,6 +24,9 @@ foreach(name offset half)
 endforeach()
 add_executable(program ${PROGRAM})
 target_link_libraries(program PRIVATE posenc::offset posenc::half)
+if(TARGET ONNXRuntime::ONNXRuntime)
+  target_link_libraries(program PRIVATE ONNXRuntime::ONNXRuntime)
+endif()
 """
 FILES = {"onnx": "model.onnx", "torch": "model.pt"}
 
@@ -45,6 +49,14 @@ def program(once: Once) -> Callable[..., Path]:
         return once(re.sub(r"[^a-z]+", "-", f"{name}-{backend}-{flags}"), fill) / "program"
 
     return make
+
+
+def test_why_there_is_no_cuda_is_said_in_words() -> None:
+    need("ort-cpp")
+    done = ORT.version_output()
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("CUDA: "))
+    reasons = r"lib[\w.]+ is not found|CUDA execution provider is not enabled in this build\.?"
+    assert re.fullmatch(f"CUDA: (yes|no CUDA: ({reasons}))", line), "no path, and nothing that a loader says"
 
 
 NO_TENSOR = "a size is negative, or they are too many"
@@ -98,6 +110,27 @@ def test_what_is_refused_and_in_which_words(program: Callable[..., Path], once: 
     if backend == "onnx":
         assert lines["other graph"] == "bad_file: the graph's inputs are q, k, positions: expected x, start"
     assert not re.search(r"\.(cc|cpp|h|hpp):\d", done.stdout), "no place in a source file"
+
+
+@pytest.mark.exhaustive
+def test_sessions_of_a_program_share_their_threads(program: Callable[..., Path], once: Once) -> None:
+    """Unless one asks for a number of its own, or the program made an environment that has no threads to share."""
+    bundles = once("variety", write_bundles)
+    built = program("threads")
+
+    def counted(*how: str) -> list[int]:
+        done = run(built, *(bundles / name / "model.onnx" for name in ("offset", "half")), *how)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return [int(word) for word in done.stdout.split()]
+
+    none, one, two, ran = counted()
+    assert one == two == ran
+    shared = one - none
+    none, one, two, ran = counted("own")
+    assert (two - one, ran) == (2, two), "three threads are two beside the caller's"
+    none, one, two, ran = counted("env")
+    assert (two - one, ran) == (one - none, two), "sessions of an environment without threads have their own"
+    assert one - none <= shared
 
 
 @pytest.mark.exhaustive

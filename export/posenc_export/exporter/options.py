@@ -109,8 +109,8 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
     if options.namespace is not None:
         check_namespace(options.namespace, formats)
-    if options.cpp and not {"onnx", "torchscript"} & set(formats):
-        raise BadInput("--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it")
+    if options.cpp and not {"onnx", "torchscript", "aoti"} & set(formats):
+        raise BadInput("--cpp is for graphs that C++ loads: give -f onnx, -f torchscript or -f aoti with it")
     if options.cpp_name:
         check_name(options.cpp_name)
         if not options.cpp:

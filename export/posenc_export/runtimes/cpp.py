@@ -52,7 +52,7 @@ def _check_cuda(program: Program, device_missing: Callable[[], None]) -> None:
     _check(program)
     _, _, answer = program.version_output(environment("cuda")).stdout.partition("CUDA: ")
     if answer.strip() != "yes":
-        raise Missing(f"the library of {program.name} cannot use CUDA: {answer.strip()}")
+        raise Missing(f"{program.name}: {answer.strip()}")
 
 
 def _runner(program: Program, path: Path, manifest: Manifest, **how: str) -> Runner:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 namespace posenc {
@@ -54,6 +55,11 @@ std::string cpu_problem(const std::string& file, std::string isas) {
 
 PackageFacts facts_of_package(const std::filesystem::path& file) {
   return torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(file.string(), "model");
+}
+
+bool is_package(const Bytes& graph) {
+  const std::string_view text(static_cast<const char*>(static_cast<const void*>(graph.data())), graph.size());
+  return text.find("/data/aotinductor/") != std::string_view::npos;
 }
 
 void expect_made_for(Device device, const std::filesystem::path& file, const PackageFacts& facts) {

@@ -103,6 +103,7 @@ struct Session::Impl {
 
   void open(const Bytes& graph) {
     std::istringstream stream(std::string(static_cast<const char*>(static_cast<const void*>(graph.data())), graph.size()));
+    if (is_package(graph)) throw Error("an AOTInductor package is loaded from its file: give the path", ErrorKind::bad_file);
     script = torch::jit::load(stream, device);
     script.eval();
   }

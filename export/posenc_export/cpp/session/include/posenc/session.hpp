@@ -27,9 +27,10 @@ struct Options {
   Options(Device where = Device::cpu) : device(where) {}
 
   Device device;
-  int threads = 0;        ///< that one call uses; 0: as many as ONNX Runtime takes by itself
+  int threads = 0;        ///< that one call uses; 0: those that all sessions share, as many as there are cores
   OrtEnv* env = nullptr;  ///< the environment to share, which must outlive the session; null: one that is made for all
-  std::function<void(OrtSessionOptions*)> session_options = {};  ///< is called before the graph is loaded
+  /// Is called before the graph is loaded. A session with a number of threads, an env or this has threads of its own.
+  std::function<void(OrtSessionOptions*)> session_options = {};
 };
 
 /// A graph, ready to run. `run` may be called from several threads at once. One that holds no graph, since none was
