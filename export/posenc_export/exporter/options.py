@@ -36,7 +36,6 @@ class ExportOptions:
     formats: tuple[str, ...] = ("onnx", "torchscript")
     opset: int | None = None
     rotary_op: RotaryOp = "decomposed"
-    cpu_isa: CpuIsa = "native"
     seed: int = 0
     budget: int = BUDGET
     validate: bool = True
@@ -47,6 +46,7 @@ class ExportOptions:
     announce: Progress = no_progress
     notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
+    cpu_isa: CpuIsa = "native"
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:

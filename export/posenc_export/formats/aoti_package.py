@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from posenc_export.errors import BadInput
 from posenc_export.formats import CpuIsa
@@ -31,7 +31,8 @@ def metadata(path: Path) -> dict[str, str]:
     """Return what a package says of itself; nothing of it is loaded. Raises RuntimeError for what is no package."""
     import torch
 
-    found: dict[str, str] = torch._C._aoti.AOTIModelPackageLoader.load_metadata_from_package(str(path), "model")
+    loader: Any = torch._C._aoti.AOTIModelPackageLoader  # its stub knows less than it has
+    found: dict[str, str] = loader.load_metadata_from_package(str(path), "model")
     return found
 
 
