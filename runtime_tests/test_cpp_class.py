@@ -13,6 +13,7 @@ from conftest import Once, need
 from cpp_tools import STRICT, compiled, compiler
 from embedded import CPP, VARIETY, run, write_bundle, write_bundles
 from other_graphs import FILES, OTHERS, STRIP, STRIPPED, refused, write_others
+from posenc_export.runtimes.cpp import ORT
 from posenc_export.runtimes.runner_build import RUNNER, SESSION, build
 
 PROJECT = """
@@ -25,6 +26,9 @@ foreach(name offset half bfloat)
 endforeach()
 add_executable(program ${PROGRAM})
 target_link_libraries(program PRIVATE posenc::offset posenc::half posenc::bfloat)
+if(TARGET ONNXRuntime::ONNXRuntime)
+  target_link_libraries(program PRIVATE ONNXRuntime::ONNXRuntime)
+endif()
 """
 
 
@@ -46,6 +50,14 @@ def program(once: Once) -> Callable[..., Path]:
         return once(re.sub(r"[^a-z]+", "-", f"{name}-{backend}-{flags}"), fill) / "program"
 
     return make
+
+
+def test_why_there_is_no_cuda_is_said_in_words() -> None:
+    need("ort-cpp")
+    done = ORT.version_output()
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("CUDA: "))
+    reasons = r"lib[\w.]+ is not found|CUDA execution provider is not enabled in this build\.?"
+    assert re.fullmatch(f"CUDA: (yes|no CUDA: ({reasons}))", line), "no path, and nothing that a loader says"
 
 
 NO_TENSOR = "a size is negative, or they are too many"
@@ -144,6 +156,27 @@ def test_a_package_is_known_before_its_code_is_loaded(program: Callable[..., Pat
     words = "is another graph than this class was made for: scheme is learned, expected rope\n"
     done = run(built, "load", "half", package, empty)
     assert done.stdout == "".join(f"file: bad_file: {file.name} {words}" for file in (package, empty))
+
+
+@pytest.mark.exhaustive
+def test_sessions_of_a_program_share_their_threads(program: Callable[..., Path], once: Once) -> None:
+    """Unless one asks for a number of its own, or the program made an environment that has no threads to share."""
+    bundles = once("variety", write_bundles)
+    built = program("threads")
+
+    def counted(*how: str) -> list[int]:
+        done = run(built, *(bundles / name / "model.onnx" for name in ("offset", "half")), *how)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return [int(word) for word in done.stdout.split()]
+
+    none, one, two, ran = counted()
+    assert one == two == ran
+    shared = one - none
+    none, one, two, ran = counted("own")
+    assert (two - one, ran) == (2, two), "three threads are two beside the caller's"
+    none, one, two, ran = counted("env")
+    assert (two - one, ran) == (one - none, two), "sessions of an environment without threads have their own"
+    assert one - none <= shared
 
 
 @pytest.mark.exhaustive

@@ -147,7 +147,7 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
     other = trace_sizes(encoding, dims_of(encoding) | set(trace.values()), end)
     long = long_sizes(encoding.inputs, trace, max_len)
     how = (options.onnx_opset, options.opset_reason, options.rotary_op, options.namespace or namespace_for(target.name))
-    return Request(at(trace), max_len, *how, at, other, long), trace
+    return Request(at(trace), max_len, *how, at, other, long, cpu_isa=options.cpu_isa), trace
 
 
 def _written(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft"]
+CpuIsa = Literal["native", "avx512", "avx2", "default"]
+"""What an AOTInductor package is compiled for: the best that this CPU has, one of these, or what every x86-64 has."""
 DEFAULT_OPSET, FALLBACK_OPSETS = 18, (20, 23)
 """What needs no other is written at the first; a user's module that cannot be, at one of the others."""
 
@@ -54,6 +56,7 @@ class Request:
     at: makes inputs of other sizes, at which a program can be tried. other: sizes to trace with a second time.
     long: sizes to trace with where a program of short ones does not hold for long ones.
     why_traced: why the TorchScript-based exporter is to write ONNX, if it is.
+    cpu_isa: what an AOTInductor package is compiled for.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -66,6 +69,7 @@ class Request:
     other: Mapping[str, int] = field(default_factory=dict)
     long: Mapping[str, int] = field(default_factory=dict)
     why_traced: str = ""
+    cpu_isa: CpuIsa = "native"
 
 
 Program = Any

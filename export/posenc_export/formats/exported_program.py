@@ -9,6 +9,7 @@ before every look-up (embedding, index, index_select, gather), whose index is th
 from __future__ import annotations
 
 import operator
+import platform
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
+from posenc_export.formats.aoti_package import compiler_settings
 from posenc_export.formats.archives import stamp_archive, stamped_archive
 from posenc_export.formats.assumptions import loosen, release
-from posenc_export.formats.capture import capture, findings, program_digests
+from posenc_export.formats.capture import Findings, capture, findings, program_digests, with_findings
 
 if TYPE_CHECKING:
     import torch
@@ -58,10 +60,22 @@ def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request
         write_saved(partial(torch.export.save, program), path)
 
 
+def capture_package(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+    """Return the program of an encoding, with a note on the CPUs that its package will run on."""
+    from torch._inductor import config
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    with config.patch(compiler_settings(request.cpu_isa)):
+        isa = str(pick_vec_isa()).replace("INVALID_VEC_ISA", "").split()
+    cpus = f"CPUs with {' and '.join(isa)}" if isa else f"every {platform.machine()} CPU"
+    note = f"{AOTI} runs on {cpus}"
+    return with_findings(capture_program(encoding, request), Findings((note,)))
+
+
 @format_(
     "aoti",
     file=AOTI,
-    capture=capture_program,
+    capture=capture_package,
     digests=program_digests,
     runs_code=True,
     stamp=stamp_archive,
@@ -73,9 +87,10 @@ def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, reques
     import torch
 
     guard(program)
+    settings = compiler_settings(request.cpu_isa)
     with quiet():
         try:
-            torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+            torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=settings)
         except UnicodeError as error:  # it reads its own sources as the locale says
             locale = "set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
             raise ToolFailed(f"AOTInductor cannot work in this locale ({first_line(error)}): {locale}") from error

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "contract.hpp"
+#include "package.hpp"
 #include "torch_archive.hpp"
 
 namespace posenc {
@@ -90,8 +91,8 @@ struct Session::Impl {
 
   void open(const std::filesystem::path& file) {
     if (file.extension() == ".pt2") {
+      expect_made_for(device.is_cuda() ? Device::cuda : Device::cpu, file, facts_of_package(file));
       package.emplace(file.string());
-      expect_made_for_device(file);
     } else {
       script = torch::jit::load(file.string(), device);
       script.eval();
@@ -99,6 +100,7 @@ struct Session::Impl {
   }
 
   void open(const Bytes& graph) {
+    if (is_package(graph)) throw Error("an AOTInductor package is loaded from its file: give the path", ErrorKind::bad_file);
     script = torch::jit::load(readable(graph), device);
     script.eval();
   }
@@ -125,14 +127,6 @@ struct Session::Impl {
 
   /// Where tensors of a kind of memory lie.
   at::Device place(Memory memory) const { return memory == Memory::device ? device : at::Device(at::kCPU); }
-
- private:
-  void expect_made_for_device(const std::filesystem::path& file) {
-    const auto metadata = package->get_metadata();
-    const auto made_for = metadata.find("AOTI_DEVICE_KEY");
-    if (!device.is_cuda() || (made_for != metadata.end() && made_for->second == "cuda")) return;
-    throw Error(file.filename().string() + " was compiled for the CPU: it cannot run on CUDA", ErrorKind::device);
-  }
 };
 
 namespace {

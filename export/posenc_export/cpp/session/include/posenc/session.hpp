@@ -27,10 +27,11 @@ struct Options {
   Options(Device where = Device::cpu) : device(where) {}
 
   Device device;
-  int threads = 0;        ///< that one call uses; 0: as many as ONNX Runtime takes by itself
+  int threads = 0;        ///< that one call uses; 0: those that all sessions share, as many as there are cores
   bool any_graph = false; ///< load a graph of the same ports whatever its file says that it is
   OrtEnv* env = nullptr;  ///< the environment to share, which must outlive the session; null: one that is made for all
-  std::function<void(OrtSessionOptions*)> session_options = {};  ///< is called before the graph is loaded
+  /// Is called before the graph is loaded. A session with a number of threads, an env or this has threads of its own.
+  std::function<void(OrtSessionOptions*)> session_options = {};
 };
 
 /// What a graph's file says of it: `posenc.NAME` in its metadata.
