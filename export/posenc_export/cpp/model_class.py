@@ -32,7 +32,7 @@ def title(manifest: Manifest, comment: str = "//") -> str:
 
 def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
     ports = (*manifest.inputs, *manifest.outputs)
-    given = (*uses.given(manifest.inputs), *manifest.outputs)
+    spans = (*uses.fed(manifest.inputs), *manifest.outputs)
     return filled(
         "model.hpp",
         BUNDLE_TEMPLATES,
@@ -40,11 +40,11 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
         name=name,
         digest=digest,
         axes=_axes(axes_of(manifest.inputs)),
-        limits="".join(f"\n{_limit(port)}" for port in uses.given(manifest.inputs) if _end(port)),
-        sizes="".join(map(_size_function, given)).rstrip(),
+        limits="".join(f"\n{_limit(port)}" for port in uses.fed(manifest.inputs) if _end(port)),
+        sizes="".join(map(_size_function, spans)).rstrip(),
         documented=_documented(manifest, uses),
         parameters=_parameters(manifest, uses),
-        arguments=", ".join(["axes", *(identifier(port.name) for port in given)]),
+        arguments=", ".join(["axes", *(identifier(port.name) for port in spans)]),
         size_count=sum(len(port.axes) for port in ports),
         all_sizes=",".join(f"\n        {sizes(port)}" for port in ports if port.axes),
         input_count=len(manifest.inputs),
@@ -126,7 +126,7 @@ def _view(port: Port, shape: str, uses: Uses) -> str:
 def _parameters(manifest: Manifest, uses: Uses) -> str:
     unused = "" if axes_of(manifest.inputs) else "[[maybe_unused]] "
     parameters = [f"{unused}const Axes& axes"]
-    parameters += [f"Span<const {TYPES[p.dtype]}> {identifier(p.name)}" for p in uses.given(manifest.inputs)]
+    parameters += [f"Span<const {TYPES[p.dtype]}> {identifier(p.name)}" for p in uses.fed(manifest.inputs)]
     parameters += [f"Span<{TYPES[p.dtype]}> {identifier(p.name)}" for p in manifest.outputs]
     return ",\n      ".join([*parameters, "Memory memory = Memory::host"])
 
