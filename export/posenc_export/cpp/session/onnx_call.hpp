@@ -17,8 +17,10 @@ class Call {
 
   /// Whether it has values over just these tensors of a kind of memory.
   bool has(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory) const noexcept;
-  /// Make values over tensors, inputs and then outputs.
-  Status wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory);
+  /// Make values over tensors, inputs and then outputs. `zeros`: what kind of memory stands for views of none, which is
+  /// kept; null: ONNX Runtime takes them as they are.
+  Status wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory,
+              const OrtMemoryInfo* zeros);
   /// The values of all ports: inputs, then outputs.
   OrtValue** values() noexcept { return values_.data(); }
 
@@ -29,9 +31,10 @@ class Call {
     DType dtype = DType::float32;
     std::size_t rank = 0;
     Owned<OrtValue> value;
+    std::vector<std::byte> zeros;
   };
   bool same(const Tensor& tensor, const View& view, const std::int64_t*& sizes) const noexcept;
-  Status wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory);
+  Status wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory, const OrtMemoryInfo* zeros);
 
   const OrtMemoryInfo* memory_ = nullptr;  // null: not every value is there
   std::vector<Tensor> tensors_;
