@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,7 +40,7 @@ REQUEST = Request((), 70)
 OTHER = "0" * 64
 
 
-def id_for(scheme: str, spec: Spec, seed: int = 0, **parameters: object) -> str:
+def id_for(scheme: str, spec: Spec, parameters: Mapping[str, object], seed: int = 0) -> str:
     return id_of(facts_for(scheme_target(scheme, spec, parameters, seed), REQUEST, {}))
 
 
@@ -67,12 +68,12 @@ def test_every_file_has_the_id_and_the_facts_that_it_is_made_of(tmp_path: Path) 
         if not name.startswith("header"):  # where a long fact has several lines
             facts = {fact: FORMATS[name].stamped(path, PREFIX + fact) for fact in manifest.facts}
             assert facts == manifest.facts, name
-    extra = {ID: "", f"{PREFIX}params.rope_theta": ""}
-    torch.jit.load(str(tmp_path / "all" / "model.pt"), _extra_files=extra)
-    assert extra == {ID: manifest.id.encode(), f"{PREFIX}params.rope_theta": b"10000"}
-    extra = {ID: ""}
-    torch.export.load(tmp_path / "all" / "model.pt2", extra_files=extra)
-    assert extra[ID] == manifest.id
+    of_script: dict[str, object] = {ID: "", f"{PREFIX}params.rope_theta": ""}
+    torch.jit.load(str(tmp_path / "all" / "model.pt"), _extra_files=of_script)
+    assert of_script == {ID: manifest.id.encode(), f"{PREFIX}params.rope_theta": b"10000"}
+    of_program = {ID: ""}
+    torch.export.load(tmp_path / "all" / "model.pt2", extra_files=of_program)
+    assert of_program[ID] == manifest.id
 
 
 def test_what_changes_no_number_changes_no_id(tmp_path: Path) -> None:
@@ -81,12 +82,14 @@ def test_what_changes_no_number_changes_no_id(tmp_path: Path) -> None:
     assert (first.opset, other.opset) == (18, 23)
     assert first.id == other.id
     spec = Spec("dynamic")
-    assert id_for("rope", spec, head_dim=8) == id_for("rope", spec, head_dim=8, rope_theta=10000, rotary_dim=None)
+    assert id_for("rope", spec, {"head_dim": 8}) == id_for(
+        "rope", spec, {"head_dim": 8, "rope_theta": 10000, "rotary_dim": None}
+    )
     for name in ("one.safetensors", "two.safetensors"):
         save_file({"table": np.ones((70, 8), np.float32)}, tmp_path / name)
     spec = Spec(max_len=70)
     paths = [str(tmp_path / name) for name in ("one.safetensors", "two.safetensors")]
-    assert len({id_for("learned", spec, weights=path, key="table") for path in paths}) == 1
+    assert len({id_for("learned", spec, {"weights": path, "key": "table"}) for path in paths}) == 1
 
 
 @pytest.mark.parametrize("mode", ["baked", "dynamic"])
@@ -95,18 +98,18 @@ def test_every_sample_of_every_scheme_has_an_id_of_its_own(mode: str) -> None:
     for scheme in SCHEMES.values():
         for sample in scheme.samples:
             with suppress(BadInput):  # there is no such form
-                one = id_for(scheme.name, spec, **sample)
+                one = id_for(scheme.name, spec, sample)
                 whole = (scheme.name, {**defaults(scheme.parameters), **sample})
-                assert one == id_for(scheme.name, spec, **sample), whole
+                assert one == id_for(scheme.name, spec, sample), whole
                 assert known.setdefault(one, whole) == whole
     assert len(known) > 30
 
 
 def test_weights_and_seeds_are_part_of_it() -> None:
     spec = Spec(max_len=70)
-    ids = [id_for("learned", spec, seed, d_model=8) for seed in (0, 0, 1)]
+    ids = [id_for("learned", spec, {"d_model": 8}, seed) for seed in (0, 0, 1)]
     assert ids[0] == ids[1] != ids[2]
-    assert id_for("sinusoidal", spec, 0, d_model=8) == id_for("sinusoidal", spec, 1, d_model=8)
+    assert id_for("sinusoidal", spec, {"d_model": 8}, 0) == id_for("sinusoidal", spec, {"d_model": 8}, 1)
 
 
 class Power(nn.Module):
@@ -121,9 +124,21 @@ class Power(nn.Module):
         return x**self.power * self.weight
 
 
-def own(module: nn.Module, to: Path, *formats: str) -> str:
+class Recurrent(nn.Module):
+    """A network that is traced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.lstm(x)[0]
+        return y
+
+
+def own(module: nn.Module, to: Path, *formats: str, **options: object) -> str:
     inputs = "x: float32[batch, seq, 8]"
-    made = posenc_export.export(module, inputs=inputs, to=to, formats=formats, validate=False, max_len=20)
+    made = posenc_export.export(module, inputs=inputs, to=to, formats=formats, validate=False, max_len=20, **options)
     return made.manifest.id
 
 
@@ -131,6 +146,18 @@ def test_two_modules_of_equal_tensors_differ_by_their_code(tmp_path: Path) -> No
     ids = [own(Power(power), tmp_path / str(i), "onnx") for i, power in enumerate((2, 3, 2))]
     assert ids[0] == ids[2] != ids[1]
     assert own(Power(2), tmp_path / "script", "torchscript") == ids[0], "whatever format it is written in"
+
+
+@pytest.mark.exhaustive
+def test_a_module_that_was_validated_or_traced_has_its_id(tmp_path: Path) -> None:
+    inputs = "x: float32[batch, seq, 8]"
+    made = posenc_export.export(Power(2), inputs=inputs, to=tmp_path / "proved", formats=["onnx"], max_len=20)
+    assert made.passed
+    assert made.manifest.id == own(Power(2), tmp_path / "unproved", "onnx")
+    torch.manual_seed(0)
+    module = Recurrent().eval()  # torch.export does not take it
+    ids = {own(module, tmp_path / str(opset), "onnx", opset=opset) for opset in (18, 20)}
+    assert ids == {own(module, tmp_path / "recurrent", "torchscript")}
 
 
 @pytest.mark.exhaustive
@@ -163,9 +190,8 @@ print(json.dumps(ids))
 
 
 def test_texts_of_values() -> None:
-    assert [canonical(value) for value in ("halves", 1e4, 0.5, None, True, (1.0, 2.5), [])] == [
-        *("halves", "10000", "0.5", "null", "true", "[1, 2.5]", "[]")
-    ]
+    values: tuple[object, ...] = ("halves", 1e4, 0.5, None, True, (1.0, 2.5), [])
+    assert list(map(canonical, values)) == ["halves", "10000", "0.5", "null", "true", "[1, 2.5]", "[]"]
     assert literal('a "b" \\ é?\n') == r'"a \042b\042 \134 \303\251\077\012"'
 
 

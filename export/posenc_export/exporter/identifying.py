@@ -52,8 +52,9 @@ def _parameters(target: Target) -> dict[str, object]:
 def _code(target: Target, request: Request, captured: Mapping[str, Digests]) -> Digests:
     """Return digests of what somebody's own module computes: of its program, as it is without our operators."""
     plain = replace(request, opset=DEFAULT_OPSET, rotary_op="decomposed")
+    as_captured = (plain.opset, plain.rotary_op) == (request.opset, request.rotary_op)
     for name in WITH_CODE:
-        if plain.rotary_op == request.rotary_op and captured.get(name):
+        if as_captured and captured.get(name):
             return captured[name]
         with suppress(ExportFailed):
             return FORMATS[name].digests(FORMATS[name].capture(target.encoding.uncalled(), plain))
