@@ -11,6 +11,7 @@ import pytest
 from conftest import Once, need
 from cpp_tools import STRICT, compiled, compiler
 from embedded import CPP, run, write_bundle, write_bundles
+from other_graphs import FILES, OTHERS, STRIP, STRIPPED, refused, write_others
 from posenc_export.runtimes.cpp import ORT
 from posenc_export.runtimes.runner_build import RUNNER, SESSION, build
 
@@ -19,21 +20,20 @@ cmake_minimum_required(VERSION 3.18)
 project(used CXX)
 add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Werror ${FLAGS})
 add_link_options(${FLAGS})
-foreach(name offset half)
+foreach(name offset half bfloat)
   add_subdirectory(${BUNDLES}/${name}/cpp ${name})
 endforeach()
 add_executable(program ${PROGRAM})
-target_link_libraries(program PRIVATE posenc::offset posenc::half)
+target_link_libraries(program PRIVATE posenc::offset posenc::half posenc::bfloat)
 if(TARGET ONNXRuntime::ONNXRuntime)
   target_link_libraries(program PRIVATE ONNXRuntime::ONNXRuntime)
 endif()
 """
-FILES = {"onnx": "model.onnx", "torch": "model.pt"}
 
 
 @pytest.fixture
 def program(once: Once) -> Callable[..., Path]:
-    """Return a function that builds a program of cpp with two bundles, for a backend, with flags."""
+    """Return a function that builds a program of cpp with three bundles, for a backend, with flags."""
     bundles = once("variety", write_bundles)
 
     def make(name: str, backend: str = "onnx", flags: str = "") -> Path:
@@ -90,6 +90,7 @@ missing: bad_file: nowhere.onnx is not a file
 """
 
 
+IN_MEMORY = "the graph in memory"
 BACKENDS = ["onnx", pytest.param("torch", marks=pytest.mark.exhaustive)]
 
 
@@ -108,8 +109,35 @@ def test_what_is_refused_and_in_which_words(program: Callable[..., Path], once: 
     assert lines["noise"].startswith("bad_file: ")
     assert lines["threads"].startswith("bad_argument: threads is ")
     if backend == "onnx":
-        assert lines["other graph"] == "bad_file: the graph's inputs are q, k, positions: expected x, start"
+        assert lines["other graph"] == (
+            "bad_file: model.onnx is another graph than this class was made for: scheme is rope, expected sinusoidal"
+        )
     assert not re.search(r"\.(cc|cpp|h|hpp):\d", done.stdout), "no place in a source file"
+
+
+KINDS = [
+    *(pytest.param("onnx", name, kind) for name, kind in (("half", "theta"), ("bfloat", "seed"))),
+    *(pytest.param(backend, name, "", marks=pytest.mark.exhaustive) for backend in FILES for name in OTHERS),
+]
+
+
+@pytest.mark.parametrize(("backend", "name", "kind"), KINDS)
+def test_every_other_graph_of_the_same_ports_is_refused(
+    program: Callable[..., Path], once: Once, tmp_path: Path, *, backend: str, name: str, kind: str
+) -> None:
+    """By the class that `name` is: one other graph in the quick run, then all."""
+    bundles, file = once("variety", write_bundles), FILES[backend]
+    others = once(f"others-{name}-{kind}", lambda folder: write_others(folder, name, kind))
+    STRIP[backend](bundles / name / file, tmp_path / file)
+    graphs: list[object] = [bundles / name / file, tmp_path / file, "any", tmp_path / file]
+    expected = ["none: ", *(f"bad_file: {place} {STRIPPED}" for place in (file, IN_MEMORY)), "none: "]
+    expected = [expected[0], *expected, expected[-1]]
+    for other in sorted(others.glob("*/")):
+        graphs.append(other / file)
+        expected += [f"bad_file: {refused(place, OTHERS[name][other.name])}" for place in (file, IN_MEMORY)]
+    done = run(program("misuse", backend), "load", name, *graphs)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert [line.partition(": ")[2] for line in done.stdout.splitlines()] == expected
 
 
 @pytest.mark.exhaustive

@@ -30,6 +30,7 @@ from posenc_export.bundle.kinds import (
     Name,
     Natural,
     NoCount,
+    NoDigest,
     NoNumber,
     NoWhole,
     Off,
@@ -193,6 +194,8 @@ class ManifestJson(TypedDict):
     origin: Origin
     seed: NotRequired[NoCount]
     model: NotRequired[ModelJson]
+    id: NotRequired[NoDigest]
+    facts: NotRequired[dict[str, Text]]
 
 
 WORDS = {

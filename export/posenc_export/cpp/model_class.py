@@ -11,7 +11,7 @@ from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.in_place import in_place
-from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, quoted, sizes
+from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
 
 
 def model_header(manifest: Manifest, name: str) -> str:
@@ -51,8 +51,15 @@ def _header(manifest: Manifest, name: str, digest: str) -> str:
         output_count=len(manifest.outputs),
         output_views=_views(manifest.outputs, sum(len(port.axes) for port in manifest.inputs)),
         input_ports=_ports([_input(port, manifest) for port in manifest.inputs]),
+        fact_count=len(_facts(manifest)),
+        facts="".join(f"      {braced(literal(name), literal(text))},\n" for name, text in _facts(manifest)),
         output_ports=_ports([_output(port, manifest) for port in manifest.outputs]),
     )
+
+
+def _facts(manifest: Manifest) -> list[tuple[str, str]]:
+    """Return what the file of the graph must say of it: its id, then what the id is made of."""
+    return [("id", manifest.id), *manifest.facts.items()]
 
 
 def _axes(axes: list[Axis]) -> str:

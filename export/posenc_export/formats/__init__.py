@@ -78,10 +78,7 @@ Digests = Mapping[str, bytes]
 Capture = Callable[["Encoding", Request], Program]
 Writer = Callable[[Program, "Encoding", Request, Path], None]
 Stamp = Callable[[Path, Mapping[str, str]], None]
-
-
-def _no_stamp(path: Path, metadata: Mapping[str, str]) -> None:
-    """Leave a file as it is: its format has no place for metadata."""
+Stamped = Callable[[Path, str], str]
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,9 @@ class Format:
     """A kind of file: `capture(encoding, request)` makes a program, `write(program, encoding, request, path)` the file.
 
     digests: of a program, what must be the same when the module is captured again.
-    stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or "".
+    stamp: adds to a file what an export says of it, by keys.
+    stamped: reads what a file says under a key, without running code of it; "" where it says nothing or cannot be read.
+    refuses: why an encoding cannot be one, or "".
     note: why writing it takes long, if it does. runs_code: whether loading or running a file of it can do what a
         program can; one that cannot is inert: numbers, and operators that a runtime has.
     """
@@ -101,7 +100,8 @@ class Format:
     write: Writer
     summary: str
     runs_code: bool
-    stamp: Stamp = _no_stamp
+    stamp: Stamp
+    stamped: Stamped
     refuses: Callable[[Encoding], str] = lambda encoding: ""
     note: str = ""
 
@@ -116,7 +116,8 @@ def format_(
     capture: Capture,
     digests: Callable[[Program], Digests],
     runs_code: bool,
-    stamp: Stamp = _no_stamp,
+    stamp: Stamp,
+    stamped: Stamped,
     refuses: Callable[[Encoding], str] = lambda encoding: "",
     note: str = "",
 ) -> Callable[[Writer], Writer]:
@@ -124,7 +125,7 @@ def format_(
 
     def register(write: Writer) -> Writer:
         summary = (write.__doc__ or "").partition("\n")[0]
-        made = Format(name, file, capture, digests, write, summary, runs_code, stamp, refuses, note)
+        made = Format(name, file, capture, digests, write, summary, runs_code, stamp, stamped, refuses, note)
         FORMATS.add(name, made, write.__module__)
         return write
 

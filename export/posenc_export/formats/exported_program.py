@@ -1,4 +1,10 @@
-"""The successors of TorchScript: programs of torch.export (.pt2), and AOTInductor packages compiled from them."""
+"""The successors of TorchScript: programs of torch.export (.pt2), and AOTInductor packages compiled from them.
+
+AOTInductor compiles without contraction and gives the eager bits for every scheme. Its packages check neither lengths
+nor indices by default: they read memory beyond a table, and an index out of range ends the process from inside a
+parallel loop. So assertions are put into the program before it is compiled: on every axis with an upper bound, and
+before every look-up (embedding, index, index_select, gather), whose index is then clamped as well.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
 from posenc_export.formats.aoti_package import compiler_settings
+from posenc_export.formats.archives import stamp_archive, stamped_archive
 from posenc_export.formats.assumptions import loosen, release
 from posenc_export.formats.capture import Findings, capture, findings, program_digests, with_findings
 
@@ -34,7 +41,15 @@ def capture_program(encoding: Encoding, request: Request) -> torch.export.Export
     return program
 
 
-@format_("pt2", file=PT2, capture=capture_program, digests=program_digests, runs_code=True)
+@format_(
+    "pt2",
+    file=PT2,
+    capture=capture_program,
+    digests=program_digests,
+    runs_code=True,
+    stamp=stamp_archive,
+    stamped=stamped_archive,
+)
 def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
@@ -63,6 +78,8 @@ def capture_package(encoding: Encoding, request: Request) -> torch.export.Export
     capture=capture_package,
     digests=program_digests,
     runs_code=True,
+    stamp=stamp_archive,
+    stamped=stamped_archive,
     note="compiles C++, for a minute or so",
 )
 def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:

@@ -29,6 +29,7 @@ struct Release {
   void operator()(OrtValue* one) const { api().ReleaseValue(one); }
   void operator()(OrtTypeInfo* one) const { api().ReleaseTypeInfo(one); }
   void operator()(OrtIoBinding* one) const { api().ReleaseIoBinding(one); }
+  void operator()(OrtModelMetadata* one) const { api().ReleaseModelMetadata(one); }
   void operator()(OrtTensorTypeAndShapeInfo* one) const { api().ReleaseTensorTypeAndShapeInfo(one); }
   void operator()(OrtCUDAProviderOptionsV2* one) const { api().ReleaseCUDAProviderOptions(one); }
 };
@@ -67,6 +68,8 @@ bool has_no_shared_threads(const Status& status);
 Status make_options(const Options& options, bool share_threads, Owned<OrtSessionOptions>& made);
 /// Refuse a graph whose names, dtypes or fixed sizes are not those of the ports.
 Status check_graph(const OrtSession& session, const std::vector<Port>& inputs, const std::vector<Port>& outputs);
+/// Refuse a graph that is another than the one that is meant.
+Status check_identity(const OrtSession& session, const std::string& graph, Span<const Fact> made_for);
 
 }  // namespace POSENC_VERSION
 }  // namespace posenc

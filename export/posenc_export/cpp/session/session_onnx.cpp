@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "contract.hpp"
+#include "identity.hpp"
 #include "onnx_call.hpp"
 
 namespace posenc {
@@ -141,24 +142,26 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 template <class Source>
 Status Session::load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs,
-                          const Options& options) {
+                          const Options& options, Span<const Fact> made_for) {
   auto status = start();
   auto made = std::make_unique<Impl>();
   made->device = options.device;
   if (status.ok()) status = made->contract.set(std::move(inputs), std::move(outputs));
   if (status.ok()) status = made->open(options, source);
+  if (status.ok() && !options.any_graph) status = check_identity(*made->session, name_of(source), made_for);
   if (status.ok()) status = made->prepare();
   if (status.ok()) impl_ = std::move(made);
   return status;
 }
 
 Status Session::load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
-                     const Options& options) {
-  return load_from(file, std::move(inputs), std::move(outputs), options);
+                     const Options& options, Span<const Fact> made_for) {
+  return load_from(file, std::move(inputs), std::move(outputs), options, made_for);
 }
 
-Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options) {
-  return load_from(graph, std::move(inputs), std::move(outputs), options);
+Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options,
+                     Span<const Fact> made_for) {
+  return load_from(graph, std::move(inputs), std::move(outputs), options, made_for);
 }
 
 Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const {

@@ -1,0 +1,61 @@
+"""The facts of what is exported: what its graphs compute, whatever format, opset or length they are written with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from posenc.parameters import fit
+from posenc.scheme import SCHEMES
+from posenc_export.bundle.identity import CODE, SCHEME, TENSORS, facts_of
+from posenc_export.errors import ExportFailed
+from posenc_export.formats import DEFAULT_OPSET, FORMATS, Digests, Request
+from posenc_export.formats.capture import tensor_digests
+from posenc_export.targets import Target
+
+WITH_CODE = ("onnx", "torchscript")
+"""Formats whose program of a module is its code: the second for what torch.export and its successors cannot take."""
+
+
+def facts_for(target: Target, request: Request, captured: Mapping[str, Digests]) -> dict[str, str]:
+    """Return the facts of a target whose module was not called yet.
+
+    captured: digests of its programs by format, as far as there are any.
+    """
+    encoding, spec = target.encoding, target.spec
+    made: dict[str, object] = {SCHEME: target.name}
+    if target.declared:
+        made["mode"] = spec.mode
+        made["method"] = spec.method if spec.mode == "dynamic" else None
+        made["positions"] = encoding.positions
+        made["offset"] = spec.position_offset or None
+        made["dtype"] = spec.torch_dtype
+    module = encoding.module
+    tensors = tensor_digests({**dict(module.named_parameters()), **dict(module.named_buffers())})
+    digests = {TENSORS: tensors} if target.declared else {CODE: _code(target, request, captured), TENSORS: tensors}
+    return facts_of(made, _parameters(target), (encoding.inputs, encoding.outputs), digests)
+
+
+def _parameters(target: Target) -> dict[str, object]:
+    """Return what the module is made with, but for texts of which any may be given.
+
+    Those say where tensors are read from, and the tensors are facts themselves. A user's own factory may take any text,
+    whose effect is in the module's code and tensors.
+    """
+    known = SCHEMES[target.name].parameters if target.declared else {}
+    free = {name for name, value in target.params.items() if isinstance(value, str)}
+    free -= {name for name in free & known.keys() if known[name].choices}
+    values = {name: value for name, value in target.params.items() if name not in free}
+    return {name: fit(known[name], value) if name in known else value for name, value in values.items()}
+
+
+def _code(target: Target, request: Request, captured: Mapping[str, Digests]) -> Digests:
+    """Return digests of what somebody's own module computes: of its program, as it is without our operators."""
+    plain = replace(request, opset=DEFAULT_OPSET, rotary_op="decomposed")
+    for name in WITH_CODE:
+        if plain.rotary_op == request.rotary_op and captured.get(name):
+            return captured[name]
+        with suppress(ExportFailed):
+            return FORMATS[name].digests(FORMATS[name].capture(target.encoding.uncalled(), plain))
+    return {}
