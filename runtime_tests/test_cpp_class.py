@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from conftest import Once, need
 from cpp_tools import STRICT, compiled, compiler
 from embedded import CPP, VARIETY, run, write_bundle, write_bundles
 from other_graphs import FILES, OTHERS, STRIP, STRIPPED, refused, write_others
+from posenc_export.runtimes import Missing, onnx_runtime
 from posenc_export.runtimes.cpp import ORT
 from posenc_export.runtimes.runner_build import RUNNER, SESSION, build
 
@@ -63,6 +65,14 @@ def test_why_there_is_no_cuda_is_said_in_words() -> None:
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("CUDA: "))
     reasons = r"lib[\w.]+ is not found|CUDA execution provider is not enabled in this build\.?"
     assert re.fullmatch(f"CUDA: (yes|no CUDA: ({reasons}))", line), "no path, and nothing that a loader says"
+
+
+def test_python_names_the_library_of_cuda_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_runtime, "has_nvidia_driver", lambda: True)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnx_runtime, "_unresolved", lambda library: "libcublasLt.so.13")
+    with pytest.raises(Missing, match=r"^no CUDA: libcublasLt.so.13 is not found: pip install 'posenc-export\[cuda\]'"):
+        onnx_runtime.ort_cuda_missing()
 
 
 NO_TENSOR = "a size is negative, or they are too many"

@@ -1,4 +1,9 @@
-"""What an AOTInductor package says of the CPU that it is compiled for, what this CPU has, and how it is set."""
+"""What an AOTInductor package says of the CPU that it is compiled for, what this CPU has, and how it is set.
+
+A package says how wide its vectors are. AOTInductor's compiler takes `-march=native` beside that: a package without
+vectors (INVALID_VEC_ISA) held AVX-512 all the same. So -march is set to the level that the width belongs to; then a
+package says all that it needs, and may be refused before it is loaded. A missing instruction ends the process.
+"""
 
 from __future__ import annotations
 
