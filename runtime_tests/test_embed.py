@@ -206,7 +206,7 @@ def test_what_counts_by_its_sizes_alone_is_no_argument(bundles: Path) -> None:
     bundle = Bundle.open(bundles / "bias")
     assert bundle.manifest.unread == ("q", "k")
     text = (bundles / "bias" / "cpp" / "include" / "bias.hpp").read_text()
-    assert "k: float32[batch, kv_heads, seq_k, head_dim]: its sizes alone, which axes has" in text
+    assert "k: float32[batch, kv_heads, seq_k, head_dim]: its shape alone, and no argument" in text
     assert re.findall(r"Span<.*> \w+", text) == 2 * ["Span<float> bias"]
     assert "k_size" not in text
     golden = {path.name.split(".")[1] for path in (bundles / "bias" / "cpp" / "golden").iterdir()}

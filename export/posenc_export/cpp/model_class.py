@@ -147,7 +147,7 @@ def _range(port: Port) -> str:
 
 
 def _documented(manifest: Manifest, uses: Uses) -> str:
-    alone = ": its sizes alone, which axes has"
+    alone = ": its shape alone, and no argument"
     lines = [f"in   {port}" + (alone if port.name in uses.unread else _range(port)) for port in manifest.inputs]
     for port in manifest.outputs:
         over = uses.replaces.get(port.name)
