@@ -18,31 +18,36 @@ cmake_minimum_required(VERSION 3.18)
 project(used CXX)
 add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Werror ${FLAGS})
 add_link_options(${FLAGS})
-foreach(name offset half)
+foreach(name offset half bias scores)
   add_subdirectory(${BUNDLES}/${name}/cpp ${name})
 endforeach()
-add_executable(program ${PROGRAM})
-target_link_libraries(program PRIVATE posenc::offset posenc::half)
+foreach(name ${PROGRAMS})
+  add_executable(${name} ${SOURCES}/${name}.cpp)
+  target_link_libraries(${name} PRIVATE posenc::offset posenc::half posenc::bias posenc::scores)
+endforeach()
 """
 FILES = {"onnx": "model.onnx", "torch": "model.pt"}
+THROWING, OTHERS = ("misuse", "memory"), ("nothrow",)
+"""Programs that are built together."""
 
 
 @pytest.fixture
 def program(once: Once) -> Callable[..., Path]:
-    """Return a function that builds a program of cpp with two bundles, for a backend, with flags."""
+    """Return a function that builds a program of cpp with four bundles, for a backend, with flags."""
     bundles = once("variety", write_bundles)
 
     def make(name: str, backend: str = "onnx", flags: str = "") -> Path:
         need({"onnx": "ort-cpp", "torch": "libtorch-cpp"}[backend])
+        programs = THROWING if name in THROWING else OTHERS
 
         def fill(folder: Path) -> None:
             project = folder / "project"
             project.mkdir()
             (project / "CMakeLists.txt").write_text(PROJECT)
-            settings = {"BUNDLES": str(bundles), "PROGRAM": str(CPP / f"{name}.cpp"), "POSENC_BACKEND": backend}
-            build(project, folder, {**settings, "FLAGS": flags})
+            settings = {"BUNDLES": str(bundles), "SOURCES": str(CPP), "PROGRAMS": ";".join(programs)}
+            build(project, folder, {**settings, "POSENC_BACKEND": backend, "FLAGS": flags})
 
-        return once(re.sub(r"[^a-z]+", "-", f"{name}-{backend}-{flags}"), fill) / "program"
+        return once(re.sub(r"[^a-z]+", "-", f"{programs[0]}-{backend}-{flags}"), fill) / name
 
     return make
 
@@ -98,6 +103,25 @@ def test_what_is_refused_and_in_which_words(program: Callable[..., Path], once: 
     if backend == "onnx":
         assert lines["other graph"] == "bad_file: the graph's inputs are q, k, positions: expected x, start"
     assert not re.search(r"\.(cc|cpp|h|hpp):\d", done.stdout), "no place in a source file"
+
+
+WITHOUT_MEMORY = """
+class: less than k
+same without memory: 11
+'k' is a null pointer, expected the elements of shape (1, 8, 4096, 64)
+"""
+KEPT = {
+    "onnx": "first: as much as k\nsame: 1\nthen: less than k\n",
+    "torch": "env and session_options are ONNX Runtime's: this session was built for libtorch\n",
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_inputs_of_which_sizes_count_ask_for_no_memory(program: Callable[..., Path], once: Once, backend: str) -> None:
+    bundles, file = once("variety", write_bundles), FILES[backend]
+    done = run(program("memory", backend), bundles / "bias" / file, bundles / "scores" / file)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert done.stdout == WITHOUT_MEMORY.lstrip() + KEPT[backend] + "in place: 1\n"
 
 
 @pytest.mark.exhaustive

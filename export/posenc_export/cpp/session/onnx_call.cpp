@@ -22,29 +22,33 @@ bool Call::has(Span<const View> inputs, Span<const View> outputs, const OrtMemor
   return true;
 }
 
-Status Call::wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory) {
+Status Call::wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory,
+                  const OrtMemoryInfo* zeros) {
   const bool made = memory_ == &memory;
   memory_ = nullptr;
   Status status;
   std::size_t index = 0;
   for (const auto views : {inputs, outputs}) {
     for (std::size_t i = 0; status.ok() && i < views.size(); ++i, ++index) {
-      if (!made || !same(tensors_[index], views[i])) status = wrap(index, views[i], memory);
+      if (!made || !same(tensors_[index], views[i])) status = wrap(index, views[i], memory, zeros);
     }
   }
   if (status.ok()) memory_ = &memory;
   return status;
 }
 
-Status Call::wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory) {
+Status Call::wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory, const OrtMemoryInfo* zeros) {
   auto& tensor = tensors_[index];
   tensor.data = view.data;
   tensor.size = view.size;
   tensor.dtype = view.dtype;
   tensor.shape.assign(view.shape.begin(), view.shape.end());  // its memory stays: the rank is the same in every call
-  auto status = taken(api().CreateTensorWithDataAsOrtValue(&memory, view.data, view.size * size_of(view.dtype),
-                                                           view.shape.data(), view.shape.size(), element(view.dtype),
-                                                           into(tensor.value)),
+  const auto bytes = count(view.shape) * size_of(view.dtype);
+  const bool stands_in = view.data == nullptr && zeros != nullptr;
+  if (stands_in && tensor.zeros.size() < bytes) tensor.zeros.resize(bytes);
+  auto status = taken(api().CreateTensorWithDataAsOrtValue(
+                          stands_in ? zeros : &memory, stands_in ? tensor.zeros.data() : view.data, bytes,
+                          view.shape.data(), view.shape.size(), element(view.dtype), into(tensor.value)),
                       ErrorKind::runtime);
   values_[index] = tensor.value.get();
   return status;

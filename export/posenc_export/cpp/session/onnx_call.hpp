@@ -18,8 +18,10 @@ class Call {
 
   /// Whether it has values over just these tensors of a kind of memory.
   bool has(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory) const noexcept;
-  /// Make values over tensors, inputs and then outputs, where those of the call before are not over the same.
-  Status wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory);
+  /// Make values over tensors, inputs and then outputs, where those of the call before are not over the same. `zeros`:
+  /// what kind of memory stands for views of none, which is kept; null: ONNX Runtime takes them as they are.
+  Status wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory,
+              const OrtMemoryInfo* zeros);
   /// The values of all ports: inputs, then outputs.
   OrtValue** values() noexcept { return values_.data(); }
 
@@ -30,9 +32,10 @@ class Call {
     DType dtype = DType::float32;
     std::vector<std::int64_t> shape;
     Owned<OrtValue> value;
+    std::vector<std::byte> zeros;
   };
   static bool same(const Tensor& tensor, const View& view) noexcept;
-  Status wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory);
+  Status wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory, const OrtMemoryInfo* zeros);
 
   const OrtMemoryInfo* memory_ = nullptr;  // null: not every value is there
   std::vector<Tensor> tensors_;
