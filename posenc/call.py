@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from posenc.ports import Array, Axis, Feeds, Integers, Mask, Port, Positions, Start, Values, axes_of, carrying, sizes_of
-from posenc.spec import Spec
+from posenc.ports import (
+    Array,
+    Axis,
+    Extents,
+    Feeds,
+    Integers,
+    Mask,
+    Port,
+    Positions,
+    Start,
+    Values,
+    axes_of,
+    carrying,
+    sizes_of,
+)
 
 Formula = Callable[["Call"], Sequence[Array]]
 """The outputs of a call in float64, in the order of the ports."""
@@ -16,19 +30,55 @@ Formula = Callable[["Call"], Sequence[Array]]
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an encoding.
+    """A call of an encoding: the one argument of every reference.
 
-    values: the floating-point inputs, in order; none of a call that returns rows, or a whole table.
-    positions: of every token: (batch or 1, seq), or (axes, batch or 1, seq), or on a grid (axes, batch or 1, *grid); of
-        a whole table (max_len,).
     at: the indices along the length of the output that are wanted, or None for all.
-    sizes: of the dynamic axes.
+    max_len: how many positions a call without inputs has.
     """
 
-    values: tuple[Array, ...]
-    positions: Integers
+    inputs: tuple[Port, ...]
+    feeds: Feeds
     at: Integers | None
-    sizes: Mapping[str, int]
+    max_len: int
+
+    @cached_property
+    def values(self) -> tuple[Array, ...]:
+        """The floating-point inputs, in order; none of a call that returns rows, or a whole table."""
+        return tuple(self.feeds[port.name] for port in carrying(self.inputs, Values))
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes of the dynamic axes."""
+        return sizes_of(self.inputs, self.feeds)
+
+    @cached_property
+    def positions(self) -> Integers:
+        """Positions of every token: (batch or 1, seq), (axes, batch or 1, seq), on a grid (axes, batch or 1, *grid).
+
+        A call without inputs has those of a whole table: (max_len,).
+        """
+        return positions_of(self.max_len, self.inputs, self.feeds)
+
+    @property
+    def extents(self) -> Integers:
+        """The sizes of each image: (batch, 2)."""
+        (port,) = carrying(self.inputs, Extents)
+        sizes: Integers = self.feeds[port.name]
+        return sizes
+
+    @property
+    def query(self) -> Integers:
+        """The positions of queries: (1 or batch, seq); see queries_and_keys."""
+        return self._both[0]
+
+    @property
+    def key(self) -> Integers:
+        """The positions of keys: (1 or batch, seq_k); see queries_and_keys."""
+        return self._both[1]
+
+    @cached_property
+    def _both(self) -> tuple[Integers, Integers]:
+        return queries_and_keys(self.inputs, self.feeds)
 
     @property
     def picked(self) -> Integers | slice:
@@ -36,14 +86,8 @@ class Call:
         return slice(None) if self.at is None else self.at
 
 
-def call_of(spec: Spec, inputs: tuple[Port, ...], feeds: Feeds, at: Integers | None) -> Call:
-    """Return the call that feeds make; this is the one place that knows which positions a call has."""
-    values = tuple(feeds[port.name] for port in carrying(inputs, Values))
-    return Call(values, positions_of(spec, inputs, feeds), at, sizes_of(inputs, feeds))
-
-
-def positions_of(spec: Spec, inputs: tuple[Port, ...], feeds: Feeds) -> Integers:
-    """Return the positions of a call, as they are given or counted; see Call."""
+def positions_of(max_len: int, inputs: tuple[Port, ...], feeds: Feeds) -> Integers:
+    """Return the positions of a call, as they are given or counted; see Call.positions."""
     for port in carrying(inputs, Positions):
         positions: Integers = feeds[port.name]
         return positions
@@ -52,7 +96,7 @@ def positions_of(spec: Spec, inputs: tuple[Port, ...], feeds: Feeds) -> Integers
             return _counted_by(port, feeds[port.name], port.carries.offset)
     lengths = _lengths(inputs, feeds)
     if not lengths:
-        return np.arange(spec.max_len)
+        return np.arange(max_len)
     if len(lengths) > 1 and all(axis.kind == "grid" for axis in lengths):
         return np.indices(tuple(lengths.values()))[:, None]
     starts = [int(feeds[port.name][0]) for port in carrying(inputs, Start)]

@@ -138,12 +138,8 @@ def too_small(largest: float) -> str:
     return f"float16 has fewer digits below {LEAST_FLOAT16:.2g}, and no number of these is above {largest:.2g}"
 
 
-class Source(Protocol):
-    """What a source of rows, of angles or of biases says of itself."""
-
-    @property
-    def probes(self) -> Probes:
-        """What must be tried of it."""
+class Bounded(Protocol):
+    """What gives numbers, and says how far off they may be."""
 
     @property
     def half_safe(self) -> str:
@@ -154,6 +150,14 @@ class Source(Protocol):
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far what a graph gives may be from what the eager module does."""
+
+
+class Source(Bounded, Protocol):
+    """What a source of rows, of angles or of biases says of itself."""
+
+    @property
+    def probes(self) -> Probes:
+        """What must be tried of it."""
 
 
 class RowSource(Source, Protocol):

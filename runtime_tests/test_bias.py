@@ -13,7 +13,7 @@ from torch import Tensor
 import posenc
 from posenc.hf import ModelConfig
 from posenc.schemes import deberta_buckets, t5_bias
-from posenc.schemes.alibi import reference, slopes_of
+from posenc.schemes.alibi import slopes_of
 from posenc.spec import Spec
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.targets.hf_config import config_target
@@ -205,8 +205,10 @@ def test_a_report_says_in_what_falcon_is_known_to_differ(tmp_path: Path) -> None
     falcon = pytest.importorskip("transformers.models.falcon.modeling_falcon")
     mask = torch.ones(1, 2048, dtype=torch.int64)
     theirs = falcon.build_alibi_tensor(mask, 71, torch.float64).view(71, 2048).numpy()
-    ours = reference((), np.zeros((1, 1), int), np.arange(2048)[None], heads=71, form="key", bias_max=8.0, scale=1.0,
-                     bfloat16=True)[0, :, 0]  # fmt: skip
+    spec = Spec("dynamic", positions="mask")
+    exact = posenc.build("alibi", spec, heads=71, form="key", output="bias", bfloat16_slopes=True)
+    fed = {"q": np.zeros((1, 71, 1, 4), np.float32), "attention_mask": mask.numpy()}
+    ours = exact.reference(fed, None)["bias"][0, :, 0]
     off = np.abs(theirs - ours)
     assert 7.7 < off.max() < 7.8
     assert 2.0**-8 < (off[:, 1:] / ours[:, 1:]).max() < 2.0**-7

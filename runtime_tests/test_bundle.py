@@ -46,7 +46,8 @@ def test_what_a_bundle_holds(small_bundle: Path) -> None:
     props = {p.key: p.value for p in onnx.load(small_bundle / "model.onnx").metadata_props}
     assert props["posenc.scheme"] == "sinusoidal"
     assert props["posenc.mode"] == "dynamic"
-    assert json.loads(props["posenc.params"])["d_model"] == 8
+    assert props["posenc.params.d_model"] == "8"
+    assert props["posenc.id"] == manifest["id"]
     assert 0 < float(props["posenc.worst_error"]) < 1e-6
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from conftest import Once, need
 from cpp_tools import STRICT, compiled, compiler
-from embedded import CPP, run, write_bundle, write_bundles
+from embedded import CPP, VARIETY, run, write_bundle, write_bundles
+from other_graphs import FILES, OTHERS, STRIP, STRIPPED, refused, write_others
+from posenc_export.runtimes.cpp import ORT
 from posenc_export.runtimes.runner_build import RUNNER, SESSION, build
 
 PROJECT = """
@@ -18,27 +21,29 @@ cmake_minimum_required(VERSION 3.18)
 project(used CXX)
 add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Werror ${FLAGS})
 add_link_options(${FLAGS})
-foreach(name offset half bias scores)
+foreach(name offset half bfloat bias scores)
   add_subdirectory(${BUNDLES}/${name}/cpp ${name})
 endforeach()
 foreach(name ${PROGRAMS})
   add_executable(${name} ${SOURCES}/${name}.cpp)
-  target_link_libraries(${name} PRIVATE posenc::offset posenc::half posenc::bias posenc::scores)
+  target_link_libraries(${name} PRIVATE posenc::offset posenc::half posenc::bfloat posenc::bias posenc::scores)
+  if(TARGET ONNXRuntime::ONNXRuntime)
+    target_link_libraries(${name} PRIVATE ONNXRuntime::ONNXRuntime)
+  endif()
 endforeach()
 """
-FILES = {"onnx": "model.onnx", "torch": "model.pt"}
-THROWING, OTHERS = ("misuse", "memory"), ("nothrow",)
+TOGETHER = (("misuse", "memory"), ("nothrow",), ("threads",))
 """Programs that are built together."""
 
 
 @pytest.fixture
 def program(once: Once) -> Callable[..., Path]:
-    """Return a function that builds a program of cpp with four bundles, for a backend, with flags."""
+    """Return a function that builds a program of cpp with five bundles, for a backend, with flags."""
     bundles = once("variety", write_bundles)
 
     def make(name: str, backend: str = "onnx", flags: str = "") -> Path:
         need({"onnx": "ort-cpp", "torch": "libtorch-cpp"}[backend])
-        programs = THROWING if name in THROWING else OTHERS
+        programs = next(programs for programs in TOGETHER if name in programs)
 
         def fill(folder: Path) -> None:
             project = folder / "project"
@@ -50,6 +55,14 @@ def program(once: Once) -> Callable[..., Path]:
         return once(re.sub(r"[^a-z]+", "-", f"{programs[0]}-{backend}-{flags}"), fill) / name
 
     return make
+
+
+def test_why_there_is_no_cuda_is_said_in_words() -> None:
+    need("ort-cpp")
+    done = ORT.version_output()
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("CUDA: "))
+    reasons = r"lib[\w.]+ is not found|CUDA execution provider is not enabled in this build\.?"
+    assert re.fullmatch(f"CUDA: (yes|no CUDA: ({reasons}))", line), "no path, and nothing that a loader says"
 
 
 NO_TENSOR = "a size is negative, or they are too many"
@@ -83,6 +96,7 @@ missing: bad_file: nowhere.onnx is not a file
 """
 
 
+IN_MEMORY = "the graph in memory"
 BACKENDS = ["onnx", pytest.param("torch", marks=pytest.mark.exhaustive)]
 
 
@@ -101,8 +115,73 @@ def test_what_is_refused_and_in_which_words(program: Callable[..., Path], once: 
     assert lines["noise"].startswith("bad_file: ")
     assert lines["threads"].startswith("bad_argument: threads is ")
     if backend == "onnx":
-        assert lines["other graph"] == "bad_file: the graph's inputs are q, k, positions: expected x, start"
+        assert lines["other graph"] == (
+            "bad_file: model.onnx is another graph than this class was made for: scheme is rope, expected sinusoidal"
+        )
     assert not re.search(r"\.(cc|cpp|h|hpp):\d", done.stdout), "no place in a source file"
+
+
+KINDS = [
+    *(pytest.param("onnx", name, kind) for name, kind in (("half", "theta"), ("bfloat", "seed"))),
+    *(pytest.param(backend, name, "", marks=pytest.mark.exhaustive) for backend in FILES for name in OTHERS),
+]
+
+
+@pytest.mark.parametrize(("backend", "name", "kind"), KINDS)
+def test_every_other_graph_of_the_same_ports_is_refused(
+    program: Callable[..., Path], once: Once, tmp_path: Path, *, backend: str, name: str, kind: str
+) -> None:
+    """By the class that `name` is: one other graph in the quick run, then all."""
+    bundles, file = once("variety", write_bundles), FILES[backend]
+    others = once(f"others-{name}-{kind}", lambda folder: write_others(folder, name, kind))
+    STRIP[backend](bundles / name / file, tmp_path / file)
+    graphs: list[object] = [bundles / name / file, tmp_path / file, "any", tmp_path / file]
+    expected = ["none: ", *(f"bad_file: {place} {STRIPPED}" for place in (file, IN_MEMORY)), "none: "]
+    expected = [expected[0], *expected, expected[-1]]
+    for other in sorted(others.glob("*/")):
+        graphs.append(other / file)
+        expected += [f"bad_file: {refused(place, OTHERS[name][other.name])}" for place in (file, IN_MEMORY)]
+    done = run(program("misuse", backend), "load", name, *graphs)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert [line.partition(": ")[2] for line in done.stdout.splitlines()] == expected
+
+
+@pytest.mark.exhaustive
+def test_a_package_is_known_before_its_code_is_loaded(program: Callable[..., Path], once: Once, tmp_path: Path) -> None:
+    """Its class loads what another export of the same graph wrote; another class refuses that, were there no code."""
+    once("variety", write_bundles)
+    write_bundle(tmp_path / "aoti", f"{VARIETY['bfloat']} -f aoti -f torchscript")
+    package, empty = tmp_path / "aoti" / "model_aoti.pt2", tmp_path / "empty.pt2"
+    with zipfile.ZipFile(package) as whole, zipfile.ZipFile(empty, "w") as part:
+        for name in whole.namelist():
+            if not name.endswith((".so", ".cpp", ".json")):
+                part.writestr(name, whole.read(name))
+    built = program("misuse", "torch")
+    assert run(built, "load", "bfloat", package).stdout == "file: none: \n"
+    words = "is another graph than this class was made for: scheme is learned, expected rope\n"
+    done = run(built, "load", "half", package, empty)
+    assert done.stdout == "".join(f"file: bad_file: {file.name} {words}" for file in (package, empty))
+
+
+@pytest.mark.exhaustive
+def test_sessions_of_a_program_share_their_threads(program: Callable[..., Path], once: Once) -> None:
+    """Unless one asks for a number of its own, or the program made an environment that has no threads to share."""
+    bundles = once("variety", write_bundles)
+    built = program("threads")
+
+    def counted(*how: str) -> list[int]:
+        done = run(built, *(bundles / name / "model.onnx" for name in ("offset", "half")), *how)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return [int(word) for word in done.stdout.split()]
+
+    none, one, two, ran = counted()
+    assert one == two == ran
+    shared = one - none
+    none, one, two, ran = counted("own")
+    assert (two - one, ran) == (2, two), "three threads are two beside the caller's"
+    none, one, two, ran = counted("env")
+    assert (two - one, ran) == (one - none, two), "sessions of an environment without threads have their own"
+    assert one - none <= shared
 
 
 WITHOUT_MEMORY = """

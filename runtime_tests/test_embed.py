@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from conftest import Cli, Once, need, one_of_each
-from embedded import CPP, VARIETY, write_bundles
+from embedded import CPP, VARIETY, write_bundle, write_bundles
 from embedded import run as run_with
 from posenc.ports import SEQ, Axis, Port, Positions, fixed
 from posenc_export.bundle.folder import Bundle
@@ -48,6 +49,18 @@ target_link_libraries(misuse PRIVATE posenc::offset posenc::half)
 """
 
 
+PACKAGED = """
+cmake_minimum_required(VERSION 3.18)
+project(used CXX)
+add_subdirectory(${BUNDLE}/cpp packaged)
+add_executable(program ${PROGRAM})
+add_executable(replay ${BUNDLE}/cpp/test/replay.cpp ${BUNDLE}/cpp/test/golden.cpp)
+target_compile_definitions(replay PRIVATE POSENC_BACKEND_TORCH)
+find_package(Threads REQUIRED)
+foreach(made program replay)
+  target_link_libraries(${made} PRIVATE posenc::packaged Threads::Threads)
+endforeach()
+"""
 ASSERTED, COUNT = Axis("static_assert", "length"), Axis("count", "length")
 TYPEID_AXES = (Axis("typeid", "length"), Axis("Axes", "length"))
 
@@ -136,6 +149,39 @@ def test_the_three_commands(bundles: Path, tmp_path: Path, backend: str) -> None
     assert re.fullmatch(r"y:( \S+)+ \.\.\. \(24\)\n", shown.stdout), shown
 
 
+@pytest.mark.exhaustive
+def test_a_package_is_loaded_by_the_class(tmp_path: Path) -> None:
+    """From its file, on a CPU that has its instructions; replayed like the other graphs."""
+    need("aoti-cpp")
+    bundle, project, model = tmp_path / "packaged", tmp_path / "project", tmp_path / "packaged" / "model_aoti.pt2"
+    write_bundle(bundle, f"{VARIETY['offset']} -f aoti")
+    assert f"set(file_torch {model.name})" in (bundle / "cpp" / "CMakeLists.txt").read_text()
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(PACKAGED)
+    settings = {"POSENC_BACKEND": "torch", "BUNDLE": str(bundle), "PROGRAM": str(CPP / "package.cpp")}
+    build(project, tmp_path / "built", settings)
+    replayed = run(tmp_path / "built" / "replay", model, "cpu", bundle / "cpp" / "golden")
+    assert replayed.returncode == 0, replayed
+    assert replayed.stdout.endswith(" cases, 0 failed\n")
+    relabelled = relabel(model, tmp_path / "other.pt2", "AVX512 AVX10_9")
+    shown = run(tmp_path / "built" / "program", model, relabelled).stdout.splitlines()
+    kinds = [line.split(": ")[:2] for line in shown]
+    assert kinds == [["loaded", "none"], ["other CPU", "device"], ["as before", "none"], ["memory", "bad_file"]], shown
+    assert "other.pt2 is compiled for avx512 and avx10_9, this CPU has " in shown[1]
+    assert "an AOTInductor package is loaded from its file" in shown[3]
+
+
+def relabel(package: Path, to: Path, isa: str) -> Path:
+    """Copy a package that says that it was compiled for another instruction set."""
+    with zipfile.ZipFile(package) as old, zipfile.ZipFile(to, "w") as new:
+        for entry in old.infolist():
+            text = old.read(entry)
+            if entry.filename.endswith("metadata.json"):
+                text = json.dumps({**json.loads(text), "AOTI_CPU_ISA": isa}).encode()
+            new.writestr(entry, text)
+    return to
+
+
 def test_the_python_that_cmake_asks_is_the_one_on_the_path() -> None:
     assert shutil.which("python3"), "the three commands look for libraries in the packages of python3"
 
@@ -207,7 +253,7 @@ def test_what_cannot_be_embedded_is_one_line(cli: Cli) -> None:
         check_embeddable((Port("x", (Axis("class", "length"), Axis("class_", "length")), "float32"),), ())
     result = cli("export", "--cpp", "-f", "pt2")
     assert result.exit_code == 2
-    assert "--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it" in result.output
+    assert "--cpp is for graphs that C++ loads: give -f onnx, -f torchscript or -f aoti with it" in result.output
 
 
 def test_a_bundle_without_the_flag_has_no_such_folder(small_bundle: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import posenc
+from combinations import MODES, family_of, run
 from conftest import Cli, Running, need, one_of_each
 from posenc.ports import axes_of
 from posenc.scheme import SCHEMES
@@ -25,7 +26,6 @@ from posenc_export.formats.exported_program import capture_program
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
-from test_parity import MODES, family_of, run
 
 
 def forms() -> Iterator[Any]:

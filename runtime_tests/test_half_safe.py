@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import posenc
+from combinations import family_of
 from conftest import Cli, need, one_of_each
 from posenc.lookup import inside, take
 from posenc.parameters import Value
@@ -28,7 +29,6 @@ from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.checks import Context
 from posenc_export.validation.run import run_checks
 from posenc_export.validation.verdict import Verdict
-from test_parity import family_of
 
 MAX_LEN = 70
 Parameters = dict[str, Value]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from combinations import MAX_LEN, combinations, family_of, run
 from conftest import Cli
 from cpp_tools import LAST, written
 from posenc.rope_types import ROPE_TYPES
@@ -21,7 +22,6 @@ from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, worst
-from test_parity import MAX_LEN, combinations, family_of, run
 
 # ---- through the harness ---------------------------------------------------------------------------------------------
 
@@ -122,7 +122,8 @@ def test_two_exports_are_the_same_bytes_and_say_what_they_are(tmp_path: Path) ->
     assert all(line.startswith("//") for line in top.splitlines())
     for fact in (
         "scheme: rope",
-        '"head_dim": 8',
+        "id: ",
+        "params.head_dim: 8",
         "worst_error: ",
         "Positions are 0..16777215",
         "posenc::rotate_from(0, ",

@@ -73,6 +73,42 @@ def test_fast_math_is_refused(tmp_path: Path, kind: str, flag: str) -> None:
         assert "posenc: -ffast-math changes the bits" in process.stderr
 
 
+OLDER = [
+    *(("c", standard, "this header is C99: compile it with -std=c99 or later") for standard in ("c89", "gnu89")),
+    *(
+        ("c++", f"c++{year}", "this header is C++17: compile it with -std=c++17 or later")
+        for year in ("98", "11", "14")
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", ["gcc", "clang"])
+@pytest.mark.parametrize(("language", "standard", "text"), one_of_each(OLDER, lambda case: case[0]))
+def test_an_older_language_is_refused_by_one_error_at_once(
+    tmp_path: Path, kind: str, language: str, standard: str, text: str
+) -> None:
+    """GCC goes on behind an #error, and is busy for minutes with thousands of constants that it cannot read."""
+    written(tmp_path, "rope", Spec("dynamic"), {"head_dim": 64}, language)
+    header = tmp_path / ("model.h" if language == "c" else "model.hpp")
+    (tmp_path / "alone").write_text(f'#include "{header.name}"\n')
+    command = [compiler(kind, language), f"-std={standard}", "-Dposenc_IMPLEMENTATION", "-fsyntax-only"]
+    done = compiled([*command, "-x", language, tmp_path / "alone"], seconds=10)
+    errors = [line for line in done.stderr.splitlines() if "error:" in line and "C++ style comments" not in line]
+    assert done.returncode != 0
+    assert len(errors) == 1
+    assert f"posenc: {text}" in errors[0]
+
+
+@pytest.mark.parametrize("standard", one_of_each(["c++98", "c++14"], lambda _: ""))
+def test_c_in_an_older_cpp_takes_hexadecimal_floats(tmp_path: Path, standard: str) -> None:
+    written(tmp_path, "rope", Spec("dynamic"), {"head_dim": 64}, "c")
+    command = [compiler("gcc"), "-Dposenc_IMPLEMENTATION", "-fsyntax-only", "-x", "c++", tmp_path / "model.h"]
+    done = compiled([*command, f"-std={standard}"], seconds=10)
+    assert done.stderr.count("error:") == 1
+    assert "this header has hexadecimal floats: in C++ compile it with -std=c++17 or later" in done.stderr
+    assert compiled([*command, f"-std={standard.replace('c', 'gnu', 1)}"], seconds=10).returncode == 0
+
+
 USES = """
 #include "model.hpp"
 int main() {

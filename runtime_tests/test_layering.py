@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from conftest import ROOT
+from layout import STAGES
 
 Files = Mapping[str, str]
 """Sources by module name; that of a package ends in .__init__."""
@@ -18,10 +19,6 @@ MAY_IMPORT = {
     "posenc_export": {"posenc", "posenc_export"},
 }
 FOLDERS = {"posenc": "posenc", "posenc_models": "models/posenc_models", "posenc_export": "export/posenc_export"}
-STAGES = (
-    *("errors", "machine", "markdown", "arrays", "bundle", "cpp", "formats", "runtimes"),
-    *("validation", "targets", "exporter", "benchmarks", "plots", "cuda", "cli"),
-)
 FACTORY = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_][\w.]*")
 IMPORTERS = {"import_module", "__import__"}
 

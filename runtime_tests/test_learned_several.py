@@ -11,6 +11,7 @@ from transformers import LayoutLMConfig
 from transformers.models.layoutlm.modeling_layoutlm import LayoutLMEmbeddings
 
 import posenc
+from combinations import run
 from conftest import need
 from embedded import CPP
 from embedded import run as run_program
@@ -25,7 +26,6 @@ from posenc_export.runtimes.runner_build import build
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.feeds import feeds_for
 from test_learned import saved, tables
-from test_parity import run
 
 __all__ = ["tables"]
 

@@ -10,12 +10,12 @@ from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
 from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
 import posenc
+from combinations import run
 from conftest import one_of_each
 from posenc.call import counted as counted_in_numpy
 from posenc.lookup import counted
 from posenc.spec import Spec, UnsupportedSpec
 from posenc_export.validation.feeds import feeds_for
-from test_parity import run
 
 MASKS = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
 """No padding, left, right, one token, none."""

@@ -197,9 +197,10 @@ def test_libtorch_copies_whatever_a_graph_does(once: Once) -> None:
 def combinations() -> Iterator[tuple[str, Spec, dict[str, Any]]]:
     """Each scheme and output that has the axes and the dtype of an input, computed where it can be; two in half."""
     for scheme in SCHEMES.values():
-        small = dict(scheme.samples[0])
+        small: dict[str, Any] = dict(scheme.samples[0])
         outputs = scheme.parameters["output"].choices if "output" in scheme.parameters else ()
-        for params in [small, *({**small, "output": one} for one in outputs if small.get("output") != one)]:
+        others: list[dict[str, Any]] = [{**small, "output": one} for one in outputs if small.get("output") != one]
+        for params in [small, *others]:
             dtypes: tuple[DType, ...] = ("fp32", "fp16") if scheme.name in ("alibi", "sinusoidal") else ("fp32",)
             yield from ((scheme.name, spec, params) for spec in _specs(scheme.name, params, dtypes))
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from combinations import SUMS, form_of_variants
+from combinations import run as export_scheme
 from conftest import Cli, need, one_of_each
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Spec
@@ -21,8 +23,6 @@ from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions, Verdict, worst
 from runner_tools import a_case
 from test_half_safe import Parameters, every_sample
-from test_parity import SUMS, form_of_variants
-from test_parity import run as export_scheme
 
 NAMES = ("openvino", "onnxruntime-web")
 BAKED = ("sinusoidal", "rope", "alibi", "interpolated", "sine_2d", "timestep")

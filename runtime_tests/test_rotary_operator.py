@@ -6,13 +6,13 @@ from typing import Any
 import onnx
 import pytest
 
+from combinations import MAX_LEN, Parameters, run
 from conftest import one_of_each
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats import ROTARY_OPS
 from posenc_export.validation.run import validate_bundle
 from posenc_export.validation.verdict import ValidateOptions
-from test_parity import MAX_LEN, Parameters, run
 
 NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 32}
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from combinations import run as export_scheme
 from conftest import Sanitized, need, one_of_each
 from posenc.rope_types import ROPE_TYPES
 from posenc.spec import Spec
@@ -14,7 +15,6 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.runtimes.cpp import ORT, started
 from runner_tools import PROGRAMS, a_case, run, save
-from test_parity import run as export_scheme
 
 
 @pytest.mark.exhaustive  # it builds runners with sanitizers

@@ -1,6 +1,5 @@
 """Written twice in one process, and in another, a file is the same: what its capture says is what is in it."""
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -12,11 +11,12 @@ import pytest
 import torch
 
 from conftest import with_tests
+from file_contents import digest_of
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.formats import FORMATS, Digests, Request
-from posenc_export.formats.torchscript import _digests, archive_digests, script, unmangled
+from posenc_export.formats.torchscript import _digests, script
 from posenc_export.targets.scheme import scheme_target
 
 pytestmark = pytest.mark.exhaustive
@@ -45,19 +45,6 @@ def digests_of(scheme: str, mode: Mode, folder: Path) -> dict[str, str]:
     folder.mkdir()
     write_bundle(target, ExportOptions(tuple(formats), validate=False), folder)
     return {name: digest_of(folder / FORMATS[name].file) for name in formats}
-
-
-def digest_of(path: Path) -> str:
-    if zipfile.is_zipfile(path):  # the archive's order and its random number say nothing
-        entries = {name: digest.hex() for name, digest in archive_digests(path).items()}
-        with zipfile.ZipFile(path) as archive:  # TorchScript lists constants as Python's hash seed has it
-            codes = {unmangled(name.encode()).decode(): archive.read(name) for name in archive.namelist()}
-        code = {
-            name: b"\n".join(sorted(unmangled(codes[name]).splitlines())) for name in entries if name.endswith(".py")
-        }
-        entries |= {name: hashlib.sha256(text).hexdigest() for name, text in code.items()}
-        return hashlib.sha256(json.dumps(sorted(entries.items())).encode()).hexdigest()
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

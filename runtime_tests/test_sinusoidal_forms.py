@@ -10,13 +10,13 @@ import torch
 from safetensors.torch import save_file
 
 import posenc
+from combinations import run
 from conftest import Cli
 from posenc.encoding import NoTables
 from posenc.ports import Array
 from posenc.sincos.angle_addition import END
 from posenc.spec import Spec
 from posenc_export.formats import FORMATS
-from test_parity import run
 from test_sinusoidal import FAIRSEQ
 
 

@@ -11,12 +11,13 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.call import Formula, call_of
-from posenc.encoding import CaseLike, Encoding, RowSource, Tolerance, eps, rounding
+from posenc.call import Formula
+from posenc.encoding import Encoding, RowSource, Tolerance, ToleranceOf, eps, rounding
 from posenc.families.position_ports import mask_port, positions_port, start_port
 from posenc.families.sums import added
 from posenc.lookup import check_same, counted, exactly
-from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
+from posenc.maker import Claims, Join, claims_of, encoding
+from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
 
@@ -149,51 +150,28 @@ class WholeTable(nn.Module):
         return rows[0].to(self.dtype)
 
 
-@dataclass(frozen=True)
-class Wrapped:
-    """A module that takes positions in one of the ways, with its ports."""
-
-    module: nn.Module
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-
-
 def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -> Encoding:
     """Return the encoding that a source of rows makes with the positions and the output asked for.
 
     formula: a call -> the output in float64.
     Raises UnsupportedSpec for a combination that has no meaning.
     """
-    wrap = _whole if output.kind == "table" else _rows if _has_no_x(spec, output) else _with_x
-    wrapped = wrap(source, spec, output)
-    rounded = rounding(spec, output.kind == "add")
+    join = _whole if output.kind == "table" else _rows if _has_no_x(spec, output) else _with_x
+    return encoding(spec, join(source, spec, output), _claims(source, spec, output), formula)
 
-    def tolerance(case: CaseLike) -> Tolerance:
-        rows = _scaled(source.tolerance(case.max_position), output.scale)
-        return rows.plus(rounded).plus(_of_scaled_x(spec, output))
 
-    def eager_tolerance(case: CaseLike) -> Tolerance:
-        return _scaled(source.eager_tolerance(case.max_position), output.scale).both_rounded(rounded)
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        outputs = formula(call_of(spec, wrapped.inputs, feeds, at))
-        return {port.name: value for port, value in zip(wrapped.outputs, outputs, strict=True)}
-
-    return Encoding(
-        family="additive",
-        module=wrapped.module,
-        inputs=wrapped.inputs,
-        outputs=wrapped.outputs,
-        reference=reference,
-        tolerance=tolerance,
-        eager_tolerance=eager_tolerance,
-        tables=lambda: replace(source.tables(), scale_x=output.scale_x),
-        positions=spec.positions,
-        end=source.end,
-        probes=source.probes,
-        half_safe=source.half_safe,
-        added=output.kind == "add",
+def _claims(source: RowSource, spec: Spec, output: Output) -> Claims:
+    """Return what a source says of its rows, beside an x that is scaled."""
+    claims = claims_of(
+        source, tables=lambda: replace(source.tables(), scale_x=output.scale_x), probes=source.probes, end=source.end
     )
+    of_x = _of_scaled_x(spec, output)
+
+    def scaled(tolerance: ToleranceOf) -> ToleranceOf:
+        return lambda case: _scaled(tolerance(case), output.scale)
+
+    error = scaled(claims.error)
+    return replace(claims, error=lambda case: error(case).plus(of_x), graph_error=scaled(claims.graph_error))
 
 
 def _scaled(tolerance: Tolerance, scale: float) -> Tolerance:
@@ -213,38 +191,41 @@ def _has_no_x(spec: Spec, output: Output) -> bool:
     return spec.positions in ("explicit", "mask") and output.kind == "rows"
 
 
-def _whole(source: RowSource, spec: Spec, output: Output) -> Wrapped:
+def _whole(source: RowSource, spec: Spec, output: Output) -> Join:
     if spec.mode == "dynamic" or spec.positions != "implicit" or output.width is None:
         raise UnsupportedSpec("output=table is a constant: it takes --baked, implicit positions and a fixed d_model")
-    module = WholeTable(source, spec, output.width)
-    return Wrapped(module, (), (Port("y", (fixed(spec.max_len, "length"), fixed(output.width)), spec.torch_dtype),))
+    y = Port("y", (fixed(spec.max_len, "length"), fixed(output.width)), spec.torch_dtype)
+    return _join(WholeTable(source, spec, output.width), spec, (), y)
 
 
-def _rows(source: RowSource, spec: Spec, output: Output) -> Wrapped:
+def _rows(source: RowSource, spec: Spec, output: Output) -> Join:
     if output.width is None:
         positions = f"{spec.positions} positions"
         raise UnsupportedSpec(f"output=rows at {positions} has no x to take d_model=auto from: give a number")
     y = Port("y", (BATCH, SEQ, fixed(output.width)), spec.torch_dtype)
     if spec.positions == "mask":
-        return Wrapped(RowsFromMask(source, spec, output.width), (mask_port(spec, source.end),), (y,))
-    return Wrapped(Rows(source, spec, output.width), (_positions(source, output),), (y,))
+        return _join(RowsFromMask(source, spec, output.width), spec, (mask_port(spec, source.end),), y)
+    return _join(Rows(source, spec, output.width), spec, (_positions(source, output),), y)
 
 
 def _positions(source: RowSource, output: Output) -> Port:
     return positions_port(source.end, max(1, len(output.ends)), output.ends)
 
 
-def _with_x(source: RowSource, spec: Spec, output: Output) -> Wrapped:
+def _with_x(source: RowSource, spec: Spec, output: Output) -> Join:
     dim = Axis("dim", "features") if output.width is None else fixed(output.width)
     seq = replace(SEQ, most=source.end) if spec.positions == "implicit" else SEQ
     x = Port("x", (BATCH, seq, dim), spec.torch_dtype)
     y = Port("y", (BATCH if output.kind == "add" else fixed(1, "batch"), seq, dim), spec.torch_dtype)
-    if spec.positions == "mask":
-        return Wrapped(FromMask(source, spec, output), (x, mask_port(spec, source.end)), (y,))
     ways: dict[str | None, tuple[type[Additive], tuple[Port, ...]]] = {
         "implicit": (Implicit, ()),
         "offset": (Offset, (start_port(source.end),)),
         "explicit": (Explicit, (_positions(source, output),)),
+        "mask": (FromMask, (mask_port(spec, source.end),)),
     }
     kind, inputs = ways[spec.positions]
-    return Wrapped(kind(source, spec, output), (x, *inputs), (y,))
+    return _join(kind(source, spec, output), spec, (x, *inputs), y, add=output.kind == "add")
+
+
+def _join(module: nn.Module, spec: Spec, inputs: tuple[Port, ...], y: Port, *, add: bool = False) -> Join:
+    return Join("additive", module, inputs, (y,), rounding(spec, add), added=add)

@@ -1,33 +1,19 @@
 """Biases on attention scores: a number for each head, query and key, returned or added to scores."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
+import numpy as np
 import torch
-from torch import nn
 
-from posenc.call import queries_and_keys
-from posenc.encoding import CaseLike, Encoding, Probes, Source, Tolerance, no_tables, rounding
+from posenc.call import Call, Formula
+from posenc.encoding import Encoding, Probes, Source, rounding
 from posenc.families.bias_modules import WAYS, BiasSource
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
-from posenc.ports import (
-    BATCH,
-    SEQ,
-    Array,
-    Axis,
-    Feeds,
-    Floats,
-    Integers,
-    Mask,
-    Port,
-    Positions,
-    Values,
-    carrying,
-    fixed,
-)
+from posenc.maker import Claims, Join, claims_of, encoding
+from posenc.ports import BATCH, SEQ, Array, Axis, Mask, Port, Positions, fixed
 from posenc.spec import Spec
 
 Kind = Literal["bias", "scores"]
@@ -35,8 +21,7 @@ KEYS = Axis("seq_k", "length")
 BIASED = "biased"
 LAST_QUERIES = Probes(pairs=("1,1", "1,n", "n,n", "n,past+n"))
 """There are as many keys as queries, or more: a query is itself among the keys."""
-Formula = Callable[[tuple[Array, ...], Integers, Integers], Floats]
-"""Values that go in, positions of queries (1 or batch, seq) and of keys -> the bias in float64."""
+TABLES = "what is stored goes by distances, not by positions"
 
 
 @dataclass(frozen=True)
@@ -55,52 +40,25 @@ def encode(source: BiasSource, spec: Spec, output: Output, *, formula: Formula) 
     """Return the encoding that a source of biases makes with the positions and the output asked for.
 
     A baked one refuses positions from max_len on; a dynamic one has no end.
-    formula: the bias in float64.
+    formula: a call -> the bias in float64.
     """
     end = spec.max_len if spec.mode == "baked" else None
     scores = output.kind == "scores"
     module = WAYS[str(spec.positions)][scores](
         source, StoredPlaces(end) if end else CountedPlaces(), getattr(torch, spec.torch_dtype), spec.position_offset
     )
-    biased = partial(_biased, formula) if scores else formula
-    return made(module, source, spec, ports(spec, output, end), result(spec, output), formula=biased, end=end)
+
+    def biased(call: Call) -> Sequence[Array]:
+        (bias,) = formula(call)
+        return (call.values[0].astype(np.float64) + bias,)
+
+    join = Join("bias", module, ports(spec, output, end), (result(spec, output),), rounding(spec, scores), scores)
+    return encoding(spec, join, claims(source, spec, end), biased if scores else formula)
 
 
-def _biased(formula: Formula, values: tuple[Array, ...], query: Integers, key: Integers) -> Floats:
-    return values[0].astype("float64") + formula(values, query, key)
-
-
-def made(
-    module: nn.Module,
-    source: Source,
-    spec: Spec,
-    inputs: tuple[Port, ...],
-    output: Port,
-    *,
-    formula: Formula,
-    end: int | None,
-) -> Encoding:
-    """Return the encoding of a module that takes positions of queries and keys, whose float64 output is a formula's."""
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        values = tuple(feeds[port.name] for port in carrying(inputs, Values))
-        return {output.name: formula(values, *queries_and_keys(inputs, feeds))}  # every row: exporters sample them
-
-    return Encoding(
-        family="bias",
-        module=module,
-        inputs=inputs,
-        outputs=(output,),
-        reference=reference,
-        tolerance=partial(_tolerance, source, rounding(spec, output.name == BIASED)),
-        eager_tolerance=lambda case: source.eager_tolerance(case.max_position),
-        tables=no_tables("what is stored goes by distances, not by positions"),
-        positions=spec.positions,
-        end=end,
-        probes=replace(source.probes, pairs=pairs(spec)),
-        half_safe=source.half_safe,
-        added=output.name == BIASED,
-    )
+def claims(source: Source, spec: Spec, end: int | None) -> Claims:
+    """Return what a source of biases says of itself, of queries and keys that meet as positions are given."""
+    return claims_of(source, tables=TABLES, probes=replace(source.probes, pairs=pairs(spec)), end=end)
 
 
 def ports(spec: Spec, output: Output, end: int | None) -> tuple[Port, ...]:
@@ -131,10 +89,6 @@ def result(spec: Spec, output: Output) -> Port:
     alike = output.kind == "bias" and spec.positions in ("implicit", "offset")
     axes = (fixed(1, "batch") if alike else BATCH, fixed(output.heads, "heads"), SEQ, KEYS)
     return Port(BIASED if output.kind == "scores" else "bias", axes, spec.torch_dtype)
-
-
-def _tolerance(source: Source, rounded: Tolerance, case: CaseLike) -> Tolerance:
-    return source.tolerance(case.max_position).plus(rounded)
 
 
 def pairs(spec: Spec) -> tuple[Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"], ...]:

@@ -2,23 +2,30 @@
 
 A table of a side has 2 side - 1 rows; that of places i and j is i - j + side - 1. Of another side the table is first
 resampled, linearly, to as many rows as that takes.
+
+The bias is two products and a sum that repeats each: the queries of a line with the rows of that line, (side, side,
+head_dim), and the same across. No square of places is stored. Weights in the graph resample a table of another side,
+as those of `interpolated`; Resize is not used. Measured for 25 windows of 14 x 14 with 12 heads, one thread: 37 ms
+baked, 49 ms dynamic, 75 ms for transformers' own function in eager PyTorch; for two heads of 64 x 64: 48, 51 and 145
+ms.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
+from posenc.call import Formula
+from posenc.encoding import Encoding, Probes, Tolerance, eps, no_tables, rounding
 from posenc.families import bias, window
 from posenc.families.axis_weights import AxisWeights, Filter
 from posenc.families.query_bias import LARGEST, PRODUCTS
 from posenc.families.sums import added
 from posenc.families.window import Sides
 from posenc.lookup import check_width, take
-from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, Values, carrying, fixed, sizes_of
+from posenc.maker import Claims, Join, encoding
+from posenc.ports import BATCH, Axis, Port, fixed
 from posenc.spec import Spec
 
 LINEAR = Filter(cubic=False)
@@ -165,44 +172,24 @@ class AnyGrid(PlacesBias):
         return self.bias(q).to(self.dtype)
 
 
-class Formula(Protocol):
-    """The bias in float64."""
-
-    def __call__(self, q: Array, sides: Sides, at: Integers | slice) -> Floats:
-        """Return the bias of some of the queries (batch, heads, places, head_dim), of a grid of these sides."""
-
-
 def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Formula) -> Encoding:
     """Return the encoding that two tables make, in the dtype of angles: a bias, or of a fixed window biased scores.
 
     size: of a baked window, to which the tables are resampled once; a dynamic one takes any.
+    formula: a call -> the output in float64.
     """
-    baked, rounded = spec.mode == "baked", rounding(spec, scores)
     inputs, output = _ports(spec, tables.rows.shape[1], size, scores)
-    own = tables.error(eps(spec.angle_dtype), int(size != tables.sides) if baked else RESAMPLED)
-    exact = tables.error(eps("float64"), RESAMPLED)
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        q, *more = (feeds[port.name] for port in carrying(inputs, Values))
-        height, width = size if baked else tuple(sizes_of(inputs, feeds)[axis.name] for axis in LENGTHS)
-        picked: Integers | slice = slice(None) if at is None else at
-        values = formula(q.reshape(*q.shape[:2], height * width, q.shape[-1]), (height, width), picked)
-        return {output.name: more[0][:, :, picked] + values if more else values}
-
-    return Encoding(
-        family="window",
-        module=_module(tables, spec, size, scores),
-        inputs=inputs,
-        outputs=(output,),
-        reference=reference,
-        tolerance=lambda case: Tolerance(own + exact).plus(rounded),
-        eager_tolerance=lambda case: Tolerance(2 * own).both_rounded(rounded),
-        tables=window.NO_TABLES,
-        positions=spec.positions,
+    resampled = int(size != tables.sides) if spec.mode == "baked" else RESAMPLED
+    own, exact = tables.error(eps(spec.angle_dtype), resampled), tables.error(eps("float64"), RESAMPLED)
+    claims = Claims(
+        error=lambda case: Tolerance(own + exact),
+        graph_error=lambda case: Tolerance(2 * own),
+        tables=no_tables(window.NO_TABLES),
         probes=Probes(lengths=tuple(dict.fromkeys(tables.sides))),
         half_safe=PRODUCTS,
-        added=scores,
     )
+    module = _module(tables, spec, size, scores)
+    return encoding(spec, Join("window", module, inputs, (output,), rounding(spec, scores), scores), claims, formula)
 
 
 def _module(tables: Tables, spec: Spec, size: Sides, scores: bool) -> nn.Module:

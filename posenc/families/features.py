@@ -12,27 +12,18 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor, nn
 
-from posenc.call import Formula, call_of
-from posenc.encoding import Encoding, Probes, Tolerance, no_tables, rounding
-from posenc.ports import Array, Feeds, Integers, Port, fixed
+from posenc.call import Formula
+from posenc.encoding import Bounded, Encoding, Probes, rounding
+from posenc.maker import Join, claims_of, encoding
+from posenc.ports import Port, fixed
 from posenc.spec import Spec
 
 
-class Waves(Protocol):
-    """A source of cosines and sines of numbers."""
-
-    @property
-    def half_safe(self) -> str:
-        """Why it is not, or nothing; see Encoding."""
+class Waves(Bounded, Protocol):
+    """A source of cosines and sines of numbers, whose tolerances are of angles up to one."""
 
     def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of all angles: twice (..., pairs)."""
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far they may be from the float64 reference, at angles up to one."""
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's may be from those of the eager module."""
 
 
 @dataclass(frozen=True)
@@ -108,23 +99,12 @@ def encode(
     end: whole numbers from here on are refused. probes: what must be tried.
     """
     y = Port("y", (*(x.axes[:-1] or x.axes), fixed(layout.width)), spec.torch_dtype)
-    rounded = rounding(spec, add=False)
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        (rows,) = formula(call_of(spec, (x,), feeds, at))
-        return {y.name: rows}
-
-    return Encoding(
-        family="features",
-        module=Features(waves, layout, getattr(torch, spec.torch_dtype)),
-        inputs=(x,),
-        outputs=(y,),
-        reference=reference,
-        tolerance=lambda case: waves.tolerance(largest(case.max_position)).plus(rounded),
-        eager_tolerance=lambda case: waves.eager_tolerance(largest(case.max_position)).both_rounded(rounded),
-        tables=no_tables("what goes in are numbers, between which no table has rows"),
-        positions=spec.positions,
-        end=end,
+    module = Features(waves, layout, getattr(torch, spec.torch_dtype))
+    claims = claims_of(
+        waves,
+        tables="what goes in are numbers, between which no table has rows",
         probes=probes or Probes(),
-        half_safe=waves.half_safe,
+        end=end,
+        at=lambda case: largest(case.max_position),
     )
+    return encoding(spec, Join("features", module, (x,), (y,), rounding(spec, add=False)), claims, formula)

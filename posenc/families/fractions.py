@@ -1,4 +1,7 @@
-"""Rows along one axis of a grid, at fractions of its length: computed for any length, or stored for all up to one."""
+"""Rows along one axis of a grid, at fractions of its length: computed for any length, or stored for all up to one.
+
+Baked, every place of every size is a row, max_len^2 / 2 of them in use: `max_len` is 256 by default.
+"""
 
 import math
 from collections.abc import Iterator

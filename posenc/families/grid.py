@@ -2,6 +2,9 @@
 
 A source is asked for the rows of a whole axis, by `arange(length, width)`: few numbers, which are then repeated along
 the other axes. Places that a mask of an image says are counted one by one, in `MaskedGrid`.
+
+The masks of padded images are `Mask`s over two axes of a grid: positions are counts along each axis, from 1 on. Plans
+try long grids one axis at a time. Torch's exporter sees one source for both axes and writes its tables once.
 """
 
 import math
@@ -12,12 +15,13 @@ from typing import Final, Literal
 import torch
 from torch import Tensor, nn
 
-from posenc.call import Formula, call_of
-from posenc.encoding import CaseLike, Encoding, Tolerance, no_tables, rounding
+from posenc.call import Formula
+from posenc.encoding import Encoding, rounding
 from posenc.families.grid_rows import AxisRows, CountRows
 from posenc.families.sums import added
 from posenc.lookup import check_width, exactly
-from posenc.ports import BATCH, Array, Axis, Feeds, Integers, Mask, Port, fixed
+from posenc.maker import Claims, Join, claims_of, encoding
+from posenc.ports import BATCH, Axis, Mask, Port, fixed
 from posenc.spec import Spec
 
 FeatureLayout = Literal["halves", "interleaved", "sines_first"]
@@ -152,8 +156,8 @@ def encode(
     batch = BATCH if layout.add else fixed(1, "batch")
     y = Port("y", layout.shape(batch, places, features), spec.torch_dtype)
     module = Grid(sources, widths, layout, getattr(torch, spec.torch_dtype))
-    made = Made(module, x, y, sources, formula)
-    return _encoding(made, spec, add=layout.add, step=step)
+    claims = _claims(sources[0], step)
+    return encoding(spec, Join("grid", module, (x,), (y,), rounding(spec, layout.add), layout.add), claims, formula)
 
 
 def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout, *, formula: Formula) -> Encoding:
@@ -166,48 +170,16 @@ def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout,
     mask = Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end))
     y = Port("y", layout.shape(BATCH, places, fixed(2 * width)), spec.torch_dtype)
     module = MaskedGrid(source, layout, getattr(torch, spec.torch_dtype))
-    return replace(_encoding(Made(module, mask, y, (source,), formula), spec, add=False, step=1.0), end=end)
+    claims = replace(_claims(source, step=1.0), end=end)
+    return encoding(spec, Join("grid", module, (mask,), (y,), rounding(spec, add=False)), claims, formula)
 
 
-@dataclass(frozen=True)
-class Made:
-    """A module with what goes in and out, and what it is made of."""
-
-    module: nn.Module
-    input: Port
-    output: Port
-    sources: Sequence[AxisRows]
-    formula: Formula
-
-
-def _encoding(made: Made, spec: Spec, *, add: bool, step: float) -> Encoding:
-    first, rounded = made.sources[0], rounding(spec, add)
-
-    def farthest(case: CaseLike) -> int:
-        return math.ceil(case.max_position * max(1.0, step))
-
-    def tolerance(case: CaseLike) -> Tolerance:
-        return first.tolerance(farthest(case)).plus(rounded)
-
-    def eager_tolerance(case: CaseLike) -> Tolerance:
-        return first.eager_tolerance(farthest(case)).both_rounded(rounded)
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        (output,) = made.formula(call_of(spec, (made.input,), feeds, None))  # every row: exporters sample them
-        return {made.output.name: output}
-
-    return Encoding(
-        family="grid",
-        module=made.module,
-        inputs=(made.input,),
-        outputs=(made.output,),
-        reference=reference,
-        tolerance=tolerance,
-        eager_tolerance=eager_tolerance,
-        tables=no_tables("a row of it is rows of several axes, side by side"),
-        positions=spec.positions,
-        end=first.end,
-        probes=first.probes,
-        half_safe=first.half_safe,
-        added=add,
+def _claims(source: AxisRows, step: float) -> Claims:
+    """Return what a source says of the rows of an axis, whose places are so many radians from each other at most."""
+    return claims_of(
+        source,
+        tables="a row of it is rows of several axes, side by side",
+        probes=source.probes,
+        end=source.end,
+        at=lambda case: math.ceil(case.max_position * max(1.0, step)),
     )

@@ -1,4 +1,8 @@
-"""Rows along one axis of a grid: what a source of them is; those of the middle of a longer axis, and of counts."""
+"""Rows along one axis of a grid: what a source of them is; those of the middle of a longer axis, and of counts.
+
+SD3's crop looks up the indices of the middle in a small table of places before a source sees them: angle addition
+would hold positions beyond the stored grid, and ONNX divides a negative number towards zero.
+"""
 
 import math
 from collections.abc import Iterator

@@ -2,36 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.call import Formula
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
 from posenc.families.axis_weights import Filter
 from posenc.families.resampled import Each, Fixed, Line, Plane
 from posenc.families.sums import added
-from posenc.ports import BATCH, SEQ, Array, Axis, Extents, Feeds, Floats, Integers, Port, fixed
+from posenc.maker import Claims, Join, encoding
+from posenc.ports import BATCH, SEQ, Axis, Extents, Port, fixed
 from posenc.spec import Spec
 
 NO_TABLES = no_tables("its rows are weighted sums of several of a table's, which no header computes")
 SUMS = "a resampled row is a sum of rows, each part of which is rounded"
 HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid")
-
-
-class Formula(Protocol):
-    """The rows of a resampled grid in float64: what is added, or what is returned."""
-
-    def __call__(self, sizes: Sequence[int]) -> Floats:
-        """Return the rows of as many places: (*sizes, features), or as tokens, (1, prefix + places, features)."""
-
-
-class FormulaOfTokens(Protocol):
-    """The rows of the first tokens of an image in float64."""
-
-    def __call__(self, sizes: Sequence[int], tokens: int) -> Floats:
-        """Return the rows of as many tokens of an image of a height and a width: (tokens, features)."""
 
 
 class Added(nn.Module):
@@ -112,67 +99,44 @@ class Grid:
 def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula: Formula) -> Encoding:
     """Return the encoding that a grid makes of x (batch, *sizes, features): x + rows, or all rows.
 
-    size: to which a baked grid is resampled; a dynamic one takes any.
+    size: to which a baked grid is resampled; a dynamic one takes any. formula: a call -> the output in float64.
     """
     x, y = _ports(grid, spec, add, size)
     places, baked = x.axes[1:-1], spec.mode == "baked"
-    inputs, rounded = () if baked and not add else (x,), rounding(spec, add)
+    inputs = () if baked and not add else (x,)
 
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        rows = formula(feeds[x.name].shape[1:-1] if inputs else size)
-        return {y.name: feeds[x.name].astype(np.float64) + rows if add else rows}
-
-    def tolerance(case: CaseLike) -> Tolerance:
+    def error(case: CaseLike) -> Tolerance:
         sizes = [axis.size_in(case.sizes) for axis in places]
         own = grid.off(sizes, "float64")
         more = 2 * grid.rounded(spec.angle_dtype) if baked else grid.off(sizes, spec.angle_dtype)  # weights: 1.375^2
-        return Tolerance(own + more).plus(rounded)
+        return Tolerance(own + more)
 
-    def eager_tolerance(case: CaseLike) -> Tolerance:
+    def graph_error(case: CaseLike) -> Tolerance:
         off = grid.off([axis.size_in(case.sizes) for axis in places], spec.angle_dtype)
-        return SAME_BITS if baked else Tolerance(2 * off).both_rounded(rounded)
+        return SAME_BITS if baked else Tolerance(2 * off)
 
-    return Encoding(
-        family="interpolated",
-        module=_module(grid, spec, add, size),
-        inputs=inputs,
-        outputs=(y,),
-        reference=reference,
-        tolerance=tolerance,
-        eager_tolerance=eager_tolerance,
-        tables=NO_TABLES,
-        positions=spec.positions,
-        probes=Probes(lengths=tuple(dict.fromkeys(grid.sizes))),
-        half_safe="" if baked else SUMS,
-        added=add,
-    )
+    probes = Probes(lengths=tuple(dict.fromkeys(grid.sizes)))
+    claims = Claims(error, graph_error, NO_TABLES, probes, half_safe="" if baked else SUMS)
+    join = Join("interpolated", _module(grid, spec, add, size), inputs, (y,), rounding(spec, add), add)
+    return encoding(spec, join, claims, formula)
 
 
-def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: FormulaOfTokens) -> Encoding:
+def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: Formula) -> Encoding:
     """Return the encoding that a grid makes of x (batch, seq, features) and sizes (batch, 2): x + rows, or the rows."""
     x = Port("x", (BATCH, SEQ, fixed(grid.weight.shape[-1])), spec.torch_dtype)
     sizes = Port("sizes", (BATCH, fixed(2)), "int64", Extents(SEQ.name))
-    y, rounded, worst = replace(x, name="y"), rounding(spec, add), (1, 1)
-    off = grid.off(worst, spec.angle_dtype)  # sizes are numbers of a call: any may come
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        tokens = feeds[x.name]
-        rows = np.stack([formula(one, tokens.shape[1]) for one in feeds[sizes.name]])
-        return {y.name: tokens.astype(np.float64) + rows if add else rows}
-
-    return Encoding(
-        family="interpolated",
-        module=Each(grid.weight, grid.of, add=add),
-        inputs=(x, sizes),
-        outputs=(y,),
-        reference=reference,
-        tolerance=lambda case: Tolerance(off + grid.off(worst, "float64")).plus(rounded),
-        eager_tolerance=lambda case: Tolerance(2 * off).both_rounded(rounded),
+    worst = (1, 1)  # sizes are numbers of a call: any may come
+    off, exact = grid.off(worst, spec.angle_dtype), grid.off(worst, "float64")
+    claims = Claims(
+        error=lambda case: Tolerance(off + exact),
+        graph_error=lambda case: Tolerance(2 * off),
         tables=NO_TABLES,
-        positions=spec.positions,
+        probes=Probes(),
         half_safe=SUMS,
-        added=add,
     )
+    module = Each(grid.weight, grid.of, add=add)
+    join = Join("interpolated", module, (x, sizes), (replace(x, name="y"),), rounding(spec, add), add)
+    return encoding(spec, join, claims, formula)
 
 
 def _module(grid: Grid, spec: Spec, add: bool, size: tuple[int, ...]) -> nn.Module:

@@ -1,4 +1,9 @@
-"""Rotary angles whose frequencies the graph itself computes, from the length of each call."""
+"""Rotary angles whose frequencies the graph itself computes, from the length of each call.
+
+No table can hold frequencies that depend continuously on the length. Log and Exp make them in float64, whole circles
+are removed in float64, and Sin and Cos in float32 see at most pi. The constants are buffers: the exporter would write
+Python's numbers in float32.
+"""
 
 import math
 from typing import Final

@@ -9,19 +9,20 @@ Both take q (batch, heads, seq, head_dim) and return (batch, heads, seq, seq_k).
 """
 
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from posenc.call import Formula
 from posenc.encoding import Encoding, Source, rounding
 from posenc.families import bias
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
 from posenc.families.sums import added
 from posenc.lookup import check_same
-from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
+from posenc.maker import Join, encoding
+from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.spec import Spec
 
 PLACES = "models count places, padding too; use --positions implicit or offset"
@@ -40,13 +41,6 @@ class QueryBiasSource(Source, Protocol):
 
     def between(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return the bias of positions: q, (seq,), (seq_k,) -> (batch, heads, seq, seq_k)."""
-
-
-class Formula(Protocol):
-    """The output in float64."""
-
-    def __call__(self, values: tuple[Array, ...], query: Integers, key: Integers, *, add: bool) -> Floats:
-        """Return the bias of values that go in and of positions of queries and keys, added to scores or itself."""
 
 
 class QueryBias(nn.Module):
@@ -115,15 +109,14 @@ def encode(source: QueryBiasSource, spec: Spec, kind: bias.Kind, head_dim: int, 
     """Return the encoding that a source of biases by queries makes with the positions and the output asked for.
 
     kind: "bias", itself, or "scores", biased. head_dim: features of a query. A baked one refuses positions from max_len
-    on; a dynamic one has no end.
+    on; a dynamic one has no end. formula: a call -> the output in float64.
     """
     end = spec.max_len if spec.mode == "baked" else None
     scores, places = kind == "scores", CountedPlaces() if end is None else StoredPlaces(end)
     module = WAYS[str(spec.positions)][scores](source, places, getattr(torch, spec.torch_dtype))
     inputs, output = _ports(spec, scores, head_dim, end)
-    made = bias.made(module, source, spec, inputs, output, formula=partial(formula, add=scores), end=end)
-    rounded = rounding(spec, scores)
-    return replace(made, eager_tolerance=lambda case: source.eager_tolerance(case.max_position).both_rounded(rounded))
+    join = Join("bias", module, inputs, (output,), rounding(spec, scores), scores)
+    return encoding(spec, join, bias.claims(source, spec, end), formula)
 
 
 def _ports(spec: Spec, scores: bool, head_dim: int, end: int | None) -> tuple[tuple[Port, ...], Port]:

@@ -3,7 +3,7 @@
 Attention makes a column of scores of each row, and shifts the columns of every query to the keys that they belong to.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,24 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import (
-    SAME_BITS,
-    CaseLike,
-    Encoding,
-    Pair,
-    Probes,
-    Reference,
-    RowSource,
-    Tolerance,
-    no_tables,
-    rounding,
-)
+from posenc.call import Formula
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Pair, Probes, RowSource, Tolerance, no_tables, rounding
 from posenc.lookup import exactly, take
-from posenc.ports import Array, Feeds, Floats, Integers, Port, sizes_of
+from posenc.maker import Claims, Join, claims_of, encoding
+from posenc.ports import Port
 from posenc.spec import Spec
 from posenc.stored import StoredRows, laid_out
 
-NO_TABLES = no_tables("its rows are of distances, not of positions")
+NO_TABLES = "its rows are of distances, not of positions"
 LAST_QUERIES: tuple[Pair, ...] = ("1,1", "1,n", "n,n", "n,past+n")
 """There are as many keys as queries, or more: a query is itself among the keys."""
 ONE_ORDER = {
@@ -37,9 +28,6 @@ ONE_ORDER = {
     "mask": "padding moves queries and keys alike; use --positions implicit",
 }
 """Why distances are given in no other way."""
-
-Formula = Callable[[Mapping[str, int]], Floats]
-"""The sizes of a call -> its rows in float64."""
 
 
 class RelativeRows(nn.Module):
@@ -88,7 +76,7 @@ class RelativeRows(nn.Module):
 class Rows:
     """What an encoding of distances is made of.
 
-    formula: sizes of a call -> its rows in float64. max_distance: the largest distance in a case.
+    formula: a call -> its rows in float64. max_distance: the largest distance in a case.
     end: calls of so many tokens, and shorter ones, are held. more: rows of the source beyond one for each token.
     """
 
@@ -103,45 +91,28 @@ class Rows:
 
 def encode(rows: Rows, spec: Spec) -> Encoding:
     """Return the encoding of rows of distances."""
-    source, rounded = rows.module.source, rounding(spec, add=False)
+    source = rows.module.source
     lengths = tuple(length - rows.more for length in source.probes.lengths)
-
-    def eager_tolerance(case: CaseLike) -> Tolerance:
-        return source.eager_tolerance(rows.max_distance(case)).both_rounded(rounded)
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        return {rows.output.name: rows.formula(sizes_of(rows.inputs, feeds))}  # every row: exporters sample them
-
-    return Encoding(
-        family="relative",
-        module=rows.module,
-        inputs=rows.inputs,
-        outputs=(rows.output,),
-        reference=reference,
-        tolerance=lambda case: source.tolerance(rows.max_distance(case)).plus(rounded),
-        eager_tolerance=eager_tolerance,
+    claims = claims_of(
+        source,
         tables=NO_TABLES,
-        positions=spec.positions,
-        end=rows.end,
         probes=replace(source.probes, lengths=lengths, pairs=LAST_QUERIES),
-        half_safe=source.half_safe,
+        end=rows.end,
+        at=rows.max_distance,
     )
+    join = Join("relative", rows.module, rows.inputs, (rows.output,), rounding(spec, add=False))
+    return encoding(spec, join, claims, rows.formula)
 
 
-def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, reference: Reference) -> Encoding:
+def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, formula: Formula) -> Encoding:
     """Return the encoding that sends scores by distance to scores by key: it copies, and no number is another."""
-    return Encoding(
-        family="shift",
-        module=module,
-        inputs=(scores,),
-        outputs=(by_key,),
-        reference=reference,
-        tolerance=lambda case: Tolerance(),
-        eager_tolerance=lambda case: SAME_BITS,
-        tables=NO_TABLES,
-        positions=spec.positions,
+    claims = Claims(
+        error=lambda case: Tolerance(),
+        graph_error=lambda case: SAME_BITS,
+        tables=no_tables(NO_TABLES),
         probes=Probes(pairs=LAST_QUERIES),
     )
+    return encoding(spec, Join("shift", module, (scores,), (by_key,), Tolerance()), claims, formula)
 
 
 def shifted(scores: Tensor, first: int, width: int) -> Tensor:

@@ -2,30 +2,32 @@
 
 Each query has a column for each distance: the probability of the one key that is so far from it, and before and after
 those the sums of all beyond. A product of the columns and the rows is what is added.
+
+One look-up of a key fills each column, and masks sum up the keys before and after. Neither sum is a difference from
+the whole, so that a sum without keys is exactly 0. Measured with ONNX Runtime on one core, for 4 heads of 512 queries
+and keys and 9 rows, as parts of the time of the product of probabilities and values: columns and rows 0.1, with both
+sums 0.7. Rejected: sums by Where 1.5, a shift of all rows 1.5, masks as matrices 2.1, CumSum 2.5. A ScatterElements
+that adds needs opset 18, and promises no order.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 
-from posenc.call import queries_and_keys
+from posenc.call import Formula
 from posenc.encoding import CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
 from posenc.families import bias
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
-from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, Values, fixed
+from posenc.maker import Claims, Join, encoding
+from posenc.ports import BATCH, SEQ, Axis, Port, Values, fixed
 from posenc.spec import Spec
 
 HALF_UNSAFE = "sums of probabilities and products with rows are sums, each part of which is rounded"
 TOTAL = 1.01
 """What the probabilities of a query sum to at most: 1, and what rounding each to bfloat16 adds."""
-
-Formula = Callable[[Array, Integers, Integers], Floats]
-"""Probabilities, positions of queries (seq,) and of keys (seq_k,) -> what is added, in float64."""
 
 
 class WeightedRows(nn.Module):
@@ -116,32 +118,21 @@ class Bound:
 def encode(rows: Tensor, spec: Spec, *, before: int, beyond: bool, formula: Formula) -> Encoding:
     """Return the encoding of rows by distance: (distances, head_dim), from `before` places before a query on.
 
-    A baked one refuses positions from max_len on; a dynamic one has no end.
+    A baked one refuses positions from max_len on; a dynamic one has no end. formula: a call -> the output in float64.
     """
     end = spec.max_len if spec.mode == "baked" else None
     inputs, output = _ports(spec, rows.shape[1], end)
-    bound, rounded = Bound(len(rows), float(rows.abs().max())), rounding(spec, add=False)
-    return Encoding(
-        family="values",
-        module=WAYS[str(spec.positions)](rows, before, beyond, spec),
-        inputs=inputs,
-        outputs=(output,),
-        reference=partial(_reference, inputs, output, formula),
-        tolerance=lambda case: bound.at(case, spec.angle_dtype).plus(bound.at(case, "float64")).plus(rounded),
-        eager_tolerance=lambda case: bound.at(case, spec.angle_dtype, 2).both_rounded(rounded),
+    bound = Bound(len(rows), float(rows.abs().max()))
+    claims = Claims(
+        error=lambda case: bound.at(case, spec.angle_dtype).plus(bound.at(case, "float64")),
+        graph_error=lambda case: bound.at(case, spec.angle_dtype, 2),
         tables=no_tables("its rows go by distances, not by positions"),
-        positions=spec.positions,
-        end=end,
         probes=Probes(lengths=(before, before + 1, before + 2), pairs=bias.pairs(spec)),
+        end=end,
         half_safe=HALF_UNSAFE,
     )
-
-
-def _reference(
-    inputs: tuple[Port, ...], output: Port, formula: Formula, feeds: Feeds, at: Integers | None = None
-) -> dict[str, Array]:
-    query, key = queries_and_keys(inputs, feeds)
-    return {output.name: formula(feeds[inputs[0].name], query[0], key[0])}  # every row: exporters sample them
+    module = WAYS[str(spec.positions)](rows, before, beyond, spec)
+    return encoding(spec, Join("values", module, inputs, (output,), rounding(spec, add=False)), claims, formula)
 
 
 def _ports(spec: Spec, head_dim: int, end: int | None) -> tuple[tuple[Port, ...], Port]:

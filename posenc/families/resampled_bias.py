@@ -2,6 +2,10 @@
 
 The table is a grid of the differences of two places' rows and columns, and is resampled as any grid is; which of them
 is where follows in integers from the sides of x.
+
+Resampled tables have one row and one column more than there are differences, which nothing reads: the size of an empty
+window would otherwise be 2 * 0 - 1. An index is one difference of integers: each place has the number row * 2w +
+column.
 """
 
 import torch

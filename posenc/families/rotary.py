@@ -7,14 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.call import Formula, call_of
+from posenc.call import Formula
 from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
 from posenc.families.apply_rotary import Heads, check_rank
 from posenc.families.cos_sin import CosSinAt, CosSinCache
 from posenc.families.position_ports import mask_port, positions_port, start_port
 from posenc.families.rotary_angles import AxialAngles, RotaryAngles, is_axial
 from posenc.lookup import check_same, counted
-from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Integers, Port, fixed
+from posenc.maker import Claims, Join, encoding
+from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
 
@@ -117,17 +118,6 @@ class Output:
     full: bool = False
 
 
-@dataclass(frozen=True)
-class Wrapped:
-    """A module that takes positions in one of the ways, with its ports and the family they make it one of."""
-
-    family: str
-    module: nn.Module
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    shape: dict[str, int | bool]
-
-
 def encode(
     angles: RotaryAngles,
     spec: Spec,
@@ -142,31 +132,19 @@ def encode(
     formula: a call -> the outputs in float64. probe_lengths: of calls to try, beside those that the angles ask for.
     Raises UnsupportedSpec for a combination that has no meaning.
     """
-    wrapped = _cos_sin(angles, spec, heads, output) if output.kind == "cos_sin" else _rotary(angles, spec, heads)
-    lengths = (*angles.probes.lengths, *probe_lengths)
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        outputs = formula(call_of(spec, wrapped.inputs, feeds, None))  # every row: exporters sample them
-        return {port.name: value for port, value in zip(wrapped.outputs, outputs, strict=True)}
-
-    return Encoding(
-        family=wrapped.family,
-        module=wrapped.module,
-        inputs=wrapped.inputs,
-        outputs=wrapped.outputs,
-        reference=reference,
-        tolerance=lambda case: _tolerance(angles, spec, output, case.max_position),
-        eager_tolerance=lambda case: _eager_tolerance(angles, spec, output, case.max_position),
+    join = _cos_sin(angles, spec, heads, output) if output.kind == "cos_sin" else _rotary(angles, spec, heads)
+    claims = Claims(
+        error=lambda case: _error(angles, spec, output, case.max_position),
+        graph_error=lambda case: _graph_error(angles, spec, output, case.max_position),
         tables=angles.tables,
-        positions=spec.positions,
         end=angles.end,
-        probes=Probes(lengths, angles.probes.positions),
-        shape=wrapped.shape,
+        probes=Probes((*angles.probes.lengths, *probe_lengths), angles.probes.positions),
         half_safe=angles.half_safe,
     )
+    return encoding(spec, join, claims, formula)
 
 
-def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads) -> Wrapped:
+def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads) -> Join:
     """Wrap rotary angles so that they rotate q and k."""
     implicit = spec.positions == "implicit"
     most = angles.end if implicit else None
@@ -179,7 +157,7 @@ def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads) -> Wrapped:
     module, inputs = _way(angles, spec, heads)
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
-    return Wrapped("rotary", module, (q, k, *inputs), outputs, shape)
+    return Join("rotary", module, (q, k, *inputs), outputs, rounding(spec, add=False), shape=shape)
 
 
 def _way(angles: RotaryAngles, spec: Spec, heads: Heads) -> tuple[nn.Module, tuple[Port, ...]]:
@@ -196,7 +174,7 @@ def _way(angles: RotaryAngles, spec: Spec, heads: Heads) -> tuple[nn.Module, tup
     return RotaryGrid(angles, heads) if is_axial(angles) else RotaryImplicit(angles, heads, 2), ()
 
 
-def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> Wrapped:
+def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> Join:
     """Wrap rotary angles so that they return cos and sin at positions, or, baked and implicit, all of them."""
     width = heads.rotary_dim if output.full else heads.rotary_dim // 2
     dtype = getattr(torch, spec.torch_dtype)
@@ -207,7 +185,7 @@ def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> 
         module: nn.Module = CosSinAt(
             angles, len(port.axes), full=output.full, interleaved=heads.interleaved, dtype=dtype
         )
-        return Wrapped("cos_sin", module, (port,), outputs, shape)
+        return Join("cos_sin", module, (port,), outputs, rounding(spec, add=False), shape=shape)
     if angles.axes > 1:
         raise UnsupportedSpec("output=cos_sin of several positions a token takes --positions explicit")
     if spec.positions != "implicit" or spec.mode != "baked":
@@ -217,10 +195,10 @@ def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> 
     rows = fixed(spec.max_len, "length")
     outputs = tuple(Port(n, (rows, fixed(width)), spec.torch_dtype) for n in ("cos", "sin"))
     module = CosSinCache(angles, spec.max_len, full=output.full, interleaved=heads.interleaved, dtype=dtype)
-    return Wrapped("cos_sin", module, (), outputs, shape)
+    return Join("cos_sin", module, (), outputs, rounding(spec, add=False), shape=shape)
 
 
-def _tolerance(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
+def _error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
     """Return how far outputs may be from the reference: cos and sin absolutely, rotated heads relative to their length.
 
     A feature of a rotated pair is off by at most (|a| + |b|) times the error of cos and sin, and two roundings; the
@@ -230,17 +208,16 @@ def _tolerance(angles: RotaryAngles, spec: Spec, output: Output, max_position: i
     factor = angles.attention_factor
     # The attention factor scales cos, sin and what they are off by; the grain of a number, to its power of two.
     binade = float(2.0 ** np.ceil(np.log2(factor)))
-    rounded = rounding(spec, add=False)
     if output.kind == "cos_sin":
-        return replace(rounded, atol=angle.atol * binade)
-    return replace(rounded, vector=2 * angle.atol * binade / factor + 1.25 * eps(spec.angle_dtype) + angle.vector)
+        return Tolerance(atol=angle.atol * binade)
+    return Tolerance(vector=2 * angle.atol * binade / factor + 1.25 * eps(spec.angle_dtype) + angle.vector)
 
 
-def _eager_tolerance(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
+def _graph_error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
     """Return how far a graph may be from the eager module: no bit, but for the last digits of Sin and Cos."""
-    angle, rounded = angles.eager_tolerance(max_position), rounding(spec, add=False)
+    angle = angles.eager_tolerance(max_position)
     if angle.bits:
         return angle
     if output.kind == "cos_sin":
-        return Tolerance(atol=angle.atol).both_rounded(rounded)
-    return Tolerance(vector=2 * angle.atol + 2.5 * eps(spec.angle_dtype) + angle.vector).both_rounded(rounded)
+        return Tolerance(atol=angle.atol)
+    return Tolerance(vector=2 * angle.atol + 2.5 * eps(spec.angle_dtype) + angle.vector)

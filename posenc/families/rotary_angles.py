@@ -2,6 +2,10 @@
 
 A source of them is a module called as `angles(positions) -> cos_q, sin_q, cos_k, sin_k`, each (..., pairs), with
 `arange(length, device)` for positions 0..length-1 with a batch axis. All but xPos rotate queries and keys alike.
+
+`AxialAngles` (mrope, rope_2d) has one sincos method for each axis of positions, with the pairs of that axis only, and
+a constant permutation where sections are interleaved. `LongRopeAngles` keeps both sets of frequencies side by side in
+one sincos method and selects by the largest position: twice the rows, which are few beside q and k.
 """
 
 from typing import Final, Protocol, TypeGuard

@@ -11,11 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.call import Formula
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, rounding, too_small
 from posenc.families.sums import added
 from posenc.lookup import take
+from posenc.maker import Claims, Join, encoding
 from posenc.memory import check_room
-from posenc.ports import BATCH, Array, Axis, Feeds, Floats, Integers, Port, fixed, sizes_of
+from posenc.ports import BATCH, Axis, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
 
 Sides = tuple[int, int]
@@ -25,7 +27,7 @@ NO_POSITIONS = {
     "explicit": "places are those of the window; use --positions implicit",
     "mask": "a window has no padding to count from; use --positions implicit",
 }
-NO_TABLES = no_tables("its table is of differences of rows and columns, not of positions")
+NO_TABLES = "its table is of differences of rows and columns, not of positions"
 NO_SINES = {"trig": "a bias has no sines; leave --method trig out"}
 
 
@@ -104,38 +106,29 @@ def check_any(*, scores: bool) -> None:
         raise UnsupportedSpec("output=scores does not say how wide a window is: it takes --baked, or output=bias")
 
 
-def encode(
-    spec: Spec, table: Tensor, index: Integers, formula: Callable[[], Floats], *, scores: bool, off: float = 0.0
-) -> Encoding:
+def encode(spec: Spec, table: Tensor, index: Integers, formula: Formula, *, scores: bool, off: float = 0.0) -> Encoding:
     """Return the encoding of a window of a fixed size: its bias, without any input, or scores with it.
 
-    table: (rows, heads), in the dtype of angles. formula: the bias in float64, by head (heads, tokens, tokens).
+    table: (rows, heads), in the dtype of angles. formula: a call -> the output in float64.
     off: how far the table may be from that.
     """
     dtype, heads, tokens = getattr(torch, spec.torch_dtype), fixed(table.shape[1], "heads"), fixed(len(index), "length")
     bias = Port("bias", (fixed(1, "batch"), heads, tokens, tokens), spec.torch_dtype)
     square = Port("scores", (BATCH, heads, tokens, tokens), spec.torch_dtype)
-    biased = replace(square, name="biased")
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
-        added = formula()[None]
-        return {biased.name: feeds[square.name].astype(np.float64) + added} if scores else {bias.name: added}
-
-    module = (BiasedScores if scores else WindowBias)(table, index, dtype)
-    allowed = Tolerance(atol=off).plus(rounding(spec, add=scores))
-    return Encoding(
-        family="window",
-        module=module,
-        inputs=(square,) if scores else (),
-        outputs=(biased if scores else bias,),
-        reference=reference,
-        tolerance=lambda case: allowed,
-        eager_tolerance=lambda case: SAME_BITS,
-        tables=NO_TABLES,
-        positions=spec.positions,
+    claims = Claims(
+        error=lambda case: Tolerance(atol=off),
+        graph_error=lambda case: SAME_BITS,
+        tables=no_tables(NO_TABLES),
+        probes=Probes(),
         half_safe=too_small(float(table.abs().max())),
-        added=scores,
     )
+    rounded = rounding(spec, add=scores)
+    if scores:
+        module: nn.Module = BiasedScores(table, index, dtype)
+        join = Join("window", module, (square,), (replace(square, name="biased"),), rounded, added=True)
+    else:
+        join = Join("window", WindowBias(table, index, dtype), (), (bias,), rounded)
+    return encoding(spec, join, claims, formula)
 
 
 @dataclass(frozen=True)
@@ -143,13 +136,13 @@ class OfAny:
     """What gives the bias of a window of any size.
 
     module: x (batch, height, width, channels) -> the bias (1, heads, tokens, tokens).
-    formula: the bias of a window in float64, by head. off: how far a bias may be from that; it grows with either side.
+    formula: a call -> the bias in float64. off: how far a bias may be from that; it grows with either side.
     lengths: sides that must be tried. before: tokens before the places. half_safe: see Encoding.
     """
 
     module: nn.Module
     heads: int
-    formula: Callable[[Sides], Floats]
+    formula: Formula
     off: Callable[[Sides], float]
     lengths: tuple[int, ...] = ()
     before: int = 0
@@ -162,26 +155,17 @@ def encode_any(spec: Spec, made: OfAny) -> Encoding:
     height, width, tokens = Axis("height", "grid"), Axis("width", "grid"), Axis(names, "length")
     x = Port("x", (BATCH, height, width, Axis("channels", "features")), spec.torch_dtype)
     bias = Port("bias", (fixed(1, "batch"), fixed(made.heads, "heads"), tokens, tokens), spec.torch_dtype)
-    rounded = rounding(spec, add=False)
-
-    def reference(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:  # every row: exporters sample them
-        sizes = sizes_of((x,), feeds)
-        return {bias.name: made.formula((sizes[height.name], sizes[width.name]))[None]}
 
     def largest(case: CaseLike) -> float:
         side = case.max_position + 1  # the longer one
         return made.off((side, side))
 
-    return Encoding(
-        family="window",
-        module=made.module,
-        inputs=(x,),
-        outputs=(bias,),
-        reference=reference,
-        tolerance=lambda case: Tolerance(largest(case)).plus(rounded),
-        eager_tolerance=lambda case: Tolerance(2 * largest(case)).both_rounded(rounded),
-        tables=NO_TABLES,
-        positions=spec.positions,
+    claims = Claims(
+        error=lambda case: Tolerance(largest(case)),
+        graph_error=lambda case: Tolerance(2 * largest(case)),
+        tables=no_tables(NO_TABLES),
         probes=Probes(lengths=made.lengths),
         half_safe=made.half_safe,
     )
+    join = Join("window", made.module, (x,), (bias,), rounding(spec, add=False))
+    return encoding(spec, join, claims, made.formula)

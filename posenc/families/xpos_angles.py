@@ -1,4 +1,9 @@
-"""Rotary angles with a scale that fades with distance: xPos (Sun et al., arXiv:2212.10554)."""
+"""Rotary angles with a scale that fades with distance: xPos (Sun et al., arXiv:2212.10554).
+
+The scale is a product of two digits' rows around a center; positions beyond what the dtype holds are refused. The
+paper counts from position 0 (`center=0`). The authors' code centers on half of the length (`center=length`), which
+does not work with a KV cache that grows.
+"""
 
 import math
 from collections.abc import Iterator

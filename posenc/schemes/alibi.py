@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, too_small
 from posenc.families import bias
-from posenc.ports import Array, Floats, Integers
+from posenc.ports import Array, Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos.rows import float64_error
 from posenc.spec import Spec, UnsupportedSpec
@@ -125,28 +126,19 @@ def slopes_of(heads: int, bias_max: float) -> Floats:
     return np.asarray(np.exp2(-bias_max * exponents[:heads]))
 
 
-def reference(
-    values: tuple[Array, ...],
-    query: Integers,
-    key: Integers,
-    *,
-    heads: int,
-    form: str,
-    bias_max: float,
-    scale: float,
-    bfloat16: bool,
-) -> Floats:
+def reference(call: Call, *, heads: int, form: str, bias_max: float, scale: float, bfloat16: bool) -> tuple[Array]:
     """Return the bias in float64, head by head: slopes by the paper's code, or of 8 binary digits."""
     slopes = _slopes(heads, bias_max)
     if bfloat16:
         fraction, exponent = np.frexp(np.asarray(slopes, np.float32))
         slopes = np.ldexp(np.rint(fraction * 2.0**8), exponent - 8).astype(np.float64).tolist()
+    query, key = call.query, call.key
     steps = {
         "distance": -np.abs(key[:, None, :] - query[:, :, None]),
         "key": key[:, None, :] + 0 * query[:, :, None],
         "last_key": key[:, None, :] - key[:, None, -1:] + 0 * query[:, :, None],
     }[form]
-    return np.stack([scale * slope * steps.astype(np.float64) for slope in slopes], 1)
+    return (np.stack([scale * slope * steps.astype(np.float64) for slope in slopes], 1),)
 
 
 def _slopes(heads: int, bias_max: float) -> list[float]:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.call import Call
 from posenc.encoding import Encoding, Probes, Tolerance
 from posenc.families import query_bias, relative_values
 from posenc.families.by_distance import edge_repeated
@@ -124,7 +125,9 @@ def clipped_relative(
         return relative_values.encode(rows, spec, before=left, beyond=beyond == "clip", formula=formula)
     edge = int(beyond == "zero")
     source = ClippedRows(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
-    return query_bias.encode(source, spec, output, table.shape[1], formula=partial(reference, rows=of))
+    return query_bias.encode(
+        source, spec, output, table.shape[1], formula=partial(reference, rows=of, add=output == "scores")
+    )
 
 
 def _factor(scale: float | None, usual: float) -> float:
@@ -166,17 +169,17 @@ class Rows:
         return index, (relative == clipped) | (self.beyond == "clip")
 
 
-def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, rows: Rows, add: bool) -> Floats:
+def reference(call: Call, *, rows: Rows, add: bool) -> tuple[Array]:
     """Return the bias in float64: each query times the row of each distance, added to scores where they go in."""
-    index, counts = rows.of_pairs(query[0], key[0])
+    index, counts = rows.of_pairs(call.query[0], call.key[0])
     scale = 1 / np.sqrt(rows.table.shape[1]) if rows.scale is None else rows.scale
-    products = scale * (values[0].astype(np.float64) @ rows.table.T)
-    bias: Floats = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
-    return values[1] + bias if add else bias
+    products = scale * (call.values[0].astype(np.float64) @ rows.table.T)
+    bias = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
+    return (call.values[1] + bias if add else bias,)
 
 
-def added_values(probabilities: Array, query: Integers, key: Integers, *, rows: Rows) -> Floats:
+def added_values(call: Call, *, rows: Rows) -> tuple[Array]:
     """Return in float64 what is added to values: the sum over keys of probabilities times the row of each distance."""
-    index, counts = rows.of_pairs(query, key)
-    p = probabilities.astype(np.float64) * counts * (1.0 if rows.scale is None else rows.scale)
-    return np.stack([p[:, :, i] @ rows.table[row] for i, row in enumerate(index)], 2)
+    index, counts = rows.of_pairs(call.query[0], call.key[0])
+    p = call.values[0].astype(np.float64) * counts * (1.0 if rows.scale is None else rows.scale)
+    return (np.stack([p[:, :, i] @ rows.table[row] for i, row in enumerate(index)], 2),)

@@ -20,19 +20,18 @@ Parakeet ends at 5000 frames, and so does wenet; here a graph that is not baked 
 scale x by sqrt(d_model), too, which is no position.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from posenc.call import Call
+from posenc.call import Call, Formula
 from posenc.encoding import Encoding
 from posenc.families import additive, relative
 from posenc.families.conformer import Both, BothShift, Chunk, ChunkShift, Descending, Stored
 from posenc.families.relative import RelativeRows
-from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
+from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
 from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
@@ -123,7 +122,7 @@ def _check_spec(spec: Spec, style: Style, output: str) -> None:
         raise UnsupportedSpec("rows of style=chunk are a constant: they take --baked")
 
 
-def _of_frames(source: SinCosMethod, spec: Spec, both: bool, stored: int | None, formula: relative.Formula) -> Encoding:
+def _of_frames(source: SinCosMethod, spec: Spec, both: bool, stored: int | None, formula: Formula) -> Encoding:
     """Return the encoding of the distances of a call's frames."""
     d_model = source.width
     module: RelativeRows = (Both if both else Descending)(source, spec, d_model, interleaved=True)
@@ -165,19 +164,19 @@ def timescales(d_model: int, base: float) -> Floats:
     return np.asarray(base ** (-np.arange(pairs) / max(pairs - 1, 1)))
 
 
-def of_frames(sizes: Mapping[str, int], *, both: bool, stored: int, d_model: int, base: float) -> Floats:
+def of_frames(call: Call, *, both: bool, stored: int, d_model: int, base: float) -> tuple[Array]:
     """Return the rows of a call in float64 from the formula."""
-    seq = sizes[SEQ.name]
+    seq = call.sizes[SEQ.name]
     farthest = max(seq, stored) - 1
     distance = np.arange(farthest, -seq, -1) if both else farthest - np.arange(seq)
-    return waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True)
+    return (waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True),)
 
 
-def of_chunk(sizes: Mapping[str, int], *, past: int, future: int, d_model: int, base: float) -> Floats:
+def of_chunk(call: Call, *, past: int, future: int, d_model: int, base: float) -> tuple[Array]:
     """Return the rows of every chunk in float64 from the formula."""
     growth = np.log(base) / max(d_model // 2 - 1, 1)
     inv_freq = np.exp(-growth * np.arange(d_model // 2))
-    return waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False)
+    return (waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False),)
 
 
 def ascending(call: Call, *, d_model: int, base: float) -> tuple[Array]:
@@ -191,19 +190,16 @@ def _shift(spec: Spec) -> Encoding:
     some = (BATCH, Axis("head", "heads"), SEQ)
     scores = Port("scores", (*some, Axis("-1+seq+seq_k", "length")), spec.torch_dtype)
     by_key = Port("by_key", (*some, Axis("seq_k", "length")), spec.torch_dtype)
-
-    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        return {by_key.name: shift_reference(feeds[scores.name])}  # every row: exporters sample them
-
-    return relative.shift(BothShift(), spec, scores, by_key, of_feeds)
+    return relative.shift(BothShift(), spec, scores, by_key, shift_reference)
 
 
-def shift_reference(scores: Array) -> Floats:
+def shift_reference(call: Call) -> tuple[Array]:
     """Return for every query and key the score at the column of their distance."""
+    (scores,) = call.values
     seq, columns = scores.shape[2:]
     seq_k = columns - seq + 1
     distance = np.arange(seq_k - seq, seq_k)[:, None] - np.arange(seq_k)
-    return np.asarray(scores[:, :, np.arange(seq)[:, None], seq_k - 1 - distance], np.float64)
+    return (scores[:, :, np.arange(seq)[:, None], seq_k - 1 - distance].astype(np.float64),)
 
 
 def _chunk_shift(spec: Spec, columns: int, chunk: int) -> Encoding:
@@ -211,17 +207,14 @@ def _chunk_shift(spec: Spec, columns: int, chunk: int) -> Encoding:
     some = (BATCH, Axis("head", "heads"), Axis("chunks", "length"), fixed(chunk))
     scores = Port("scores", (*some, fixed(columns)), spec.torch_dtype)
     by_key = Port("by_key", (*some, fixed(columns + chunk - 1)), spec.torch_dtype)
-
-    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        return {by_key.name: chunk_shift_reference(feeds[scores.name])}  # every row: exporters sample them
-
-    return relative.shift(ChunkShift(), spec, scores, by_key, of_feeds)
+    return relative.shift(ChunkShift(), spec, scores, by_key, chunk_shift_reference)
 
 
-def chunk_shift_reference(scores: Array) -> Floats:
+def chunk_shift_reference(call: Call) -> tuple[Array]:
     """Return the score of every query of a chunk with every key that the chunk sees; 0 where the query does not."""
+    (scores,) = call.values
     chunk, columns = scores.shape[3:]
     by_key = np.zeros((*scores.shape[:4], columns + chunk - 1))
     for query in range(chunk):
         by_key[:, :, :, query, query : query + columns] = scores[:, :, :, query]
-    return by_key
+    return (by_key,)

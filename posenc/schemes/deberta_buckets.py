@@ -16,12 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.call import Call
+from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, rounding
 from posenc.families import bias
 from posenc.families.bias_modules import WAYS
 from posenc.families.places import CountedPlaces
 from posenc.families.position_ports import start_port
 from posenc.lookup import exactly, leading, take
+from posenc.maker import Join, encoding
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
@@ -120,7 +122,8 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
     module = WAYS[str(spec.positions)][0](source, CountedPlaces(), torch.int64, 0)
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
-    return bias.made(module, source, spec, _ports(spec, end), _RESULT, formula=formula, end=end)
+    join = Join("bias", module, _ports(spec, end), (_RESULT,), rounding(spec, add=False))
+    return encoding(spec, join, bias.claims(source, spec, end), formula)
 
 
 _RESULT = Port("buckets", (fixed(1, "batch"), SEQ, bias.KEYS), "int64")
@@ -155,10 +158,10 @@ def edges(mid: int, far: int, most: int) -> Integers:
     return np.asarray(firsts)
 
 
-def reference(values: tuple[Array, ...], query: Integers, key: Integers, *, num_buckets: int, far: int) -> Floats:
+def reference(call: Call, *, num_buckets: int, far: int) -> tuple[Array]:
     """Return the buckets from DeBERTa's formula, with their signs."""
-    relative = query[:, :, None] - key[:, None, :]
-    return np.asarray(np.sign(relative) * by_logarithm(np.abs(relative), num_buckets=num_buckets, far=far))
+    relative = call.query[:, :, None] - call.key[:, None, :]
+    return (np.sign(relative) * by_logarithm(np.abs(relative), num_buckets=num_buckets, far=far),)
 
 
 def by_logarithm(distance: Integers, *, num_buckets: int, far: int) -> Floats:

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import decomposed
 from posenc.families import window as windows
 from posenc.families.decomposed import Tables
 from posenc.families.window import Sides
 from posenc.memory import check_room
-from posenc.ports import Array, Floats, Integers
+from posenc.ports import Array, Floats
 from posenc.references.resampling import Resampling, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
@@ -135,31 +136,26 @@ Numbers = int | tuple[int, ...] | None
 """Rows and columns, one number for both, or none, as a parameter gives them."""
 
 
-def reference(
-    q: Array,
-    sides: Sides,
-    at: Integers | slice,
-    *,
-    rows: Floats,
-    columns: Floats,
-    fixed: tuple[Numbers, Numbers] | None,
-) -> Floats:
-    """Return the bias of some queries in float64: q (batch, heads, places, head_dim) -> (..., picked, places).
+def reference(call: Call, *, rows: Floats, columns: Floats, fixed: tuple[Numbers, Numbers] | None) -> tuple[Array]:
+    """Return the bias of the queries that are wanted in float64, added to scores where there are any.
 
     fixed: of a fixed window, the size that it is resampled to and the one that was trained, as they are given.
     """
-    height, width = sides
-    if fixed is not None:
+    q, *scores = call.values
+    if fixed is None:
+        height, width = q.shape[2:4]
+    else:
         trained = [(len(table) + 1) // 2 for table in (rows, columns)]
         height, width = np.broadcast_to(next(n for n in (*fixed, trained) if n is not None), 2).tolist()
+    at = np.arange(height * width)[call.picked]
     place = np.arange(height * width)
     y, x = place // max(width, 1), place % max(width, 1)
     of_rows, of_columns = (
         resampled(table, Resampling(cubic=False), [max(2 * side - 1, 1)])
         for table, side in ((rows, height), (columns, width))
     )
-    q = q[:, :, at].astype(np.float64)
+    q = q.reshape(*q.shape[:2], height * width, q.shape[-1])[:, :, at].astype(np.float64)
     by_row = np.einsum("bntc,tvc->bntv", q, of_rows[y[at, None] - np.arange(height) + height - 1])
     by_column = np.einsum("bntc,tuc->bntu", q, of_columns[x[at, None] - np.arange(width) + width - 1])
-    bias: Floats = (by_row[..., :, None] + by_column[..., None, :]).reshape(*by_row.shape[:3], len(place))
-    return bias
+    bias = (by_row[..., :, None] + by_column[..., None, :]).reshape(*by_row.shape[:3], len(place))
+    return (scores[0][:, :, at] + bias if scores else bias,)

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import interpolation
 from posenc.families.axis_weights import Filter
 from posenc.memory import check_room
-from posenc.ports import Floats
+from posenc.ports import Array, Floats
 from posenc.references.resampling import Resampling, matrix, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec, UnsupportedSpec
@@ -91,11 +92,13 @@ def interpolated(
     learned, kind = exact[prefix:].reshape(*held, -1), Resampling(mode == "bicubic", antialias, align_corners, offset)
     if sizes == "each":
         _check_each(spec, held, prefix, size)
-        return interpolation.encode_each(rows, spec, add=add, formula=partial(reference_of_tokens, learned, kind))
+        return interpolation.encode_each(
+            rows, spec, add=add, formula=partial(reference_of_tokens, table=learned, of=kind, add=add)
+        )
     fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
     size = _size(spec, size, held)
     check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
-    formula = partial(reference, learned, kind, before=None if add else exact[:prefix], fixed=fixed)
+    formula = partial(reference, table=learned, of=kind, before=None if add else exact[:prefix], fixed=fixed)
     return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
@@ -178,17 +181,26 @@ def _text(sizes: Sequence[int], between: str = " x ") -> str:
 
 
 def reference(
-    table: Floats, of: Resampling, sizes: Sequence[int], *, before: Floats | None, fixed: Sequence[int] | None
-) -> Floats:
-    """Return the rows of as many places in float64: (*sizes, features); or as tokens, behind those `before`.
+    call: Call, *, table: Floats, of: Resampling, before: Floats | None, fixed: Sequence[int] | None
+) -> tuple[Array]:
+    """Return x + the rows of its places in float64, or those rows as tokens, behind the ones `before`.
 
     fixed: the sizes of a baked grid, as they are given.
     """
-    rows = resampled(table, of, fixed or sizes)
-    return rows if before is None else np.concatenate([before, rows.reshape(-1, rows.shape[-1])])[None]
+    rows = resampled(table, of, fixed or call.values[0].shape[1:-1])
+    if before is None:
+        return (call.values[0].astype(np.float64) + rows,)
+    return (np.concatenate([before, rows.reshape(-1, rows.shape[-1])])[None],)
 
 
-def reference_of_tokens(table: Floats, of: Resampling, sizes: Sequence[int], tokens: int) -> Floats:
+def reference_of_tokens(call: Call, *, table: Floats, of: Resampling, add: bool) -> tuple[Array]:
+    """Return the rows of the tokens of each image in float64, or x + those rows."""
+    (x,) = call.values
+    rows = np.stack([rows_of_image(table, of, image, x.shape[1]) for image in call.extents])
+    return (x.astype(np.float64) + rows if add else rows,)
+
+
+def rows_of_image(table: Floats, of: Resampling, sizes: Sequence[int], tokens: int) -> Floats:
     """Return the rows of the first tokens of an image in float64: (tokens, features)."""
     height, width = map(int, sizes)
     places = [token if token < height * width else 0 for token in range(tokens)]

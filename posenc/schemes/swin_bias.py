@@ -6,7 +6,6 @@ last. In a window of another size there are more differences, or fewer, and the 
 is resampled to as many: bilinear in BEiT, bicubic where Swin is fine-tuned at another size. The three rows are kept.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.call import Call, Formula
 from posenc.encoding import Encoding
 from posenc.families import window as windows
 from posenc.families.axis_weights import Filter
@@ -21,7 +21,7 @@ from posenc.families.interpolation import SUMS, Grid
 from posenc.families.resampled import Plane
 from posenc.families.resampled_bias import ResampledBias, ResampledBiasOfClass
 from posenc.families.window import Sides
-from posenc.ports import Floats, Integers
+from posenc.ports import Array, Floats, Integers
 from posenc.references.resampling import Resampling, resampled
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
@@ -75,16 +75,23 @@ def swin_bias(
     else:
         table = _from_file(weights, key, rows, heads)
     table = table.to(getattr(torch, spec.angle_dtype))
-    formula = partial(reference, table=table.double().numpy(), window=window, cubic=interpolation == "bicubic")
+    formula = partial(
+        reference,
+        table=table.double().numpy(),
+        window=window,
+        cubic=interpolation == "bicubic",
+        fixed=baked,
+        add=scores,
+    )
     if baked:
         index = with_class(windows.indices(sides), len(table)) if class_token else windows.indices(sides)
-        return windows.encode(spec, table, index, partial(formula, None), scores=scores)
+        return windows.encode(spec, table, index, formula, scores=scores)
     windows.check_any(scores=scores)
     grid = Grid(*_parts(table, sides, class_token), Filter(cubic=interpolation == "bicubic"))
     return _dynamic(spec, grid, sides, formula)
 
 
-def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Callable[[Sides | None], Floats]) -> Encoding:
+def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Formula) -> Encoding:
     """Return the encoding of a window as large as each x, its table resampled in the graph."""
     dtype, plane, class_token = getattr(torch, spec.torch_dtype), Plane(grid.weight, grid.of), len(grid.prefix) > 0
 
@@ -130,14 +137,17 @@ def with_class(index: Integers, rows: int) -> Integers:
     return padded
 
 
-def reference(sides: Sides | None, *, table: Floats, window: int | tuple[int, ...], cubic: bool) -> Floats:
-    """Return the bias by head in float64: that of every two places, and of the class token where it has rows.
+def reference(
+    call: Call, *, table: Floats, window: int | tuple[int, ...], cubic: bool, fixed: bool, add: bool
+) -> tuple[Array]:
+    """Return the bias in float64, or scores with it: of every two places, and of the class token where it has rows.
 
-    sides: of the window, None for the one that was trained. table: a row for each difference of rows, and within it of
-    columns, of that; then the rows of the class token: to a place, from a place, to itself. window: as it is given.
+    table: a row for each difference of rows, and within it of columns, of that; then the rows of the class token: to a
+    place, from a place, to itself. window: as it is given. fixed: the window is that one, and not that of x.
     """
     height, width = np.broadcast_to(window, 2).tolist()
-    sides, down, across = sides or (height, width), 2 * height - 1, 2 * width - 1
+    down, across = 2 * height - 1, 2 * width - 1
+    sides = (height, width) if fixed else call.values[0].shape[1:3]
     grid, of_class = table[: down * across].reshape(down, across, -1), table[down * across :]
     bias = of_places(resampled(grid, Resampling(cubic), [2 * side - 1 for side in sides]), sides)
     if len(of_class):
@@ -145,4 +155,5 @@ def reference(sides: Sides | None, *, table: Floats, window: int | tuple[int, ..
         first = np.concatenate([to_itself[None], np.tile(to_place, (len(bias), 1))])
         bias = np.concatenate([np.tile(to_class, (len(bias), 1, 1)), bias], 1)
         bias = np.concatenate([first[None], bias])
-    return np.moveaxis(bias, -1, 0)
+    by_head = np.moveaxis(bias, -1, 0)[None]
+    return (call.values[0].astype(np.float64) + by_head if add else by_head,)

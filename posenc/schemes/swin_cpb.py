@@ -8,7 +8,6 @@ differences once; the bias is then looked up. The differences of a window of one
 transformers divides 0 by 0.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -16,12 +15,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from posenc.call import Call, Formula
 from posenc.encoding import Encoding, eps
 from posenc.families import window as windows
 from posenc.families.continuous_bias import ContinuousBias, Network
 from posenc.families.window import Sides
 from posenc.memory import check_room
-from posenc.ports import Floats
+from posenc.ports import Array, Floats
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
@@ -72,10 +72,13 @@ def swin_cpb(
     check_room("a network", (hidden or 1, 2 + (heads or 3)), "float32")
     network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))
-    formula = partial(reference, network=network, pretrained=pretrained_window)
-    if spec.mode == "baked":
-        return _baked(spec, network, (sides, norm), output == "scores", partial(formula, sides))
-    windows.check_any(scores=output == "scores")
+    scores, baked = output == "scores", spec.mode == "baked"
+    formula = partial(
+        reference, network=network, pretrained=pretrained_window, window=window if baked else None, add=scores
+    )
+    if baked:
+        return _baked(spec, network, (sides, norm), scores, formula)
+    windows.check_any(scores=scores)
     return _dynamic(spec, network, norm, formula)
 
 
@@ -117,9 +120,7 @@ def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, .
     return tuple(networks[one_start(path, len(tensors), meant, known, key=key, what="networks of such a bias")])
 
 
-def _baked(
-    spec: Spec, network: Network, of: tuple[Sides, Sides], scores: bool, formula: Callable[[], Floats]
-) -> Encoding:
+def _baked(spec: Spec, network: Network, of: tuple[Sides, Sides], scores: bool, formula: Formula) -> Encoding:
     """Return the encoding of a window whose network ran here, in float64; of: its sides, and those that are 1."""
     sides, norm = of
     check_room("a hidden layer", (2 * sides[0] - 1, 2 * sides[1] - 1, len(network.first)), "float64")
@@ -129,7 +130,7 @@ def _baked(
     return windows.encode(spec, table, windows.indices(sides), formula, scores=scores, off=off)
 
 
-def _dynamic(spec: Spec, network: Network, norm: Sides, formula: Callable[[Sides], Floats]) -> Encoding:
+def _dynamic(spec: Spec, network: Network, norm: Sides, formula: Formula) -> Encoding:
     """Return the encoding of a window as large as each x; coordinates, and errors, grow with its sides."""
     module = ContinuousBias(network, norm, getattr(torch, spec.torch_dtype))
     made = windows.OfAny(
@@ -172,8 +173,15 @@ def logits(network: Network, sides: Sides, pretrained: int | tuple[int, ...]) ->
     return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
 
 
-def reference(sides: Sides, *, network: Network, pretrained: int | tuple[int, ...]) -> Floats:
-    """Return the bias by head in float64, from the formula, for every two places: (heads, tokens, tokens)."""
-    bias = 16 / (1 + np.exp(-logits(network, sides, pretrained)))
-    height, width = sides
-    return np.moveaxis(of_places(bias.reshape(2 * height - 1, 2 * width - 1, -1), sides), -1, 0)
+def reference(
+    call: Call, *, network: Network, pretrained: int | tuple[int, ...], window: int | tuple[int, ...] | None, add: bool
+) -> tuple[Array]:
+    """Return the bias of every two places in float64 from the formula, or scores with it.
+
+    window: of a fixed size, as it is given; None for that of x.
+    """
+    height, width = call.values[0].shape[1:3] if window is None else np.broadcast_to(window, 2).tolist()
+    numbers = 16 / (1 + np.exp(-logits(network, (height, width), pretrained)))
+    grid = numbers.reshape(2 * height - 1, 2 * width - 1, -1)
+    bias = np.moveaxis(of_places(grid, (height, width)), -1, 0)[None]
+    return (call.values[0].astype(np.float64) + bias if add else bias,)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import bias
 from posenc.families.by_distance import ByDistance
@@ -109,20 +110,12 @@ def buckets(distance: Integers, single: int, growing: int, far: int) -> Integers
     return np.where(distance < single, distance, grown)
 
 
-def reference(
-    values: tuple[Array, ...],
-    query: Integers,
-    key: Integers,
-    *,
-    weight: Floats,
-    far: int,
-    bidirectional: bool,
-) -> Floats:
+def reference(call: Call, *, weight: Floats, far: int, bidirectional: bool) -> tuple[Array]:
     """Return the bias from T5's formula, its logarithm in float64.
 
     On an edge the logarithm may come out a last digit below an integer: 1e-9 of a bucket is added.
     """
-    relative = key[:, None, :] - query[:, :, None]
+    relative = call.key[:, None, :] - call.query[:, :, None]
     each = len(weight) // 2 if bidirectional else len(weight)
     single = each // 2
     distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
@@ -130,4 +123,4 @@ def reference(
     large = np.minimum(single + np.floor(growth * (each - single) + 1e-9), each - 1)
     bucket = np.where(distance < single, distance, large).astype(np.int64)
     bucket += each * (relative > 0) if bidirectional else 0
-    return np.moveaxis(weight[bucket], -1, 1)
+    return (np.moveaxis(weight[bucket], -1, 1),)

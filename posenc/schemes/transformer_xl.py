@@ -13,7 +13,6 @@ later, and so on. Both codes do it by views of other shapes, and what a query mu
 in memory; here it is 0. XLNet's `bi_data` joins two such calls, the second of negative distances, as training does.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -22,11 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.families import relative
 from posenc.families.relative import RelativeRows, shifted, skewed
 from posenc.families.sizes import larger
-from posenc.ports import BATCH, SEQ, Array, Axis, Feeds, Floats, Integers, Port, fixed
+from posenc.ports import BATCH, SEQ, Array, Axis, Port, fixed
 from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
@@ -165,18 +165,16 @@ def _ports_of_rows(attention: Attention, end: int | None) -> tuple[dict[str, Axi
     return {**queries, "k": keys}, Axis(formula, "length")
 
 
-def reference(
-    sizes: Mapping[str, int], *, attention: Attention, clamp: int | None, d_model: int, base: float
-) -> Floats:
+def reference(call: Call, *, attention: Attention, clamp: int | None, d_model: int, base: float) -> tuple[Array]:
     """Return the rows in float64 from the formula, from the farthest key behind to the farthest ahead."""
-    seq_k = sizes[KEYS.name]
+    seq_k = call.sizes[KEYS.name]
     if attention == "causal":
         distance = np.arange(seq_k - 1, -1, -1)
     else:
-        distance = np.arange(seq_k, -sizes[SEQ.name] if attention == "bi" else -1, -1)
+        distance = np.arange(seq_k, -call.sizes[SEQ.name] if attention == "bi" else -1, -1)
     if clamp is not None:
         distance = np.minimum(np.maximum(distance, -clamp), clamp)
-    return waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=False)
+    return (waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=False),)
 
 
 @dataclass(frozen=True)
@@ -199,15 +197,12 @@ def _shift(spec: Spec, attention: Attention) -> Encoding:
     heads = Axis("head", "heads")
     scores = Port("scores", (BATCH, heads, SEQ, lengths.columns), spec.torch_dtype)
     by_key = Port("by_key", (BATCH, heads, SEQ, lengths.keys), spec.torch_dtype)
-
-    def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
-        return {by_key.name: shift_reference(feeds[scores.name], attention)}  # every row: exporters sample them
-
-    return relative.shift(module(), spec, scores, by_key, of_feeds)
+    return relative.shift(module(), spec, scores, by_key, partial(shift_reference, attention=attention))
 
 
-def shift_reference(scores: Array, attention: Attention) -> Floats:
+def shift_reference(call: Call, *, attention: Attention) -> tuple[Array]:
     """Return for every query and key the score at the column of their distance, and 0 where there is none."""
+    (scores,) = call.values
     seq, columns = scores.shape[2:]
     seq_k = {"causal": columns, "uni": columns - 1, "bi": columns - seq}[attention]
     farthest = seq_k - 1 if attention == "causal" else seq_k
@@ -215,4 +210,4 @@ def shift_reference(scores: Array, attention: Attention) -> Floats:
     column = farthest - distance
     exists = column < columns
     picked = scores[:, :, np.arange(seq)[:, None], np.where(exists, column, 0)]
-    return np.where(exists, picked.astype(np.float64), 0.0)
+    return (np.where(exists, picked.astype(np.float64), 0.0),)

@@ -1,4 +1,26 @@
-"""Cosines and sines composed from one small table a digit of the position."""
+"""Cosines and sines composed from one small table a digit of the position.
+
+A position below 2^24 is 32768 h + 64 m + l. The tables of the three digits have 512, 512 and 64 rows: 2.4 MB at
+d_model 512. The lowest digit is the small one, since positions 0..length-1 are computed in whole blocks of it: at most
+64 rows are wasted, and the table stays in the cache. Its rows are stored at full width in the output's layout, the two
+others as sines and cosines. The largest error over all 2^24 positions of 64 frequencies, computed one by one in C:
+2.32e-7.
+
+* The number of blocks is at least two (`torch.sym_max`). With one block torch.export would record "fewer than two
+  blocks", and the graph would hold for one block only, without a message. Any traced length from 2 on is therefore
+  safe.
+* Split cuts rows to length, not Slice: ONNX Runtime copies a Split's output in one move, and a Split refuses a length
+  that is not there. Measured at length 512: 0.13 ms against 0.17 ms for the whole graph.
+* `//` and `%` take digits from integers. A division that exports through float32 would hold the position as a float,
+  which a conversion of the file to half precision turns to noise (1.9 at position 4095). Negative positions are sent
+  to the end first, since ONNX would count them from the last row. After that nothing is negative, and the ONNX file
+  writes `//` as one Div, without the correction for negative numbers.
+* Blocks and single positions combine the digits in the same order of products and sums, so that both give the same
+  bits.
+* Sines and cosines have tables of their own: two Gathers cost less than one Gather and a Split. Measured at 2048
+  positions of 64 pairs against a hand-made graph of one operator: 1.07x to 1.1x of its time, and 1.16x to 1.2x with
+  the Split.
+"""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,10 @@
-"""Cosines and sines of fractional numbers, from digits as in angle addition and from the rest."""
+"""Cosines and sines of fractional numbers, from digits as in angle addition and from the rest.
+
+A step is a whole number of units 2^-k, exact in float32, and a rest. The whole number has two digits with a table of
+about sqrt(n) rows each, or one row when baked; k makes the rest an angle of at most 0.25 (pi / 4 when baked). Two
+angle additions join the three. Measured up to 2^17: 2.0e-7, baked 1.3e-7. `get_timestep_embedding` of diffusers is off
+by 7e-5 at steps up to 1000, and by 1e-4 with a scale of 1000 and steps of 0 to 1.
+"""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,12 @@
-"""Cosines and sines of 2 pi times a product with a matrix, as random Fourier features have them."""
+"""Cosines and sines of 2 pi times a product with a matrix, as random Fourier features have them.
+
+x and the matrix, in quarters of a circle, are split into two parts each, so that the product of the large parts is
+exact in float32, whatever the order of its sum. The rest is 2^-10 of it, and so are its roundings. Measured for normal
+matrices: 1.1e-7 with a standard deviation of up to 10, 1.4e-7 with 100, 1e-6 with 1000; float32 products are off by
+3e-6, 3e-4 and 3e-3. The declared bound adds all roundings at their worst: 3e-7 up to 16, and it grows with the matrix
+from there. Bands up to a highest frequency are a matrix in which each number has columns of its own: 1.1e-7 for bands
+up to 350, where timm's are off by 2.8e-6. `2x - 1` becomes part of the matrix and of a phase, since float32 rounds it.
+"""
 
 import math
 from typing import Final

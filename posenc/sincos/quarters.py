@@ -2,6 +2,10 @@
 
 Polynomials are products and sums, which IEEE 754 defines to the last bit: eager PyTorch, TorchScript and ONNX Runtime
 give the same, as they do of angle addition.
+
+Numbers with fractions (steps, coordinates) have no rows in a table. They are taken apart into a part that is exact and
+a small angle, of which these polynomials make cosine and sine: within 3e-7 of float64. Where the output is half
+precision, numbers come in as float32, since 11 binary digits do not hold fractions of steps or coordinates.
 """
 
 import math

@@ -1,4 +1,10 @@
-"""Cosines and sines of angles that no table holds, with the same bits everywhere: a small table, and a short series."""
+"""Cosines and sines of angles that no table holds, with the same bits everywhere: a small table, and a short series.
+
+DETR's coordinate is a fraction of an image, which neither a table nor angle addition holds. Sin and Cos in float32 are
+within 1.6e-6 for a quotient in float32, within 2.4e-7 for one in float64, and every runtime has other last digits.
+Here the quotient is in float64, the nearest 512th of a circle comes from a table, and a few terms of a series give the
+rest: half an ulp (3e-8), and the same bits in every runtime, since IEEE 754 defines sums, products and quotients.
+"""
 
 import math
 from collections.abc import Iterator

@@ -1,6 +1,10 @@
 """Rows of a source, but for zeros: in the row of padding, and in the last column of an odd width.
 
 As fairseq has them in its table: https://github.com/facebookresearch/fairseq, `SinusoidalPositionalEmbedding`.
+
+The row of padding is stored in a table; computed rows are multiplied by a mask, one more pass, and a header needs the
+number of that row. The zero column of an odd width with `spacing=half` is stored in a table or padded to computed
+rows; digits have no such column, so that a header of that form is refused.
 """
 
 from dataclasses import replace

@@ -1,9 +1,12 @@
 // What the class of a bundle refuses, a line each, with its kind: for sinusoidal with --positions offset, and for rope.
 // misuse GRAPH ROPE OTHER: OTHER is the graph of something else.
+// misuse load NAME GRAPH...: load graphs, from a file and from memory, into the class NAME (half or bfloat); what stands
+// behind "any" is loaded whatever it says that it is.
 #include <fstream>
 #include <iostream>
 #include <iterator>
 
+#include "bfloat.hpp"
 #include "half.hpp"
 #include "offset.hpp"
 
@@ -113,9 +116,29 @@ void loading(const char* file, const char* other) {
   tried("threads", [&] { Model model(file, options); });
 }
 
+template <class Graph>
+void load(int count, char** words) {
+  posenc::Options options;
+  for (int i = 0; i < count; ++i) {
+    options.any_graph = std::string(words[i]) == "any";
+    if (options.any_graph) ++i;
+    Graph model;
+    const auto from_file = model.load(words[i], options);
+    say("file", from_file.kind(), from_file.message());
+    if (std::filesystem::path(words[i]).extension() == ".pt2") continue;
+    const auto from_memory = model.load(read(words[i]), options);
+    say("memory", from_memory.kind(), from_memory.message());
+  }
+}
+
 }  // namespace
 
-int main(int, char** words) {
+int main(int count, char** words) {
+  if (std::string(words[1]) == "load") {
+    std::string(words[2]) == "half" ? load<posenc::half::Model>(count - 3, words + 3)
+                                    : load<posenc::bfloat::Model>(count - 3, words + 3);
+    return 0;
+  }
   const Model model(words[1]);
   sizes(model);
   positions(model);

@@ -43,8 +43,10 @@ def compiler(kind: str, language: str = "c++") -> str:
     return path
 
 
-def compiled(command: list[Any]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+def compiled(command: list[Any], seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command; raise TimeoutExpired where it takes longer than some seconds."""
+    words = [str(part) for part in command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=seconds)
 
 
 def library(kind: str, source: str, folder: Path, *flags: str) -> Any:

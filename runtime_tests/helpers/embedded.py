@@ -33,7 +33,7 @@ def write_bundles(folder: Path) -> None:
 def write_bundle(folder: Path, words: str) -> None:
     """Write the bundle that words of a command line ask for, unproved."""
     common = ["--max-len", "70", "--cpp", "--no-validate", "-q", "-o", str(folder)]
-    result = CliRunner().invoke(main, ["export", *shlex.split(words), *common], catch_exceptions=False)
+    result = CliRunner().invoke(main, ["export", *common, *shlex.split(words)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
 
 

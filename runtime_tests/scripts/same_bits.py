@@ -1,95 +1,150 @@
-"""Do the graphs of two versions give the same bits? A script, run by hand after a change that must not change any.
+"""Does a change of the code change anything of what is exported? A script, run by hand after one that must not.
 
-    python runtime_tests/scripts/same_bits.py write FOLDER         # a bundle of every combination of test_parity.py
-    python runtime_tests/scripts/same_bits.py compare OLD NEW      # the new graphs on the old golden inputs, bit by bit
+python same_bits.py write OLD                 with the old code: bundles of schemes, modules and models
+python same_bits.py write NEW                 with the new code
+python same_bits.py compare OLD NEW           what differs: fields, bits, refusals, signatures, texts; status 1 if any
 
-`compare` goes by the names of the folders in OLD, and needs no more of a bundle there than its graphs and golden data.
+It compares manifests but for versions and digests, golden data, graphs (what they say of themselves, and what they give
+and refuse in the old golden calls, unless their content is the same), headers, C++, reports and what commands print.
+Files of TorchScript name the modules that classes stand in: they may differ so, and the summary counts them.
 """
 
-import json
+import argparse
+import os
 import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatchcase
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-import numpy as np
-import onnxruntime
-import torch
+RUNTIME_TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(RUNTIME_TESTS), str(RUNTIME_TESTS / "helpers")]
 
-from posenc.ports import Array
-from posenc_export.arrays import call_on_arrays, from_stored, to_stored
+from differences import SAME, SAME_BYTES, Compared, compare, of_json  # noqa: E402
+from differences_of_calls import Difference  # noqa: E402
+from held import FACTS, SAID, Held, held, write, write_said  # noqa: E402
 
-Arrays = dict[str, Array]
-
-
-def write(folder: Path) -> None:
-    """Write a bundle of every combination, each into a folder of the combination's name."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # where the tests are
-    from test_parity import combinations, run
-
-    for one in combinations():
-        print(one.id, flush=True)
-        scheme, spec, params = one.values
-        run(scheme, spec, params, folder / one.id[:150], validate=False)
+NAMES, BUNDLES = 3, 6
+"""Bundles that are named at a difference, and at a content."""
+Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
-def golden_inputs(bundle: Path) -> tuple[list[str], list[dict[str, Any]], Any]:
-    manifest = json.loads((bundle / "manifest.json").read_text())
-    cases = [case["name"] for case in manifest["cases"] if not case["refused"]]
-    return cases, manifest["inputs"], np.load(bundle / "golden.npz")
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    writing = commands.add_parser("write", help="write every bundle with this code")
+    writing.add_argument("folder", type=Path)
+    writing.add_argument("names", nargs="*", help="bundles whose names begin so; all without")
+    writing.add_argument("--all", action="store_true", help="combinations of variants, dtypes and positions, too")
+    comparing = commands.add_parser("compare", help="print what differs")
+    comparing.add_argument("old", type=Path)
+    comparing.add_argument("new", type=Path)
+    allow = "a difference that is meant to be, with * and ?, as 'manifest.json family'; it is counted (may be repeated)"
+    comparing.add_argument("--allow", action="append", default=[], metavar="WHERE", help=allow)
+    for command in (writing, comparing):
+        command.add_argument("--processes", type=int, default=2)
+    return parser.parse_args(words)
 
 
-def outputs_of(path: Path, ports: list[dict[str, Any]], feeds: Arrays) -> list[Array]:
-    """Run a graph, as ONNX by ONNX Runtime or as TorchScript, on inputs in the order of ports."""
-    if path.suffix == ".pt":
-        return call_on_arrays(torch.jit.load(str(path)), [feeds[port["name"]] for port in ports])
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    kinds = {value.name: value.type for value in session.get_inputs()}
-    values = {
-        name: onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(to_stored(array), 16)
-        if kinds[name] == "tensor(bfloat16)"
-        else onnxruntime.OrtValue.ortvalue_from_numpy(array)
-        for name, array in feeds.items()
-    }
-    produced = session.run_with_ort_values(None, values)
-    return [torch.utils.dlpack.from_dlpack(v._get_c_value().to_dlpack()).view(torch.uint8).numpy() for v in produced]
+def over(work: Callable[[Value], Result], values: Iterable[Value], processes: int) -> Iterator[Result]:
+    """Yield what comes of each value, in their order, in processes with one thread and one seed of hashes each.
+
+    With one process it is this one.
+    """
+    if processes == 1:
+        yield from map(work, values)
+        return
+    os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(work, values)
 
 
-def as_bytes(arrays: list[Array]) -> list[bytes]:
-    return [np.ascontiguousarray(array).tobytes() for array in arrays]
+def write_all(folder: Path, bundles: Sequence[Held], processes: int) -> None:
+    """Write bundles, and what commands print."""
+    start = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_said(folder)
+    for number, _ in enumerate(over(partial(write, folder=folder), bundles, processes), 1):
+        print(f"{number} of {len(bundles)}: {bundles[number - 1].name}", flush=True)
+    print(f"{len(bundles)} bundles in {time.monotonic() - start:.0f} s")
 
 
-def differences(old: Path, new: Path) -> list[str]:
-    """Return what differs between two bundles, a line each."""
-    cases, ports, golden = golden_inputs(old)
+def compare_all(old: Path, new: Path, allowed: Sequence[str], processes: int) -> int:
+    """Print what differs between two folders of bundles; return 1 where anything does that is not allowed."""
+    names = sorted(path.parent.name for path in old.glob(f"*/{FACTS}"))
+    if not names:
+        sys.exit(f"{old} has no bundle that `same_bits.py write` has written")
+    compared = list(over(_Pair(old, new), names, processes))
+    compared.append(_of_commands(old, new))
+    found = [(difference, one.name) for one in compared for difference in one.differences]
+    meant = [pair for pair in found if any(fnmatchcase(pair[0].where, pattern) for pattern in allowed)]
+    wrong = [pair for pair in found if pair not in meant]
+    print("\n".join([*grouped(wrong), *contents(compared)]))
+    added = {path.parent.name for path in new.glob(f"*/{FACTS}")} - set(names)
+    bad = len({name for _, name in wrong})
+    counts = f"{bad} with differences, {len(wrong)} in all; {len(meant)} were allowed; {len(added)} new"
+    print(f"{len(names)} bundles: {counts}")
+    return int(bool(wrong))
+
+
+class _Pair:
+    """Compares the bundles of a name in two folders."""
+
+    def __init__(self, old: Path, new: Path) -> None:
+        self.old, self.new = old, new
+
+    def __call__(self, name: str) -> Compared:
+        return compare(self.old / name, self.new / name)
+
+
+def _of_commands(old: Path, new: Path) -> Compared:
+    import json
+
+    before, after = (json.loads((folder / SAID).read_text(encoding="utf-8")) for folder in (old, new))
+    return Compared("what commands print", tuple(of_json(before, after, SAID)), {})
+
+
+def grouped(found: Iterable[tuple[Difference, str]]) -> list[str]:
+    """Return a line for each difference, with how many bundles have it and the first of them."""
+    bundles: dict[Difference, list[str]] = defaultdict(list)
+    for difference, name in found:
+        bundles[difference].append(name)
+    some = sorted(bundles.items(), key=lambda item: -len(item[1]))
+    return [f"{difference}\n  in {_listed(names, NAMES)}" for difference, names in some]
+
+
+def contents(compared: Sequence[Compared]) -> list[str]:
+    """Return a line for each kind of file: how many have the same content, and which have not."""
+    kinds = sorted({file for one in compared for file in one.contents})
     lines = []
-    for case in cases:
-        keys = {port["name"]: f"{case}/{port['name']}" for port in ports}
-        if any(f"{key}.rows" in golden for key in keys.values()):
-            continue
-        feeds = {p["name"]: from_stored(golden[keys[p["name"]]], p["dtype"]) for p in ports}
-        for file in ("model.onnx", "model.pt"):
-            before, after = (as_bytes(outputs_of(folder / file, ports, feeds)) for folder in (old, new))
-            if before != after:
-                lines.append(f"{old.parent.name}: {file} gives other bits in {case}")
-    return lines
+    for kind in kinds:
+        likeness = {one.name: one.contents[kind] for one in compared if kind in one.contents}
+        counts = ", ".join(f"{count} {words}" for words, count in Counter(likeness.values()).most_common())
+        others = [name for name, words in likeness.items() if words not in (SAME_BYTES, SAME)]
+        lines.append(f"{kind}: {counts}" + (f": {_listed(others, BUNDLES)}" if others else ""))
+    return [*lines, f"{sum(one.calls for one in compared)} calls were run on old and new graphs"]
 
 
-def compare(old: Path, new: Path) -> int:
-    """Compare every bundle of OLD with the one of that name in NEW; return 1 where any differs or is missing."""
-    lines, same = [], 0
-    for bundle in sorted(old.glob("*/bundle")):
-        other = new / bundle.parent.name / "bundle"
-        problems = differences(bundle, other) if other.is_dir() else [f"{bundle.parent.name}: it is not in {new}"]
-        lines += problems
-        same += not problems
-    print("\n".join([*lines, f"{same} bundles give the same bits, {len(lines)} lines of differences"]))
-    return int(bool(lines))
+def _listed(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def main() -> None:
+    """Write, or compare."""
+    wanted = arguments()
+    if wanted.command == "compare":
+        sys.exit(compare_all(wanted.old, wanted.new, wanted.allow, wanted.processes))
+    bundles = [one for one in held(wanted.all) if not wanted.names or one.name.startswith(tuple(wanted.names))]
+    write_all(wanted.folder, bundles, wanted.processes)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["write"] and len(sys.argv) == 3:
-        write(Path(sys.argv[2]))
-    elif sys.argv[1:2] == ["compare"] and len(sys.argv) == 4:
-        sys.exit(compare(Path(sys.argv[2]), Path(sys.argv[3])))
-    else:
-        sys.exit(__doc__)
+    main()

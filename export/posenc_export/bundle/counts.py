@@ -17,6 +17,7 @@ MOST: Mapping[str, int] = {
     "artifacts": 50,
     "files": 10_000,
     "params": 10_000,
+    "facts": 10_000,
     "versions": 500,
     "origin": 500,
     "trace": 500,

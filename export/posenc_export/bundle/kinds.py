@@ -61,6 +61,7 @@ PathName = Annotated[
     Must("the path of a file in the bundle, with slashes"),
 ]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Must("a SHA-256 of 64 hexadecimal digits")]
+NoDigest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$"), Must("a SHA-256 of 64 hexadecimal digits, or empty")]
 DType = Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"]
 Origin = Annotated[
     dict[str, str],

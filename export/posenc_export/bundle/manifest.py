@@ -100,6 +100,7 @@ class Manifest:
     origin: for parameters that were read from a file, where from.
     seed: of the numbers at random that the encoding was made with, if the bundle says it.
     model: the model that was asked of a config that was read; None of what was not read from one.
+    id: of the graph, the same in every file; facts: what it is the digest of, see `identity`. Nothing in older bundles.
     files: every other file that was written, but this one and the reports, which come after it.
     """
 
@@ -132,6 +133,8 @@ class Manifest:
     files: tuple[File, ...] = ()
     seed: int | None = None
     model: AskedModel | None = None
+    id: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
     def artifact(self, format_: str) -> Artifact | None:

@@ -30,6 +30,7 @@ from posenc_export.bundle.kinds import (
     Name,
     Natural,
     NoCount,
+    NoDigest,
     NoNumber,
     NoWhole,
     Off,
@@ -186,13 +187,19 @@ class ManifestJson(TypedDict):
     versions: dict[str, Text]
     not_tried: list[Text]
     notes: list[Text]
-    unread: NotRequired[list[Name]]
+    unread: NotRequired[
+        Annotated[
+            list[Name], Field(description="inputs whose values the module does not read: their shape counts alone")
+        ]
+    ]
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
     added: NotRequired[bool]
     origin: Origin
     seed: NotRequired[NoCount]
     model: NotRequired[ModelJson]
+    id: NotRequired[NoDigest]
+    facts: NotRequired[dict[str, Text]]
 
 
 WORDS = {

@@ -27,6 +27,7 @@ from posenc_export.cli.sources import TextSource, Values, read_source
 from posenc_export.cli.words import Choice, Words
 from posenc_export.errors import Unavailable, decoded, printable
 from posenc_export.formats import FORMATS
+from posenc_export.formats.aoti_package import CPU_ISAS
 from posenc_export.validation.scope import BUDGET
 
 if TYPE_CHECKING:
@@ -82,6 +83,12 @@ if TYPE_CHECKING:
 )
 @options(
     click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
+    click.option(
+        "--cpu-isa",
+        type=Choice(CPU_ISAS),
+        default="native",
+        help="What an AOTInductor package is compiled for: this CPU; avx512; avx2; default: every x86-64.",
+    ),
     click.option(
         "--namespace",
         default=None,
@@ -151,7 +158,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.validation.model import check_has_model
     from posenc_export.validation.verdict import no_progress
 
-    names = ("opset", "rotary_op", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
+    names = ("opset", "rotary_op", "cpu_isa", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
         "formats": tuple(dict.fromkeys(values["formats"])),

@@ -15,6 +15,7 @@ from posenc.spec import CHOICES
 from posenc_export.cli.ports import assumptions, parse_ports
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats import FORMATS, ROTARY_OPS
+from posenc_export.formats.aoti_package import CPU_ISAS
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.verdict import MODEL
 
@@ -24,7 +25,10 @@ KEYWORDS = {
     **{f"--{name}": name for name in ("mode", "method", "positions", "dtype", "opset", "namespace", "require")},
     **{f"--{name}": name for name in ("atol", "rtol", "timeout", "seed", "budget", "batch", "heads", "rounds")},
     **{f"--{name}": name for name in ("part", "layer")},
-    **{f"--{name.replace('_', '-')}": name for name in ("max_len", "position_offset", "rotary_op", "cpp_name")},
+    **{
+        f"--{name.replace('_', '-')}": name
+        for name in ("max_len", "position_offset", "rotary_op", "cpp_name", "cpu_isa")
+    },
     **{"--layer-type": "layer_type", "--runtime": "runtimes", "--length": "lengths"},
     **dict.fromkeys(("-f", "--format"), "formats"),
 }
@@ -81,7 +85,7 @@ def _alone(word: str, colon: str) -> str:
 
 def _option_with_value() -> re.Pattern[str]:
     """Return what matches an option with a value, or several with "or" between: a number, or a word of its own."""
-    choices = [*(word for choices in CHOICES.values() for word in choices), *ROTARY_OPS, MODEL]
+    choices = [*(word for choices in CHOICES.values() for word in choices), *ROTARY_OPS, *CPU_ISAS, MODEL]
     words = sorted({*choices, *FORMATS.names(), *RUNTIMES.names()}, key=len, reverse=True)
     value = rf"(?:{'|'.join(map(re.escape, words))}|{NUMBER}){BEHIND}"
     names = "|".join(map(re.escape, sorted(KEYWORDS, key=len, reverse=True)))

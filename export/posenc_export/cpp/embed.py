@@ -28,6 +28,8 @@ from posenc_export.errors import BadInput
 NAME = "cpp"
 SESSION_VERSION = 2
 """Of session/include/posenc/version.hpp: bundles share one session."""
+OF_LIBTORCH = ("torchscript", "aoti")
+"""Formats that libtorch loads: of several files in a bundle the class takes the first."""
 
 
 def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
@@ -61,6 +63,7 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
         arrays = {key: golden[key] for key in wanted}
     (folder / "include").mkdir()
     facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
+    facts["torch"] = next((one.file for one in map(manifest.artifact, OF_LIBTORCH) if one is not None), "model.pt")
     texts = {
         "CMakeLists.txt": filled("CMakeLists.txt", BUNDLE_TEMPLATES, **facts),
         f"include/{name}.hpp": model_header(manifest, name, uses),

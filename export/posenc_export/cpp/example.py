@@ -16,7 +16,7 @@ SIZES = {"batch": 1, "heads": 2, "length": 3, "grid": 3, "features": 2}
 
 def example(manifest: Manifest, name: str, uses: Uses) -> str:
     """Return the text of example.cpp, for a class of a name."""
-    ports = (*uses.given(manifest.inputs), *manifest.outputs)
+    ports = (*uses.fed(manifest.inputs), *manifest.outputs)
     return filled(
         "example.cpp",
         BUNDLE_TEMPLATES,

@@ -24,21 +24,21 @@ def golden_source(manifest: Manifest, arrays: Mapping[str, Array], uses: Uses) -
 
     Calls of unlike sizes are none of the class: it takes one size of each axis.
     """
-    given = uses.given(manifest.inputs)
-    arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(given)]
+    fed = uses.fed(manifest.inputs)
+    arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(fed)]
     arguments += [f"elements_of<{qualified_type(p)}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
     return filled(
         "golden.cpp",
         BUNDLE_TEMPLATES,
         cases="".join(_case(manifest, case, arrays, uses) for case in manifest.cases if not case.unlike).rstrip(),
-        unused="" if given else "[[maybe_unused]] ",
+        unused="" if fed else "[[maybe_unused]] ",
         arguments=", ".join(arguments),
     )
 
 
 def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array], uses: Uses) -> str:
-    given = uses.given(manifest.inputs)
-    at = {port.name: i for i, port in enumerate(given)}
+    fed = uses.fed(manifest.inputs)
+    at = {port.name: i for i, port in enumerate(fed)}
     over = {output: at[source] for output, source in uses.replaces.items()}
     return filled(
         "golden_case.cpp",
@@ -47,7 +47,7 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array], uses: Use
         axes=", ".join(str(case.sizes[axis.name]) for axis in axes_of(manifest.inputs)),
         refused=str(case.refused).lower(),
         on_cuda=str(case.refused and not carrying(manifest.inputs, *LOOKED_UP)).lower(),
-        inputs=", ".join(_tensors(case, given, arrays)),
+        inputs=", ".join(_tensors(case, fed, arrays)),
         outputs=", ".join(_tensors(case, manifest.outputs, arrays, over)),
         tolerances=braced(*_tolerances(manifest, case)),
     )

@@ -10,7 +10,7 @@ from itertools import accumulate
 from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
-from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, quoted, sizes
+from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
 from posenc_export.cpp.uses import Uses
 
 
@@ -32,7 +32,7 @@ def title(manifest: Manifest, comment: str = "//") -> str:
 
 def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
     ports = (*manifest.inputs, *manifest.outputs)
-    given = (*uses.given(manifest.inputs), *manifest.outputs)
+    spans = (*uses.fed(manifest.inputs), *manifest.outputs)
     return filled(
         "model.hpp",
         BUNDLE_TEMPLATES,
@@ -40,11 +40,11 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
         name=name,
         digest=digest,
         axes=_axes(axes_of(manifest.inputs)),
-        limits="".join(f"\n{_limit(port)}" for port in uses.given(manifest.inputs) if _end(port)),
-        sizes="".join(map(_size_function, given)).rstrip(),
+        limits="".join(f"\n{_limit(port)}" for port in uses.fed(manifest.inputs) if _end(port)),
+        sizes="".join(map(_size_function, spans)).rstrip(),
         documented=_documented(manifest, uses),
         parameters=_parameters(manifest, uses),
-        arguments=", ".join(["axes", *(identifier(port.name) for port in given)]),
+        arguments=", ".join(["axes", *(identifier(port.name) for port in spans)]),
         size_count=sum(len(port.axes) for port in ports),
         all_sizes=",".join(f"\n        {sizes(port)}" for port in ports if port.axes),
         input_count=len(manifest.inputs),
@@ -53,7 +53,14 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
         output_views=_views(manifest.outputs, sum(len(port.axes) for port in manifest.inputs), uses),
         input_ports=_ports([_input(port, manifest, uses) for port in manifest.inputs]),
         output_ports=_ports([_output(port, uses) for port in manifest.outputs]),
+        fact_count=len(_facts(manifest)),
+        facts="".join(f"      {braced(literal(name), literal(text))},\n" for name, text in _facts(manifest)),
     )
+
+
+def _facts(manifest: Manifest) -> list[tuple[str, str]]:
+    """Return what the file of the graph must say of it: its id, then what the id is made of."""
+    return [("id", manifest.id), *manifest.facts.items()]
 
 
 def _axes(axes: list[Axis]) -> str:
@@ -126,7 +133,7 @@ def _view(port: Port, shape: str, uses: Uses) -> str:
 def _parameters(manifest: Manifest, uses: Uses) -> str:
     unused = "" if axes_of(manifest.inputs) else "[[maybe_unused]] "
     parameters = [f"{unused}const Axes& axes"]
-    parameters += [f"Span<const {TYPES[p.dtype]}> {identifier(p.name)}" for p in uses.given(manifest.inputs)]
+    parameters += [f"Span<const {TYPES[p.dtype]}> {identifier(p.name)}" for p in uses.fed(manifest.inputs)]
     parameters += [f"Span<{TYPES[p.dtype]}> {identifier(p.name)}" for p in manifest.outputs]
     return ",\n      ".join([*parameters, "Memory memory = Memory::host"])
 

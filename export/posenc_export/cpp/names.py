@@ -28,9 +28,9 @@ _KEYWORDS = """
     using virtual void volatile wchar_t while xor xor_eq
 """
 _OURS = """
-    Array Axes Axis BFloat16 Bytes Call DType Device Error ErrorKind Half Limit Memory Model Options Padding Port
+    Array Axes Axis BFloat16 Bytes Call DType Device Error ErrorKind Fact Half Limit Memory Model Options Padding Port
     Session Span Status View axes changed_ count detail expect i inputs_ linux memory outputs_ ports_ posenc session_
-    size_ sizes_ std unix view
+    made_for_ size_ sizes_ std unix view
 """
 RESERVED = frozenset((*_KEYWORDS.split(), *_OURS.split()))
 """Names that C++, compilers or the class itself use."""
@@ -93,6 +93,12 @@ def qualified(type_: str) -> str:
 def quoted(text: str) -> str:
     """Return a string literal of a text that needs no escapes: a name, or nothing."""
     return f'"{text}"'
+
+
+def literal(text: str) -> str:
+    """Return a string literal of any text, in UTF-8: what C++ would read otherwise is its bytes in octal."""
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
+    return f'"{"".join(plain)}"'
 
 
 def braced(*items: object) -> str:

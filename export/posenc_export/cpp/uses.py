@@ -18,7 +18,7 @@ class Uses:
     unread: frozenset[str] = frozenset()
     replaces: Mapping[str, str] = field(default_factory=dict)
 
-    def given(self, inputs: Iterable[Port]) -> tuple[Port, ...]:
+    def fed(self, inputs: Iterable[Port]) -> tuple[Port, ...]:
         """Return the inputs that a call is given memory of."""
         return tuple(port for port in inputs if port.name not in self.unread)
 

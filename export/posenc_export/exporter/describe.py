@@ -11,6 +11,7 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import file_of, sha256
 from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.identity import Facts, id_of
 from posenc_export.bundle.manifest import Artifact, AskedModel, Manifest
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FORMATS, OPSETS, ROTARY_RUNTIMES, Request
@@ -26,10 +27,11 @@ BESIDE = (GOLDEN, REQUIRED_OPERATORS)
 class Tried:
     """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons; notes on it.
 
-    reference: what the cases are held against, in words.
+    facts: of the graph. reference: what the cases are held against, in words.
     unread: inputs whose values the module does not read. model: the model that was asked, of a config.
     """
 
+    facts: Facts
     cases: tuple[Case, ...]
     trace: Mapping[str, int]
     not_tried: tuple[str, ...]
@@ -71,6 +73,8 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         origin=dict(target.origin),
         seed=options.seed if options.seed >= 0 else None,
         model=tried.model,
+        id=id_of(tried.facts),
+        facts=tried.facts,
         files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
     )
 

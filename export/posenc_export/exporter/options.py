@@ -7,7 +7,7 @@ from pathlib import Path
 
 from posenc_export.cpp.names import check_name, problem_of_namespace
 from posenc_export.errors import BadInput, bad_input, decoded
-from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, RotaryOp
+from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
 from posenc_export.runtimes import Progress, check_readable
 from posenc_export.validation.result import ValidateResult
 from posenc_export.validation.scope import BUDGET
@@ -25,6 +25,7 @@ class ExportOptions:
 
     opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
     seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
+    cpu_isa: what an AOTInductor package is compiled for.
     validate: run what was written. namespace: of headers; None for posenc_SCHEME. cpp: add a folder for C++.
     cpp_name: of its class, file and target; by default that of the folder that the bundle goes to.
     force: replace the folder that is to hold the bundle, whatever is in it. announce: called, before any work, with a
@@ -45,6 +46,7 @@ class ExportOptions:
     announce: Progress = no_progress
     notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
+    cpu_isa: CpuIsa = "native"
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
@@ -103,10 +105,12 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
     if options.rotary_op != "decomposed" and "onnx" not in formats:
         raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
+    if options.cpu_isa != "native" and "aoti" not in formats:
+        raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
     if options.namespace is not None:
         check_namespace(options.namespace, formats)
-    if options.cpp and not {"onnx", "torchscript"} & set(formats):
-        raise BadInput("--cpp is for graphs that C++ loads: give -f onnx or -f torchscript with it")
+    if options.cpp and not {"onnx", "torchscript", "aoti"} & set(formats):
+        raise BadInput("--cpp is for graphs that C++ loads: give -f onnx, -f torchscript or -f aoti with it")
     if options.cpp_name:
         check_name(options.cpp_name)
         if not options.cpp:

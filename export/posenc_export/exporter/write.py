@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from posenc_export.arrays import to_torch
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
+from posenc_export.bundle.identity import PREFIX, Facts, stamps
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp.embed import check_embeddable
 from posenc_export.cpp.names import namespace_for
@@ -23,6 +23,7 @@ from posenc_export.errors import BadInput, ExportFailed, OpsetFailed
 from posenc_export.exporter.asking import collect, start
 from posenc_export.exporter.capturing import Seen, captured_again, notes_on_calls, notes_on_writes, unread_inputs
 from posenc_export.exporter.describe import Tried, describe
+from posenc_export.exporter.identifying import facts_for
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Digests, Format, Program, Request
 from posenc_export.formats.capture import Findings, findings
@@ -58,7 +59,8 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     stored = {} if target.declared else digests_of(encoding.module)  # before anything is called
     request, trace = _request(target, options)
     asking = start(target.question)
-    request, written = _written(target, request, options, folder)
+    asked, (request, written) = request, _written(target, request, options, folder)
+    facts = facts_for(target, asked, {name: one.digests for name, one in written.items()})
     options.validation.progress("recording the eager outputs and the reference")
     scope = Scope(encoding, trace, request.max_len, options.budget, _broken(written))
     planned = plan(scope)
@@ -69,7 +71,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
         for name, one in written.items()
         if one.digests
     }
-    _stamp(target, options, folder, answers.cases)
+    _stamp(facts, options, folder, answers.cases)
     _write_required_operators(folder, options)
     write_golden(folder, answers.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
@@ -77,7 +79,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     of_inputs = (*notes_on_writes(seen.written), *(() if target.declared else unread_inputs(seen.unread)))
     notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *of_inputs)))
     cases = tuple(golden.case for golden in answers.cases)
-    tried = Tried(cases, trace, not_tried, seen.reference, notes, seen.unread, answers.model)
+    tried = Tried(facts, cases, trace, not_tried, seen.reference, notes, seen.unread, answers.model)
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
@@ -145,7 +147,7 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
     other = trace_sizes(encoding, dims_of(encoding) | set(trace.values()), end)
     long = long_sizes(encoding.inputs, trace, max_len)
     how = (options.onnx_opset, options.opset_reason, options.rotary_op, options.namespace or namespace_for(target.name))
-    return Request(at(trace), max_len, *how, at, other, long), trace
+    return Request(at(trace), max_len, *how, at, other, long, cpu_isa=options.cpu_isa), trace
 
 
 def _written(
@@ -225,14 +227,9 @@ def _write_required_operators(folder: Path, options: ExportOptions) -> None:
         (folder / REQUIRED_OPERATORS).write_text(text, encoding="utf-8")
 
 
-def _stamp(target: Target, options: ExportOptions, folder: Path, cases: list[GoldenCase]) -> None:
-    """Write into each file, where its format has a place for that, what it is and how far off it is at worst."""
+def _stamp(facts: Facts, options: ExportOptions, folder: Path, cases: list[GoldenCase]) -> None:
+    """Write into each file which graph it is, and how far off it is at worst."""
     error = worst_error(cases)
-    facts = {
-        "scheme": target.name,
-        "params": json.dumps(dict(target.params)),
-        "mode": target.spec.mode,
-        "worst_error": "unknown" if error is None else f"{error:.3g}",
-    }
+    worst = {f"{PREFIX}worst_error": "unknown" if error is None else f"{error:.3g}"}
     for name in options.formats:
-        FORMATS[name].stamp(folder / FORMATS[name].file, {f"posenc.{key}": value for key, value in facts.items()})
+        FORMATS[name].stamp(folder / FORMATS[name].file, {**stamps(facts), **worst})

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 RotaryOp = Literal["decomposed", "onnx", "microsoft"]
+CpuIsa = Literal["native", "avx512", "avx2", "default"]
+"""What an AOTInductor package is compiled for: the best that this CPU has, one of these, or what every x86-64 has."""
 DEFAULT_OPSET, FALLBACK_OPSETS = 18, (20, 23)
 """What needs no other is written at the first; a user's module that cannot be, at one of the others."""
 
@@ -54,6 +56,7 @@ class Request:
     at: makes inputs of other sizes, at which a program can be tried. other: sizes to trace with a second time.
     long: sizes to trace with where a program of short ones does not hold for long ones.
     why_traced: why the TorchScript-based exporter is to write ONNX, if it is.
+    cpu_isa: what an AOTInductor package is compiled for.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -66,6 +69,7 @@ class Request:
     other: Mapping[str, int] = field(default_factory=dict)
     long: Mapping[str, int] = field(default_factory=dict)
     why_traced: str = ""
+    cpu_isa: CpuIsa = "native"
 
 
 Program = Any
@@ -74,10 +78,7 @@ Digests = Mapping[str, bytes]
 Capture = Callable[["Encoding", Request], Program]
 Writer = Callable[[Program, "Encoding", Request, Path], None]
 Stamp = Callable[[Path, Mapping[str, str]], None]
-
-
-def _no_stamp(path: Path, metadata: Mapping[str, str]) -> None:
-    """Leave a file as it is: its format has no place for metadata."""
+Stamped = Callable[[Path, str], str]
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,9 @@ class Format:
     """A kind of file: `capture(encoding, request)` makes a program, `write(program, encoding, request, path)` the file.
 
     digests: of a program, what must be the same when the module is captured again.
-    stamp: adds to a file what an export says of itself; refuses: why an encoding cannot be one, or "".
+    stamp: adds to a file what an export says of it, by keys.
+    stamped: reads what a file says under a key, without running code of it; "" where it says nothing or cannot be read.
+    refuses: why an encoding cannot be one, or "".
     note: why writing it takes long, if it does. runs_code: whether loading or running a file of it can do what a
         program can; one that cannot is inert: numbers, and operators that a runtime has.
     """
@@ -97,7 +100,8 @@ class Format:
     write: Writer
     summary: str
     runs_code: bool
-    stamp: Stamp = _no_stamp
+    stamp: Stamp
+    stamped: Stamped
     refuses: Callable[[Encoding], str] = lambda encoding: ""
     note: str = ""
 
@@ -112,7 +116,8 @@ def format_(
     capture: Capture,
     digests: Callable[[Program], Digests],
     runs_code: bool,
-    stamp: Stamp = _no_stamp,
+    stamp: Stamp,
+    stamped: Stamped,
     refuses: Callable[[Encoding], str] = lambda encoding: "",
     note: str = "",
 ) -> Callable[[Writer], Writer]:
@@ -120,7 +125,7 @@ def format_(
 
     def register(write: Writer) -> Writer:
         summary = (write.__doc__ or "").partition("\n")[0]
-        made = Format(name, file, capture, digests, write, summary, runs_code, stamp, refuses, note)
+        made = Format(name, file, capture, digests, write, summary, runs_code, stamp, stamped, refuses, note)
         FORMATS.add(name, made, write.__module__)
         return write
 

@@ -72,7 +72,7 @@ def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], reque
             with suppress(ExportFailed):
                 program = _captured(way, encoding.uncalled(), rewrite, request)
                 note = f"captured by {way.name}; in the usual way, {error.message}"
-                return _with(program, Findings((note,), ()))
+                return with_findings(program, Findings((note,), ()))
         raise
 
 
@@ -95,7 +95,7 @@ def _captured(
         assumed.append(broken)
     notes = tuple(map(_note, assumed))
     sizes = tuple(sizes for one in assumed for sizes in one.tried[:CASES])
-    return _with(program, Findings(notes, sizes, way.name))
+    return with_findings(program, Findings(notes, sizes, way.name))
 
 
 def _note(broken: Broken) -> str:
@@ -106,7 +106,8 @@ def _note(broken: Broken) -> str:
     )
 
 
-def _with(program: ExportedProgram, more: Findings) -> ExportedProgram:
+def with_findings(program: ExportedProgram, more: Findings) -> ExportedProgram:
+    """Return a program of which more was found."""
     known = findings(program)
     program.graph_module.meta[FINDINGS] = Findings(
         (*more.notes, *known.notes), (*more.sizes, *known.sizes), more.way or known.way

@@ -1,8 +1,15 @@
-"""The successors of TorchScript: programs of torch.export (.pt2), and AOTInductor packages compiled from them."""
+"""The successors of TorchScript: programs of torch.export (.pt2), and AOTInductor packages compiled from them.
+
+AOTInductor compiles without contraction and gives the eager bits for every scheme. Its packages check neither lengths
+nor indices by default: they read memory beyond a table, and an index out of range ends the process from inside a
+parallel loop. So assertions are put into the program before it is compiled: on every axis with an upper bound, and
+before every look-up (embedding, index, index_select, gather), whose index is then clamped as well.
+"""
 
 from __future__ import annotations
 
 import operator
+import platform
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
+from posenc_export.formats.aoti_package import compiler_settings
+from posenc_export.formats.archives import stamp_archive, stamped_archive
 from posenc_export.formats.assumptions import loosen, release
-from posenc_export.formats.capture import capture, findings, program_digests
+from posenc_export.formats.capture import Findings, capture, findings, program_digests, with_findings
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +41,15 @@ def capture_program(encoding: Encoding, request: Request) -> torch.export.Export
     return program
 
 
-@format_("pt2", file=PT2, capture=capture_program, digests=program_digests, runs_code=True)
+@format_(
+    "pt2",
+    file=PT2,
+    capture=capture_program,
+    digests=program_digests,
+    runs_code=True,
+    stamp=stamp_archive,
+    stamped=stamped_archive,
+)
 def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
@@ -43,12 +60,26 @@ def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request
         write_saved(partial(torch.export.save, program), path)
 
 
+def capture_package(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
+    """Return the program of an encoding, with a note on the CPUs that its package will run on."""
+    from torch._inductor import config
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    with config.patch(compiler_settings(request.cpu_isa)):
+        isa = str(pick_vec_isa()).replace("INVALID_VEC_ISA", "").split()
+    cpus = f"CPUs with {' and '.join(isa)}" if isa else f"every {platform.machine()} CPU"
+    note = f"{AOTI} runs on {cpus}"
+    return with_findings(capture_program(encoding, request), Findings((note,)))
+
+
 @format_(
     "aoti",
     file=AOTI,
-    capture=capture_program,
+    capture=capture_package,
     digests=program_digests,
     runs_code=True,
+    stamp=stamp_archive,
+    stamped=stamped_archive,
     note="compiles C++, for a minute or so",
 )
 def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
@@ -56,9 +87,10 @@ def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, reques
     import torch
 
     guard(program)
+    settings = compiler_settings(request.cpu_isa)
     with quiet():
         try:
-            torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+            torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=settings)
         except UnicodeError as error:  # it reads its own sources as the locale says
             locale = "set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
             raise ToolFailed(f"AOTInductor cannot work in this locale ({first_line(error)}): {locale}") from error

@@ -1,4 +1,8 @@
-"""What is changed of a library while it captures a module, and put back: where it has no other way in."""
+"""What is changed of a library while it captures a module, and put back: where it has no other way in.
+
+Two libraries are changed while they capture: onnxscript's reading of sources, and torch's search for causal masks,
+which branches on data. The user's module and weights are never changed. Threads that export wait for one another here.
+"""
 
 from __future__ import annotations
 

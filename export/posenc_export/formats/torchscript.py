@@ -1,4 +1,8 @@
-"""TorchScript, by torch.jit.script."""
+"""TorchScript, by torch.jit.script.
+
+TorchScript numbers the types that it meets again in one process, so that scripts are compared without those numbers.
+Two processes list a module's constants in different orders, after Python's hash seed; the writer sorts them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, check_machine
 from posenc_export.formats import Digests, Request, format_, quiet, write_saved
+from posenc_export.formats.archives import STAMP, stamp_archive, stamped_archive
 
 if TYPE_CHECKING:
     import torch
@@ -38,11 +43,15 @@ def _digests(scripted: torch.jit.ScriptModule) -> Digests:
 
 
 def archive_digests(path: Path | IO[bytes]) -> Digests:
-    """Digest the archive's entries, without the numbers TorchScript gives to types it meets again in one process."""
+    """Digest the archive's entries, without the numbers TorchScript gives to types it meets again in one process.
+
+    What a file says of itself is left out.
+    """
     import hashlib
 
     with zipfile.ZipFile(path) as archive:
         names = [n for n in archive.namelist() if not n.endswith((".debug_pkl", "serialization_id"))]
+        names = [name for name in names if not STAMP.fullmatch(name)]
         return {
             unmangled(n.encode()).decode(): hashlib.sha256(unmangled(archive.read(n))).digest()
             if n.endswith((".py", ".pkl"))
@@ -68,7 +77,15 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
             raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
 
 
-@format_("torchscript", file="model.pt", capture=script, digests=_digests, runs_code=True)
+@format_(
+    "torchscript",
+    file="model.pt",
+    capture=script,
+    digests=_digests,
+    runs_code=True,
+    stamp=stamp_archive,
+    stamped=stamped_archive,
+)
 def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, request: Request, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
     write_saved(partial(save_script, scripted, request.trace), path)

@@ -12,7 +12,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, Runner, runtime
 from posenc_export.runtimes.onnx_runtime import ort_cuda_missing
 from posenc_export.runtimes.process import Process
-from posenc_export.runtimes.pytorch import torch_cuda_missing
+from posenc_export.runtimes.pytorch import expect_cpu, torch_cuda_missing
 from posenc_export.runtimes.runner_build import Program
 
 ORT = Program("ort_runner", "onnx", "onnxruntime")
@@ -52,7 +52,7 @@ def _check_cuda(program: Program, device_missing: Callable[[], None]) -> None:
     _check(program)
     _, _, answer = program.version_output(environment("cuda")).stdout.partition("CUDA: ")
     if answer.strip() != "yes":
-        raise Missing(f"the library of {program.name} cannot use CUDA: {answer.strip()}")
+        raise Missing(f"{program.name}: {answer.strip()}")
 
 
 def _runner(program: Program, path: Path, manifest: Manifest, **how: str) -> Runner:
@@ -96,4 +96,5 @@ def load_libtorch_cpp_cuda(path: Path, manifest: Manifest) -> Runner:
 @runtime("aoti-cpp", format_="aoti", device="cpu", check=partial(_check, TORCH), prepare=TORCH.build)
 def load_aoti_cpp(path: Path, manifest: Manifest) -> Runner:
     """An AOTInductor package in libtorch from C++, on the CPU."""
+    expect_cpu(path)
     return _runner(TORCH, path, manifest, format_="aoti", device="cpu")

@@ -16,7 +16,6 @@ import numpy as np
 
 from posenc.call import positions_of
 from posenc.ports import Array, Feeds, Integers, Mask, Port, Positions, Values, carrying, sizes_of
-from posenc.spec import Spec
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import REALS, filled
 from posenc_export.formats.header import namespace_of
@@ -231,8 +230,7 @@ def _position_axes(manifest: Manifest) -> int:
 
 def _positions(feeds: Feeds, manifest: Manifest, shape: tuple[int, ...]) -> Integers:
     """Return the positions of a call: (1 or batch, seq), several a token (axes, ...); of a whole table its rows."""
-    spec = Spec(max_len=shape[0] if not manifest.inputs else manifest.max_len)
-    positions = positions_of(spec, manifest.inputs, feeds)
+    positions = positions_of(manifest.max_len if manifest.inputs else shape[0], manifest.inputs, feeds)
     return positions if positions.ndim > 1 else positions[None]
 
 

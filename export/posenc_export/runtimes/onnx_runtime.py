@@ -50,7 +50,9 @@ def ort_cuda_missing() -> None:
             raise Missing("no NVIDIA driver: libcuda.so.1 is not found")
         library = _unresolved(provider)
         if library:
-            raise Missing(f"{library} is not found: pip install 'posenc-export[cuda]', or put it on LD_LIBRARY_PATH")
+            raise Missing(
+                f"no CUDA: {library} is not found: pip install 'posenc-export[cuda]', or put it on LD_LIBRARY_PATH"
+            )
 
 
 def _unresolved(library: Path) -> str | None:

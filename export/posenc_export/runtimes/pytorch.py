@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from posenc.ports import Array, Feeds
 from posenc_export.arrays import call_on_arrays, flatten, to_torch
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.formats.aoti_package import ISA, cpu_problem, metadata
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
 from posenc_export.runtimes.limit import Stop, stop_python
 
@@ -73,6 +74,7 @@ def load_aoti_cpu(path: Path, manifest: Manifest) -> Runner:
 
     from posenc_export.formats import quiet
 
+    expect_cpu(path)
     with quiet():
         package = torch._inductor.aoti_load_package(str(path))
 
@@ -81,6 +83,18 @@ def load_aoti_cpu(path: Path, manifest: Manifest) -> Runner:
             return package(*args)
 
     return _runner(call, manifest, "cpu")
+
+
+def expect_cpu(path: Path) -> None:
+    """Raise Missing where this CPU has not the instructions that an AOTInductor package is compiled for.
+
+    It reads what the package says of itself, and loads nothing: running such code ends the process.
+    """
+    import torch
+
+    problem = cpu_problem(path.name, metadata(path).get(ISA, ""), torch.cpu.get_capabilities())
+    if problem:
+        raise Missing(problem)
 
 
 @contextmanager

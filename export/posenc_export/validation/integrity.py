@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle, sha256
 from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.identity import ID, id_of
 from posenc_export.bundle.manifest import Artifact, File
 from posenc_export.errors import BadInput, check_machine
 from posenc_export.formats import FORMATS
@@ -19,9 +21,14 @@ UNKNOWN = "this posenc-export does not know the format"
 
 
 def integrity(bundle: Bundle, artifact: Artifact) -> Verdict:
-    """Compare a file with the size and the SHA-256 that the manifest gives, and what is listed of an ONNX file too."""
+    """Compare a file with the size and the SHA-256 that the manifest gives, and what is listed of an ONNX file too.
+
+    A file that is as listed must say that it is the graph which the manifest says it is, if it says so at all.
+    """
     beside = [f for f in bundle.manifest.files if artifact.format == "onnx" and f.file == REQUIRED_OPERATORS]
-    return _verdict(bundle, artifact.format, [artifact, *beside])
+    verdict = _verdict(bundle, artifact.format, [artifact, *beside])
+    other = "" if verdict.status == "fail" else _other_graph(bundle, artifact)
+    return replace(verdict, status="fail", detail=other) if other else verdict
 
 
 def integrity_beside(bundle: Bundle) -> list[Verdict]:
@@ -78,6 +85,19 @@ def _difference(folder: Path, file: Artifact | File) -> str:
     if path.stat().st_size != file.bytes:
         return f"{file.file} has {path.stat().st_size} bytes, the manifest says {file.bytes}"
     return "" if sha256(path) == file.sha256 else f"{file.file} is not the file that was exported"
+
+
+def _other_graph(bundle: Bundle, artifact: Artifact) -> str:
+    """Return how a file says that it is of another export than the manifest, in words, or nothing."""
+    manifest = bundle.manifest
+    if manifest.id and manifest.facts and id_of(manifest.facts) != manifest.id:
+        return "the id in the manifest is not the digest of its facts"
+    if not manifest.id or artifact.format not in FORMATS:
+        return ""
+    said = FORMATS[artifact.format].stamped(bundle.path(artifact), ID)
+    if said in ("", manifest.id):
+        return ""
+    return f"{artifact.file} is another graph: its {ID} is {said[:64]!r}, the manifest says {manifest.id!r}"
 
 
 def _is_linked(folder: Path, path: Path) -> bool:

@@ -19,7 +19,6 @@ from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.rotation import Rotation, axes_of, calls_of, unlike_sizes
 from posenc.hf.defaults import text_type
 from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carrying
-from posenc.spec import Spec
 
 if TYPE_CHECKING:
     from posenc.hf.asking.tracing import Traced
@@ -140,7 +139,7 @@ def _answers(question: Question, rotation: Rotation) -> Callable[[Feeds], Mappin
         return np.swapaxes(out, 1, 2) if by_seq else out
 
     def call(feeds: Feeds) -> Mapping[str, Array]:
-        positions = positions_of(_spec(question.outputs), question.inputs, feeds)
+        positions = positions_of(_rows(question.outputs), question.inputs, feeds)
         values = [feeds[port.name] for port in carrying(question.inputs, Values)]
         if values:
             return {name: rotated(x, positions, i) for i, (name, x) in enumerate(zip(names, values, strict=True))}
@@ -150,10 +149,9 @@ def _answers(question: Question, rotation: Rotation) -> Callable[[Feeds], Mappin
     return call
 
 
-def _spec(outputs: tuple[Port, ...]) -> Spec:
-    """Return a spec of as many positions as a whole cache has."""
-    rows = outputs[0].axes[0].size
-    return Spec() if rows is None else Spec(max_len=rows)
+def _rows(outputs: tuple[Port, ...]) -> int:
+    """Return how many positions a whole cache has; 0 where the output is of a call."""
+    return outputs[0].axes[0].size or 0
 
 
 def _cos_sin(question: Question, rotation: Rotation, positions: Integers) -> tuple[Array, Array]:

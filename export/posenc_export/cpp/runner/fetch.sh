@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Unpacks into DIR, and installs nowhere, what the C++ runners and their tests are compiled with on Debian: headers of ONNX
-# Runtime, xtensor and nlohmann-json as Debian 13 has them, and the clang of the Debian that this runs on.
-#   export/posenc_export/cpp/runner/fetch.sh DIR && export CMAKE_PREFIX_PATH=DIR/usr PATH=DIR/usr/bin:$PATH
+# Runtime, xtensor and nlohmann-json as Debian 13 has them, and, where there is no clang++, clang and clang++ of the Debian
+# that this runs on.
+#   export/posenc_export/cpp/runner/fetch.sh DIR && export CMAKE_PREFIX_PATH=DIR/usr PATH=$PATH:DIR/usr/bin
 set -euo pipefail
 into=$(realpath -m "$1")
 mkdir -p "$into"
@@ -24,3 +25,6 @@ if ! command -v clang++ > /dev/null; then
   apt-get -qq download "$clang" "libclang-common-$version-dev" "libclang-cpp$version" "libllvm$version"
 fi
 for package in *.deb; do dpkg -x "$package" "$into"; done
+if [ -n "${version-}" ]; then
+  for name in clang clang++; do ln -sf "$name-$version" "$into/usr/bin/$name"; done
+fi

@@ -24,6 +24,16 @@ ErrorKind kind_of(const std::string& text, ErrorKind otherwise) {
   return range && otherwise == ErrorKind::runtime ? ErrorKind::out_of_range : otherwise;
 }
 
+/// Why CUDA cannot be used; of what the loader of libraries says, the name of the one that is missing.
+Status no_cuda(const Status& status) {
+  if (status.ok()) return status;
+  const auto& text = status.message();
+  const auto end = text.find(": cannot open shared object file");
+  if (end == std::string::npos) return {ErrorKind::device, "no CUDA: " + text};
+  const auto first = text.find_last_of(" /", end) + 1;
+  return {ErrorKind::device, "no CUDA: " + text.substr(first, end - first) + " is not found"};
+}
+
 /// CUDA's provider, for which there is no falling back to the CPU without a word.
 Status add_cuda(OrtSessionOptions* options) {
   Owned<OrtCUDAProviderOptionsV2> cuda;
@@ -49,6 +59,22 @@ Status call_hook(const Options& options, OrtSessionOptions* made) {
   return {};
 }
 
+/// An environment, with threads to share if those are asked for. A process has one: where the program has made it before,
+/// that is taken as it is.
+Status make_environment(bool with_threads, OrtEnv*& env) {
+  Status status;
+  const auto then = [&](OrtStatus* next) { status = taken(next, ErrorKind::runtime); };
+  if (!with_threads) {
+    then(api().CreateEnv(ORT_LOGGING_LEVEL_FATAL, "posenc", &env));
+    return status;
+  }
+  Owned<OrtThreadingOptions> threads;
+  then(api().CreateThreadingOptions(into(threads)));
+  if (status.ok()) then(api().SetGlobalInterOpNumThreads(threads.get(), 1));  // of operators side by side: none
+  if (status.ok()) then(api().CreateEnvWithGlobalThreadPools(ORT_LOGGING_LEVEL_FATAL, "posenc", threads.get(), &env));
+  return status;
+}
+
 }  // namespace
 
 const OrtApi& api() noexcept { return *found; }
@@ -66,10 +92,10 @@ Status taken(OrtStatus* status, ErrorKind kind) {
   return {kind, std::move(text)};
 }
 
-Status environment(OrtEnv*& env) {
+Status environment(bool with_threads, OrtEnv*& env) {
   // Never released: other objects with static storage may run graphs until the very end.
   static OrtEnv* shared = nullptr;
-  static const Status made = taken(api().CreateEnv(ORT_LOGGING_LEVEL_FATAL, "posenc", &shared), ErrorKind::runtime);
+  static const Status made = make_environment(with_threads, shared);
   env = shared;
   return made;
 }
@@ -97,7 +123,15 @@ bool find_dtype(ONNXTensorElementDataType type, DType& dtype) noexcept {
   return false;
 }
 
-Status make_options(const Options& options, Owned<OrtSessionOptions>& made) {
+bool may_share_threads(const Options& options) {
+  return options.threads == 0 && options.env == nullptr && !options.session_options;
+}
+
+bool has_no_shared_threads(const Status& status) {
+  return status.message().find("CreateEnvWithGlobalThreadPools") != std::string::npos;
+}
+
+Status make_options(const Options& options, bool share_threads, Owned<OrtSessionOptions>& made) {
   if (options.threads < 0) {
     return {ErrorKind::bad_argument, "threads is " + std::to_string(options.threads) + ": expected 0 or more"};
   }
@@ -105,7 +139,8 @@ Status make_options(const Options& options, Owned<OrtSessionOptions>& made) {
   const auto then = [&](OrtStatus* next) { status = taken(next, ErrorKind::runtime); };
   if (status.ok()) then(api().SetSessionLogSeverityLevel(made.get(), ORT_LOGGING_LEVEL_FATAL));
   if (status.ok() && options.threads > 0) then(api().SetIntraOpNumThreads(made.get(), options.threads));
-  if (status.ok() && options.device == Device::cuda) status = add_cuda(made.get());
+  if (status.ok() && share_threads) then(api().DisablePerSessionThreads(made.get()));
+  if (status.ok() && options.device == Device::cuda) status = no_cuda(add_cuda(made.get()));
   return status.ok() ? call_hook(options, made.get()) : status;
 }
 

@@ -18,16 +18,18 @@ const OrtApi& api() noexcept;
 Status start();
 /// What ONNX Runtime answered, as a status of a kind; releases it.
 Status taken(OrtStatus* status, ErrorKind kind);
-/// The environment that all sessions share that are given none.
-Status environment(OrtEnv*& env);
+/// The environment that all sessions share that are given none: the first of them says whether it has threads to share.
+Status environment(bool with_threads, OrtEnv*& env);
 
 struct Release {
   void operator()(OrtSessionOptions* one) const { api().ReleaseSessionOptions(one); }
+  void operator()(OrtThreadingOptions* one) const { api().ReleaseThreadingOptions(one); }
   void operator()(OrtSession* one) const { api().ReleaseSession(one); }
   void operator()(OrtMemoryInfo* one) const { api().ReleaseMemoryInfo(one); }
   void operator()(OrtValue* one) const { api().ReleaseValue(one); }
   void operator()(OrtTypeInfo* one) const { api().ReleaseTypeInfo(one); }
   void operator()(OrtIoBinding* one) const { api().ReleaseIoBinding(one); }
+  void operator()(OrtModelMetadata* one) const { api().ReleaseModelMetadata(one); }
   void operator()(OrtTensorTypeAndShapeInfo* one) const { api().ReleaseTensorTypeAndShapeInfo(one); }
   void operator()(OrtCUDAProviderOptionsV2* one) const { api().ReleaseCUDAProviderOptions(one); }
 };
@@ -58,10 +60,16 @@ ONNXTensorElementDataType element(DType dtype) noexcept;
 /// The dtype of an element type; false where it is none of ours.
 bool find_dtype(ONNXTensorElementDataType type, DType& dtype) noexcept;
 
+/// Whether nothing is said of a session's threads: it then uses those of the environment that all share.
+bool may_share_threads(const Options& options);
+/// Whether a session was refused since the environment has no threads to share.
+bool has_no_shared_threads(const Status& status);
 /// Options of ONNX Runtime, from ours.
-Status make_options(const Options& options, Owned<OrtSessionOptions>& made);
+Status make_options(const Options& options, bool share_threads, Owned<OrtSessionOptions>& made);
 /// Refuse a graph whose names, dtypes or fixed sizes are not those of the ports.
 Status check_graph(const OrtSession& session, const std::vector<Port>& inputs, const std::vector<Port>& outputs);
+/// Refuse a graph that is another than the one that is meant.
+Status check_identity(const OrtSession& session, const std::string& graph, Span<const Fact> made_for);
 
 }  // namespace POSENC_VERSION
 }  // namespace posenc

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "contract.hpp"
+#include "identity.hpp"
 #include "onnx_call.hpp"
 
 namespace posenc {
@@ -35,10 +36,24 @@ struct Opening {
   Owned<OrtSessionOptions> options;
 };
 
-Status opening(const Options& wanted, Opening& made) {
+Status opening(const Options& wanted, bool share_threads, Opening& made) {
   made.env = wanted.env;
-  auto status = made.env == nullptr ? environment(made.env) : Status();
-  return status.ok() ? make_options(wanted, made.options) : status;
+  auto status = made.env == nullptr ? environment(share_threads, made.env) : Status();
+  return status.ok() ? make_options(wanted, share_threads, made.options) : status;
+}
+
+/// Create a session: with the threads that all share, or, where there are none or others are wanted, with its own.
+template <class Create>
+Status created(const Options& wanted, Create&& create) {
+  Status status;
+  for (const bool share_threads : {true, false}) {
+    if (share_threads && !may_share_threads(wanted)) continue;
+    Opening with;
+    status = opening(wanted, share_threads, with);
+    if (status.ok()) status = taken(create(with.env, with.options.get()), ErrorKind::bad_file);
+    if (!has_no_shared_threads(status)) break;
+  }
+  return status;
 }
 
 /// Copy what ONNX Runtime gave into an array.
@@ -68,19 +83,15 @@ Status copied(const OrtValue& value, Array& array) {
 Status Session::Impl::open(const Options& options, const std::filesystem::path& file) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(file, unknown)) return {ErrorKind::bad_file, file.string() + " is not a file"};
-  Opening with;
-  auto status = opening(options, with);
-  if (!status.ok()) return status;
-  return taken(api().CreateSession(with.env, file.c_str(), with.options.get(), into(session)), ErrorKind::bad_file);
+  return created(options, [&](OrtEnv* env, const OrtSessionOptions* with) {
+    return api().CreateSession(env, file.c_str(), with, into(session));
+  });
 }
 
 Status Session::Impl::open(const Options& options, const Bytes& graph) {
-  Opening with;
-  auto status = opening(options, with);
-  if (!status.ok()) return status;
-  return taken(
-      api().CreateSessionFromArray(with.env, graph.data(), graph.size(), with.options.get(), into(session)),
-      ErrorKind::bad_file);
+  return created(options, [&](OrtEnv* env, const OrtSessionOptions* with) {
+    return api().CreateSessionFromArray(env, graph.data(), graph.size(), with, into(session));
+  });
 }
 
 /// Make what calls need beside the graph.
@@ -132,12 +143,13 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 template <class Source>
 Status Session::load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs,
-                          const Options& options) {
+                          const Options& options, Span<const Fact> made_for) {
   auto status = start();
   auto made = std::make_unique<Impl>();
   made->device = options.device;
   if (status.ok()) status = made->contract.set(std::move(inputs), std::move(outputs));
   if (status.ok()) status = made->open(options, source);
+  if (status.ok() && !options.any_graph) status = check_identity(*made->session, name_of(source), made_for);
   if (status.ok()) status = made->prepare();
   // A provider other than the CPU's copies inputs to where it runs, and a hook may have added one.
   if (options.device != Device::cpu || options.session_options) made->zeros = made->host.get();
@@ -146,12 +158,13 @@ Status Session::load_from(const Source& source, std::vector<Port> inputs, std::v
 }
 
 Status Session::load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
-                     const Options& options) {
-  return load_from(file, std::move(inputs), std::move(outputs), options);
+                     const Options& options, Span<const Fact> made_for) {
+  return load_from(file, std::move(inputs), std::move(outputs), options, made_for);
 }
 
-Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options) {
-  return load_from(graph, std::move(inputs), std::move(outputs), options);
+Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options,
+                     Span<const Fact> made_for) {
+  return load_from(graph, std::move(inputs), std::move(outputs), options, made_for);
 }
 
 Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const {
@@ -194,8 +207,8 @@ std::string Session::no_cuda() {
   OrtEnv* env = nullptr;
   Owned<OrtSessionOptions> options;
   auto status = start();
-  if (status.ok()) status = environment(env);
-  if (status.ok()) status = make_options(Device::cuda, options);
+  if (status.ok()) status = environment(true, env);
+  if (status.ok()) status = make_options(Device::cuda, false, options);
   return status.message();
 }
 

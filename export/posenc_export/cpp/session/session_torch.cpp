@@ -8,10 +8,11 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "contract.hpp"
+#include "package.hpp"
+#include "torch_archive.hpp"
 
 namespace posenc {
 inline namespace POSENC_VERSION {
@@ -92,11 +93,9 @@ struct Session::Impl {
   std::mutex kept_growing;
 
   void open(const std::filesystem::path& file) {
-    std::error_code unknown;
-    if (!std::filesystem::is_regular_file(file, unknown)) throw Error(file.string() + " is not a file", ErrorKind::bad_file);
     if (file.extension() == ".pt2") {
+      expect_made_for(device.is_cuda() ? Device::cuda : Device::cpu, file, facts_of_package(file));
       package.emplace(file.string());
-      expect_made_for_device(file);
     } else {
       script = torch::jit::load(file.string(), device);
       script.eval();
@@ -104,8 +103,8 @@ struct Session::Impl {
   }
 
   void open(const Bytes& graph) {
-    std::istringstream stream(std::string(static_cast<const char*>(static_cast<const void*>(graph.data())), graph.size()));
-    script = torch::jit::load(stream, device);
+    if (is_package(graph)) throw Error("an AOTInductor package is loaded from its file: give the path", ErrorKind::bad_file);
+    script = torch::jit::load(readable(graph), device);
     script.eval();
   }
 
@@ -148,17 +147,24 @@ struct Session::Impl {
 
   /// Where tensors of a kind of memory lie.
   at::Device place(Memory memory) const { return memory == Memory::device ? device : at::Device(at::kCPU); }
-
- private:
-  void expect_made_for_device(const std::filesystem::path& file) {
-    const auto metadata = package->get_metadata();
-    const auto made_for = metadata.find("AOTI_DEVICE_KEY");
-    if (!device.is_cuda() || (made_for != metadata.end() && made_for->second == "cuda")) return;
-    throw Error(file.filename().string() + " was compiled for the CPU: it cannot run on CUDA", ErrorKind::device);
-  }
 };
 
 namespace {
+
+/// Throw Error where there is no such file.
+void expect_file(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) throw Error(file.string() + " is not a file", ErrorKind::bad_file);
+}
+void expect_file(const Bytes&) {}
+
+/// Throw Error where an archive is another graph than the one that is meant. Nothing of it is loaded for that.
+template <class Source>
+void expect_identity(const Source& source, Span<const Fact> made_for) {
+  if (made_for.empty()) return;
+  Archive archive(source);
+  expect(check_identity(archive, name_of(source), made_for));
+}
 
 /// Throw Error for options that libtorch has not.
 void expect_options(const Options& options) {
@@ -197,12 +203,14 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 template <class Source>
 Status Session::load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs,
-                          const Options& options) {
+                          const Options& options, Span<const Fact> made_for) {
   auto made = std::make_unique<Impl>();
   auto status = made->contract.set(std::move(inputs), std::move(outputs));
   if (!status.ok()) return status;
   status = guarded(ErrorKind::bad_file, [&] {
     expect_options(options);
+    expect_file(source);
+    if (!options.any_graph) expect_identity(source, made_for);
     made->device = options.device == Device::cuda ? at::kCUDA : at::kCPU;
     made->open(source);
   });
@@ -211,12 +219,13 @@ Status Session::load_from(const Source& source, std::vector<Port> inputs, std::v
 }
 
 Status Session::load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
-                     const Options& options) {
-  return load_from(file, std::move(inputs), std::move(outputs), options);
+                     const Options& options, Span<const Fact> made_for) {
+  return load_from(file, std::move(inputs), std::move(outputs), options, made_for);
 }
 
-Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options) {
-  return load_from(graph, std::move(inputs), std::move(outputs), options);
+Status Session::load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options,
+                     Span<const Fact> made_for) {
+  return load_from(graph, std::move(inputs), std::move(outputs), options, made_for);
 }
 
 Status Session::try_run(Span<const View> inputs, Span<const View> outputs, Memory memory) const {

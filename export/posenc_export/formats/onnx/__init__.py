@@ -44,6 +44,16 @@ def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
         file.write(extra.SerializeToString())
 
 
+def stamped_onnx(path: Path, key: str) -> str:
+    """Return what an ONNX file says under a key, or nothing, as where it is none."""
+    try:
+        said = read_onnx(path).metadata_props
+    except Exception as error:
+        check_machine(error)
+        return ""
+    return next((entry.value for entry in said if entry.key == key), "")
+
+
 def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
     """Return the program of an encoding, its rotations as one operator where that is asked for.
 
@@ -66,7 +76,15 @@ def _digests(program: OnnxProgram) -> Digests:
     return program.digests if isinstance(program, Traced) else program_digests(program)
 
 
-@format_("onnx", file="model.onnx", capture=capture_onnx, digests=_digests, runs_code=False, stamp=stamp_onnx)
+@format_(
+    "onnx",
+    file="model.onnx",
+    capture=capture_onnx,
+    digests=_digests,
+    runs_code=False,
+    stamp=stamp_onnx,
+    stamped=stamped_onnx,
+)
 def write_onnx(program: OnnxProgram, encoding: Encoding, request: Request, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
     if request.why_traced and not isinstance(program, Traced):

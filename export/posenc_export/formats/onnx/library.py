@@ -1,4 +1,8 @@
-"""onnxscript's library of operators, whose sources torch.onnx has parsed at every export, for the name of a domain."""
+"""onnxscript's library of operators, whose sources torch.onnx has parsed at every export, for the name of a domain.
+
+torch.onnx fills its registry from onnxscript's library at each export. For that onnxscript parses the source of five
+hundred functions (0.8 s), though only the name of their domain is read. This file gives that name alone.
+"""
 
 from __future__ import annotations
 

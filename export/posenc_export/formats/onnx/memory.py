@@ -70,10 +70,10 @@ def _taken(node: onnx.NodeProto) -> Iterator[str]:
 
 def _before(nodes: list[onnx.NodeProto], makers: dict[str, int], last: int) -> set[int]:
     """Return the nodes that are done before one runs: what it takes comes from them."""
-    found: set[int] = set()
+    earlier: set[int] = set()
     waiting = [last]
     while waiting:
-        of = {makers[name] for name in _taken(nodes[waiting.pop()]) if name in makers} - found
-        found |= of
+        of = {makers[name] for name in _taken(nodes[waiting.pop()]) if name in makers} - earlier
+        earlier |= of
         waiting += of
-    return found
+    return earlier

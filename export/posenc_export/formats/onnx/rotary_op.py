@@ -3,6 +3,11 @@
 The operators look up their caches by themselves, with limits of their own: ids of a batch of one, ids out of range that
 CUDA passes over. Here they are given the cosines and sines of this very call, which the graph has looked up and
 checked, so that their ids are always in range and always of the whole batch.
+
+`ai.onnx` takes (batch, seq, pairs). `com.microsoft` takes batch x seq rows with ids 0, 1, 2, ..., or a start of 0
+where one row of positions serves the batch: no id is out of range, which CUDA would pass over (onnxruntime#27597), and
+none is of batch 1 (onnxruntime#29618). It gets (batch, seq, head, dim) as batch x seq sequences of one token. Partial
+rotation is split outside: the operator's attribute for it needs a fixed number of heads.
 """
 
 from __future__ import annotations

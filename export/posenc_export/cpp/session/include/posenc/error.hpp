@@ -16,7 +16,7 @@ enum class ErrorKind {
   bad_argument,  ///< a size, a dtype, memory that overlaps, an option
   out_of_range,  ///< a position, a start or a length that the graph does not hold
   bad_file,      ///< no file, a damaged one, the graph of something else
-  device,        ///< CUDA cannot be used, or the runtime is older than its headers
+  device,        ///< CUDA cannot be used, this CPU cannot run the file, or the runtime is older than its headers
   runtime,       ///< what ONNX Runtime or libtorch itself refused in a call
 };
 

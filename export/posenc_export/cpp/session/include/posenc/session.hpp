@@ -27,9 +27,17 @@ struct Options {
   Options(Device where = Device::cpu) : device(where) {}
 
   Device device;
-  int threads = 0;        ///< that one call uses; 0: as many as ONNX Runtime takes by itself
+  int threads = 0;        ///< that one call uses; 0: those that all sessions share, as many as there are cores
+  bool any_graph = false; ///< load a graph of the same ports whatever its file says that it is
   OrtEnv* env = nullptr;  ///< the environment to share, which must outlive the session; null: one that is made for all
-  std::function<void(OrtSessionOptions*)> session_options = {};  ///< is called before the graph is loaded
+  /// Is called before the graph is loaded. A session with a number of threads, an env or this has threads of its own.
+  std::function<void(OrtSessionOptions*)> session_options = {};
+};
+
+/// What a graph's file says of it: `posenc.NAME` in its metadata.
+struct Fact {
+  const char* name;
+  const char* value;
 };
 
 /// A graph, ready to run. `run` may be called from several threads at once. One that holds no graph, since none was
@@ -42,10 +50,12 @@ class POSENC_API Session {
   Session& operator=(Session&&) noexcept;
 
   /// Load a graph from a file, or from memory, which it no longer needs afterwards; it must have these inputs and
-  /// outputs. Where that fails, the session holds what it held before.
+  /// outputs. Where that fails, the session holds what it held before. `made_for`: the facts of the graph that is meant,
+  /// its id first; another is refused, in words of the first fact that differs. Without any, every graph is taken.
   Status load(const std::filesystem::path& file, std::vector<Port> inputs, std::vector<Port> outputs,
-              const Options& options = {});
-  Status load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options = {});
+              const Options& options = {}, Span<const Fact> made_for = {});
+  Status load(Bytes graph, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options = {},
+              Span<const Fact> made_for = {});
   /// Whether it holds a graph.
   bool loaded() const noexcept { return impl_ != nullptr; }
 
@@ -87,7 +97,8 @@ class POSENC_API Session {
  private:
   struct Impl;
   template <class Source>
-  Status load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options);
+  Status load_from(const Source& source, std::vector<Port> inputs, std::vector<Port> outputs, const Options& options,
+                   Span<const Fact> made_for);
 
   std::unique_ptr<Impl> impl_;
 };
