@@ -235,12 +235,12 @@ def test_a_call_allocates_what_the_runtime_allocates_and_nothing_else(once: Once
         build(RUNNER, folder, settings)
         assert run("cmake", "--build", folder, "--target", "overhead").returncode == 0
 
-    done = run(once("overhead", fill) / "overhead", tmp_path, 2000)
+    done = run(once("overhead", fill) / "overhead", tmp_path, 1000)
     counts = re.findall(r"us, (\d+) allocations.*us, (\d+) allocations", done.stdout)
-    assert len(counts) == 2, done
+    assert len(counts) == 6, done
     for theirs, ours in counts:
-        assert int(theirs) > 2000, "the count counts"
-        assert abs(int(ours) - int(theirs)) < 1000, "less than one in two calls: threads of the runtime come and go"
+        assert int(theirs) > 1000, "the count counts"
+        assert abs(int(ours) - int(theirs)) < 500, "less than one in two calls: threads of the runtime come and go"
 
 
 @pytest.mark.parametrize("standard", ["c++17", pytest.param("c++20", marks=pytest.mark.exhaustive)])
