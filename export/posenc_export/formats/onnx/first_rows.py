@@ -3,10 +3,10 @@
     Split(rows, [seq, rows - seq])[0]    Reshape(Slice(rows, 0, seq), seq * [1, 0] + [0, dim])
     Split(rows, [seq, 0])[0]             Reshape(rows, seq * [1, 0] + [0, dim])
 
-torch.onnx writes a Split, and nothing reads its second part. MNN leaves out an operator with an output of size zero, and
-the first part is then whatever its memory held: at lengths of whole blocks, and wherever a length is demanded. tract takes
-no Split by a size that it does not know. A Slice stops short without an error; the Reshape behind it refuses that, and
-copies nothing.
+torch.onnx writes a Split, and nothing reads its second part. MNN leaves out an operator with an output of size zero: the
+first part is then whatever its memory held, at lengths of whole blocks, and wherever a length is demanded. tract takes no
+Split by a size that it does not know. A Slice stops short without an error; the Reshape behind it refuses that, and copies
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Model = Any
 class Cut:
     """A Split that is read for its first part alone.
 
-    sizes: of the rows, a number an axis, and 0 along the one that is cut. all_of_them: whether the second part is empty.
+    sizes: of the rows, with 0 for the axis that is cut. all_of_them: whether the second part is always empty.
     """
 
     split: ir.Node
@@ -54,10 +54,12 @@ def _cuts(graph: ir.Graph) -> Iterator[Cut]:
             continue
         rows, parts = node.inputs
         made = parts.producer() if parts is not None else None
-        assert rows is not None and rows.shape is not None
+        assert rows is not None
+        assert rows.shape is not None
         assert made is not None, "our encodings cut rows at a length"
         length, rest = made.inputs
-        assert length is not None and rest is not None
+        assert length is not None
+        assert rest is not None
         axis = node.attributes["axis"].as_int() % len(rows.shape)
         sizes = tuple(0 if i == axis else int(size) for i, size in enumerate(rows.shape))
         none = rest.const_value is not None and not rest.const_value.numpy().any()
