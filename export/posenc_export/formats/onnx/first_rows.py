@@ -3,10 +3,10 @@
     Split(rows, [seq, rows - seq])[0]    Reshape(Slice(rows, 0, seq), seq * [1, 0] + [0, dim])
     Split(rows, [seq, 0])[0]             Reshape(rows, seq * [1, 0] + [0, dim])
 
-torch.onnx writes a Split, and nothing reads its second part. MNN leaves out an operator with an output of size zero: the
-first part is then whatever its memory held, at lengths of whole blocks, and wherever a length is demanded. tract takes no
-Split by a size that it does not know. A Slice stops short without an error; the Reshape behind it refuses that, and copies
-nothing.
+torch.onnx writes a Split, and nothing reads its second part. MNN leaves out an operator with an output of size zero:
+the first part is then whatever its memory held, at lengths of whole blocks, and wherever a length is demanded. tract
+takes no Split by a size that it does not know. A Slice stops short without an error; the Reshape behind it refuses
+that, and copies nothing.
 """
 
 from __future__ import annotations
