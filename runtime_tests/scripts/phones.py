@@ -1,0 +1,61 @@
+"""Which graphs do the runtimes of phones compute? A script, run by hand after a change of graphs or of those runtimes.
+
+    python runtime_tests/scripts/phones.py FOLDER    # writes bundles there, and the second table of docs/compatibility.md
+
+The sample of every scheme, dynamic and baked, is held against eager PyTorch on tract and on MNN, as `posenc validate`
+does it. A bundle that is there already is not written again.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from compat_table import PHONES, put_table
+from old_runtimes import GOOD, One, by_validation, export
+
+RUNTIMES = ("tract", "mnn")
+NODE = re.compile(r"^\w[\w ]* (?:for )?node #\d+ \"[^\"]*\" (\w+)(?: ToTypedTranslator)?: ")
+"""How tract begins what it says of a node: the operator is what tells."""
+LONG = 110
+"""Characters of a reason."""
+
+
+def samples() -> dict[str, One]:
+    """Return the first sample of every scheme in each mode that it has, by name."""
+    from posenc.scheme import SCHEMES
+
+    pairs = [(one, mode) for one in SCHEMES.values() for mode in ("dynamic", "baked")]
+    there = [(one, mode) for one, mode in pairs if mode not in one.unsupported.modes]
+    return {f"{one.name} {mode}": (one.name, dict(one.samples[0]), mode, None, "fp32") for one, mode in there}
+
+
+def outcome(runtime: str, bundle: Path) -> str:
+    """Return what comes of a bundle on a runtime: that it is good, or why it is not, in words."""
+    words = by_validation(runtime, bundle, LONG)
+    if words in GOOD:
+        return words
+    said = words.partition(": ")[2].partition("cannot load model.onnx: ")
+    if said[1]:
+        return f"refused: {NODE.sub(r'\1: ', said[2])}"
+    return words
+
+
+def measure(folder: Path) -> None:
+    """Put the table of every sample on both runtimes into the page."""
+    bundles = {name: folder / name.replace(" ", "-") for name in samples()}
+    for name, one in samples().items():
+        if not bundles[name].exists():
+            export(one, bundles[name])
+    rows: Mapping[str, dict[str, str]] = {runtime: {} for runtime in RUNTIMES}
+    for runtime in RUNTIMES:
+        for name, bundle in bundles.items():
+            rows[runtime][name] = outcome(runtime, bundle)
+            print(runtime, name, rows[runtime][name], sep=": ", flush=True)
+    put_table(bundles, rows, PHONES)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    measure(Path(sys.argv[1]))
