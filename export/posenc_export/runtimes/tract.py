@@ -14,6 +14,8 @@ from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
 from posenc_export.runtimes.in_child import Call, Slot, in_child
 
 NO_HALF = "tract has no tensors of bfloat16"
+TYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
+"""How tract calls what is in an array."""
 LONG = 300
 """Characters of what tract says of a file."""
 CAUSE = re.compile(r"^\s*\d+: ", re.MULTILINE)
@@ -42,6 +44,7 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
     """Load a file into this process and return what runs it; raise RunFailed, in one line, where tract cannot."""
     import tract
 
+    types = {slot.dtype: tract.DatumType[TYPES[slot.dtype]] for slot in outputs}
     try:
         model = tract.onnx().load(path)
         model.analyse()
@@ -54,7 +57,8 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
             produced = runnable.run([feeds[slot.name] for slot in inputs])
         except tract.TractError as error:
             raise RunFailed(_words(error)) from error
-        return {slot.name: value.to_numpy() for slot, value in zip(outputs, produced, strict=True)}
+        of_types = zip(outputs, produced, strict=True)  # whole numbers that are made of sizes are of a type of its own
+        return {slot.name: value.convert_to(types[slot.dtype]).to_numpy() for slot, value in of_types}
 
     return call
 

@@ -16,6 +16,7 @@ from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
 from posenc_export.formats.onnx.refusals import why
+from posenc_export.formats.onnx.splits import without_splits
 from posenc_export.formats.onnx.traced import Traced, traced
 from posenc_export.formats.ways import WAYS
 
@@ -76,6 +77,7 @@ def write_onnx(program: OnnxProgram, encoding: Encoding, request: Request, path:
         model = program.read() if isinstance(program, Traced) else _translated(program, encoding, request)
         if encoding.family != "module":
             demand_equal_lengths(model.graph, encoding.inputs)
+            without_splits(model)
         _name_axes(model, encoding)
         _free_names(model)
         model.ir_version = OPSETS[request.opset].ir_version
