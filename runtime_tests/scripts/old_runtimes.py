@@ -182,7 +182,7 @@ def measure(folder: Path, python: str, sites: list[str]) -> None:
     for runtime in OTHERS:
         print(runtime, flush=True)
         rows[runtime] = {name: by_validation(runtime, bundle) for name, bundle in bundles.items()}
-    put_table(bundles, rows)
+    put_table(bundles, rows, note="; releases before 1.24 with numpy 1.26")
 
 
 def on_release(program: str, environment: dict[str, str], bundles: Mapping[str, Path]) -> dict[str, str]:

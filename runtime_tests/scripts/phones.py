@@ -1,6 +1,6 @@
 """Which graphs do the runtimes of phones compute? A script, run by hand after a change of graphs or of those runtimes.
 
-    python runtime_tests/scripts/phones.py FOLDER    # writes bundles there, and the second table of docs/compatibility.md
+    python runtime_tests/scripts/phones.py FOLDER    # bundles go there, the table into docs/compatibility.md
 
 The sample of every scheme, dynamic and baked, is held against eager PyTorch on tract and on MNN, as `posenc validate`
 does it. A bundle that is there already is not written again.
@@ -35,10 +35,8 @@ def outcome(runtime: str, bundle: Path) -> str:
     words = by_validation(runtime, bundle, LONG)
     if words in GOOD:
         return words
-    said = words.partition(": ")[2].partition("cannot load model.onnx: ")
-    if said[1]:
-        return f"refused: {NODE.sub(r'\1: ', said[2])}"
-    return words
+    _, refused, why = words.partition("cannot load model.onnx: ")
+    return "refused: " + NODE.sub(r"\1: ", why) if refused else words
 
 
 def measure(folder: Path) -> None:

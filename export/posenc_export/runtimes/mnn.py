@@ -74,7 +74,8 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
     Two copies answer each call: where their bits differ, they are of memory that nothing has written.
     """
     _show_unset_memory()
-    from MNN import expr, nn
+    with open(os.devnull, "w") as nowhere, _printing_to(nowhere.fileno()):  # it prints what the processor has
+        from MNN import expr, nn
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "model.mnn")
@@ -103,9 +104,9 @@ def _show_unset_memory() -> None:
 
 def _convert(path: Path, file: Path) -> None:
     """Write the file that MNN loads; raise RunFailed where its converter makes none, with what that prints."""
-    import _tools
-
     with tempfile.TemporaryFile() as said, _printing_to(said.fileno()):
+        import _tools
+
         _tools.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", str(path), "--MNNModel", str(file)])
         if not file.is_file():
             _flush()
