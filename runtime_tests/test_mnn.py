@@ -48,7 +48,7 @@ def put(bundle: Path, nodes: list[onnx.NodeProto], *constants: onnx.TensorProto)
 )
 def test_it_gives_the_bits_of_eager(tmp_path: Path, scheme: str) -> None:
     need("mnn")
-    found = verdicts(scheme, Spec("dynamic", max_len=70), SCHEMES[scheme].samples[0], tmp_path, "mnn")
+    found = verdicts(scheme, Spec("dynamic", max_len=70), dict(SCHEMES[scheme].samples[0]), tmp_path, "mnn")
     assert found["agrees"].status == "pass", found["agrees"].detail
     eager = worst(found["agrees"].comparisons, "eager")
     assert eager is not None

@@ -63,7 +63,8 @@ def measured(bundles: Mapping[str, Path], rows: Rows, note: str = "") -> str:
 
 def title(runtime: str) -> str:
     """Return a runtime with its version, as it heads a column."""
-    from posenc_export.formats.onnx.compatibility import MNN, OPENVINO, TRACT, WEB
+    from posenc_export.formats.onnx.compatibility import OPENVINO, WEB
+    from posenc_export.formats.onnx.phones import MNN, TRACT
 
     releases = {"openvino": OPENVINO, "onnxruntime-web": WEB, "tract": TRACT, "mnn": MNN}
     names = {"openvino": "OpenVINO", "mnn": "MNN"}

@@ -22,6 +22,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from posenc.spec import Spec
+    from posenc_export.validation.verdict import Verdict
 
 Rows = dict[str, dict[str, str]]
 """What came of each file, by release."""
@@ -181,7 +182,7 @@ def measure(folder: Path, python: str, sites: list[str]) -> None:
         rows[f"ONNX Runtime {version}"] = on_release(program, environment, bundles)
     for runtime in OTHERS:
         print(runtime, flush=True)
-        rows[runtime] = {name: by_validation(runtime, bundle) for name, bundle in bundles.items()}
+        rows[runtime] = {name: by_validation(bundle, runtime)[0] for name, bundle in bundles.items()}
     put_table(bundles, rows, note="; releases before 1.24 with numpy 1.26")
 
 
@@ -204,17 +205,19 @@ def child(program: str, environment: dict[str, str], *args: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else f"{done.stdout}{CRASHED}, with status {done.returncode}"
 
 
-def by_validation(runtime: str, bundle: Path, most: int = 96) -> str:
-    """Return what comes of a file on a runtime that the package itself runs; a reason has some characters at most."""
+def by_validation(bundle: Path, *runtimes: str, most: int = 96) -> list[str]:
+    """Return what comes of a file on runtimes that the package itself runs; a reason has some characters at most."""
     import posenc_export
 
-    verdicts = posenc_export.validate(bundle, runtimes=[runtime]).verdicts
-    agrees = next(verdict for verdict in verdicts if verdict.subject == runtime)
+    verdicts = posenc_export.validate(bundle, runtimes=list(runtimes)).verdicts
+    return [outcome(next(v for v in verdicts if v.subject == name), most) for name in runtimes]
+
+
+def outcome(agrees: "Verdict", most: int) -> str:
+    """Return a verdict in words."""
     if agrees.status != "pass":
-        return (
-            f"{'not run' if agrees.status == 'skip' else 'fails'}: "
-            f"{first_words(agrees.detail.partition(' at [')[0], most)}"
-        )
+        why = first_words(agrees.detail.partition(" at [")[0], most)
+        return f"{'not run' if agrees.status == 'skip' else 'fails'}: {why}"
     compared = [one for one in agrees.comparisons if one.against == "eager"]
     return GOOD[0] if compared and all(one.max_ulp == 0 for one in compared) else GOOD[1]
 

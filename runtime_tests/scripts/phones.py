@@ -10,14 +10,18 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import shorten
 
-from compat_table import PHONES, put_table
+from compat_table import PHONES, put_table, title
 from old_runtimes import GOOD, One, by_validation, export
 
 RUNTIMES = ("tract", "mnn")
 NODE = re.compile(r"^\w[\w ]* (?:for )?node #\d+ \"[^\"]*\" (\w+)(?: ToTypedTranslator)?: ")
 """How tract begins what it says of a node: the operator is what tells."""
-LONG = 110
+OPERATOR = r"\1: "
+CASE = re.compile(r"(?<=^fails: )batch\S+: | \(and \d+ more\)$")
+"""Which case fails, and how many others."""
+LONG = 140
 """Characters of a reason."""
 
 
@@ -30,27 +34,29 @@ def samples() -> dict[str, One]:
     return {f"{one.name} {mode}": (one.name, dict(one.samples[0]), mode, None, "fp32") for one, mode in there}
 
 
-def outcome(runtime: str, bundle: Path) -> str:
-    """Return what comes of a bundle on a runtime: that it is good, or why it is not, in words."""
-    words = by_validation(runtime, bundle, LONG)
-    if words in GOOD:
-        return words
+def refusal(words: str) -> str:
+    """Return why a file is refused, by the operator that stops it; other words as they are."""
     _, refused, why = words.partition("cannot load model.onnx: ")
-    return "refused: " + NODE.sub(r"\1: ", why) if refused else words
+    return shorten(f"refused: {NODE.sub(OPERATOR, why)}" if refused else CASE.sub("", words), LONG)
 
 
 def measure(folder: Path) -> None:
     """Put the table of every sample on both runtimes into the page."""
     bundles = {name: folder / name.replace(" ", "-") for name in samples()}
+    rows: Mapping[str, dict[str, str]] = {runtime: {} for runtime in RUNTIMES}
     for name, one in samples().items():
         if not bundles[name].exists():
             export(one, bundles[name])
-    rows: Mapping[str, dict[str, str]] = {runtime: {} for runtime in RUNTIMES}
-    for runtime in RUNTIMES:
-        for name, bundle in bundles.items():
-            rows[runtime][name] = outcome(runtime, bundle)
+        for runtime, words in zip(RUNTIMES, by_validation(bundles[name], *RUNTIMES, most=400), strict=True):
+            rows[runtime][name] = refusal(words)
             print(runtime, name, rows[runtime][name], sep=": ", flush=True)
-    put_table(bundles, rows, PHONES)
+    put_table(bundles, rows, PHONES, f"; {', '.join(counted(name, results) for name, results in rows.items())}")
+
+
+def counted(runtime: str, results: Mapping[str, str]) -> str:
+    """Return how many files a runtime computes, in words."""
+    good = sum(words in GOOD for words in results.values())
+    return f"{title(runtime)} computes {good} of {len(results)} files ({100 * good // len(results)}%)"
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _show_unset_memory() -> None:
 def _convert(path: Path, file: Path) -> None:
     """Write the file that MNN loads; raise RunFailed where its converter makes none, with what that prints."""
     with tempfile.TemporaryFile() as said, _printing_to(said.fileno()):
-        import _tools
+        import _tools  # type: ignore[import-not-found]
 
         _tools.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", str(path), "--MNNModel", str(file)])
         if not file.is_file():

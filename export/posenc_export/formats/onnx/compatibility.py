@@ -25,8 +25,6 @@ CONTRIBUTED: Mapping[str, str] = {"RotaryEmbedding": ROTARY_RUNTIMES["microsoft"
 """The first ONNX Runtime that has an operator of com.microsoft as our files use it."""
 OPENVINO, WEB = "2026.4.1", "1.30.0"
 """The releases of OpenVINO and of onnxruntime-web that were tried."""
-TRACT, MNN = "0.23.9", "3.6.1"
-"""The releases of tract and of MNN that were tried."""
 NOT_ON_OPENVINO = {
     DOUBLE: "it computes on CPUs in float32 what is float64 in this file",
     BFLOAT16: "it loads, and cuts numbers to bfloat16 where a graph rounds them: off by up to one ulp, not half of one",
