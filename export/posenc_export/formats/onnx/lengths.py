@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc.ports import Port
+from posenc.ports import Array, Port
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -80,12 +80,13 @@ def _reshaped(graph: ir.Graph, longer: ir.Value, tensor: ir.Value, same: Same, n
     return [sizes, product, node("Reshape", f"{name}_checked", tensor, product.outputs[0])]
 
 
-def initializer(graph: ir.Graph, name: str, numbers: Sequence[int]) -> ir.Value:
-    """Return a constant of int64 that is stored in a graph."""
+def initializer(graph: ir.Graph, name: str, numbers: Array | Sequence[int]) -> ir.Value:
+    """Return a constant that is stored in a graph, of int64 where its dtype is not said."""
     import onnx_ir as ir
 
-    tensor = ir.tensor(np.array(numbers, np.int64), name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([len(numbers)]), const_value=tensor)
+    array = numbers if isinstance(numbers, np.ndarray) else np.array(numbers, np.int64)
+    tensor = ir.tensor(array, name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
     graph.register_initializer(value)
     return value
 
