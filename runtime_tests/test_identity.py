@@ -136,9 +136,9 @@ class Recurrent(nn.Module):
         return y
 
 
-def own(module: nn.Module, to: Path, *formats: str, **options: object) -> str:
+def own(module: nn.Module, to: Path, *formats: str, opset: int | None = None) -> str:
     inputs = "x: float32[batch, seq, 8]"
-    made = posenc_export.export(module, inputs=inputs, to=to, formats=formats, validate=False, max_len=20, **options)
+    made = posenc_export.export(module, inputs=inputs, to=to, formats=formats, validate=False, max_len=20, opset=opset)
     return made.manifest.id
 
 
