@@ -46,6 +46,11 @@ class Parameter:
         """The values that may be given, where they are a Literal or the names of a registry; else none."""
         return tuple(choice for kind in _alternatives(self.type) for choice in _choices(kind))
 
+    @property
+    def takes_any_text(self) -> bool:
+        """Whether any text may be given: a path, a name in a file."""
+        return str in _alternatives(self.type)
+
 
 # ---- described -------------------------------------------------------------------------------------------------------
 

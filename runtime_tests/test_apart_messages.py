@@ -14,10 +14,11 @@ import pytest
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import BadInput, Overloaded, ToolFailed, Unavailable
+from posenc_export.runtimes.process import import_folders
 from posenc_export.validation.apart import CRASHES, Ledger, _followed
 from posenc_export.validation.child import Speaker, Worker
 from posenc_export.validation.messages import MOST_CHARACTERS, cut, read, row_json, row_read, written
-from posenc_export.validation.process import Child, Ended, Hung, import_folders
+from posenc_export.validation.process import Child, Ended, Hung
 from posenc_export.validation.steps import OPENING, Step
 from posenc_export.validation.verdict import Comparison, ValidateOptions, Verdict
 

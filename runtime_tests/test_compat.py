@@ -9,16 +9,19 @@ import pytest
 from onnx import TensorProto, helper
 
 import posenc
-from compat_table import Cell, cells
+from compat_table import PHONES, Cell, cells
 from conftest import ROOT, Cli, one_of_each
 from old_runtimes import export, files, spec_of
+from phones import samples
 from posenc.scheme import SCHEMES
 from posenc_export.formats import OPSETS
 from posenc_export.formats.onnx import loading, read_onnx
 from posenc_export.formats.onnx.compatibility import Claim, claims, external_files, operators_used, refused
 from posenc_export.formats.onnx.loading import installed_release, why_refused
+from posenc_export.formats.onnx.phones import phone_claims
 
 MEASURED = list(cells())
+ON_PHONES = list(cells(PHONES))
 RELEASES = ("1.15", "1.17", "1.18", "1.20", "1.22", "1.24")
 
 
@@ -75,6 +78,27 @@ def test_the_table_has_files_of_every_scheme_and_is_of_every_family_and_release(
     assert all(cell.good or len(cell.words) > 5 for cell in MEASURED), "a hole without its reason"
 
 
+@pytest.mark.parametrize(
+    "name", one_of_each(list(samples()), lambda name: name in ("sincos_2d dynamic", "swin_bias baked"))
+)
+def test_what_is_claimed_of_phones_is_what_was_measured(tmp_path: Path, name: str) -> None:
+    export(samples()[name], tmp_path / "bundle")
+    known = tuple(
+        one for one in phone_claims(read_onnx(tmp_path / "bundle" / "model.onnx")) if one.loads != "not known"
+    )
+    of_those = [cell for cell in ON_PHONES if cell.runtime in {claim.runtime for claim in known}]
+    assert known
+    assert contradictions(known, name, of_those) == []
+
+
+def test_phones_compute_most_samples_and_the_rest_has_its_reason() -> None:
+    assert {cell.file for cell in ON_PHONES} == set(samples())
+    for runtime in ("tract", "MNN"):
+        good = [cell.good for cell in ON_PHONES if cell.runtime == runtime]
+        assert sum(good) >= 0.8 * len(good)
+    assert all(cell.good or len(cell.words) > 5 for cell in ON_PHONES), "a hole without its reason"
+
+
 # ---- strangers -------------------------------------------------------------------------------------------------------
 
 
@@ -102,6 +126,21 @@ def test_of_what_was_not_measured_nothing_is_claimed(made: onnx.ModelProto, word
     assert (runtime.loads, runtime.since) == ("not known", "")
     assert any(reason.startswith(words) for reason in runtime.reasons)
     assert web.loads == "not known"
+
+
+def test_of_phones_nothing_is_claimed_but_what_was_tried() -> None:
+    untried = phone_claims(model("Sin"))
+    assert [(claim.loads, claim.reasons[0]) for claim in untried] == [
+        ("not known", "ai.onnx Sin was not tried there")
+    ] * 2
+    assert untried[0].reasons[1] == "posenc validate --runtime tract BUNDLE tries it"
+    assert [claim.loads for claim in phone_claims(model("Abs"))] == ["yes", "yes"]
+    assert [claim.loads for claim in phone_claims(model())] == ["yes", "no"]
+    double = model("Abs")
+    double.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    assert [claim.loads for claim in phone_claims(double)] == ["not known", "no"]
+    double.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
+    assert [claim.loads for claim in phone_claims(double)] == ["no", "not known"]
 
 
 def test_an_old_opset_loads_in_the_oldest_and_operators_say_since_when() -> None:
@@ -182,7 +221,7 @@ def test_lines_and_json_say_the_same(cli: Cli, bundle: Path) -> None:
     assert "ONNX Runtime: 1.15 and newer; IR version 8: since 1.15" in lines
     assert "OpenVINO: yes, tried with 2026.4.1; a position that there is not gives zeros" in lines
     assert [(one["runtime"], one["loads"]) for one in data["runtimes"]] == [
-        *(("ONNX Runtime", "yes"), ("OpenVINO", "yes"), ("onnxruntime-web", "yes"))
+        *(("ONNX Runtime", "yes"), ("OpenVINO", "yes"), ("onnxruntime-web", "yes"), ("tract", "yes"), ("MNN", "yes"))
     ]
     assert {one["name"] for one in data["operators"]} >= {"Gather", "Add"}
     assert all(one["release"] == "1.15" for one in data["operators"])
@@ -192,3 +231,4 @@ def test_the_limits_name_what_answers_with_zeros() -> None:
     text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
     cuda = next(part for part in text.split("\n* ") if "On CUDA a look-up cannot report" in part)
     assert "OpenVINO" in cuda
+    assert "MNN" in cuda

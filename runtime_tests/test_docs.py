@@ -17,7 +17,8 @@ from posenc_export.cli.scheme_page import markdown_of
 from posenc_export.formats import FORMATS
 from posenc_export.plots.kinds import kind_of
 
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md"]
+PAGES = [*TOP, *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 
 
 def test_the_list_of_schemes_is_that_of_the_code() -> None:

@@ -23,11 +23,13 @@ from posenc_export.cpp.embed import check_embeddable
 from posenc_export.cpp.example import example
 from posenc_export.cpp.golden_cases import golden_source
 from posenc_export.cpp.model_class import model_header
+from posenc_export.cpp.uses import Uses
 from posenc_export.errors import BadInput
+from posenc_export.exporter.embedding import uses_of
 from posenc_export.runtimes.runner_build import build
 
 BACKENDS = {"onnx": ("ort-cpp", "model.onnx"), "torch": ("libtorch-cpp", "model.pt")}
-KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half"]}
+KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half", "bias"]}
 """What is replayed by a backend: what differs between kinds is what is shared by backends."""
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
@@ -186,7 +188,7 @@ def test_the_python_that_cmake_asks_is_the_one_on_the_path() -> None:
 
 def test_what_the_class_is_made_of(bundles: Path) -> None:
     manifest = Bundle.open(bundles / "offset").manifest
-    text = model_header(manifest, "offset")
+    text = model_header(manifest, "offset", uses_of(Bundle.open(bundles / "offset", trusted=True)))
     assert "Ort" not in text
     assert "onnx" not in text.lower()
     for expected in (
@@ -198,6 +200,17 @@ def test_what_the_class_is_made_of(bundles: Path) -> None:
     ):
         assert expected in text
     assert text == (bundles / "offset" / "cpp" / "include" / "offset.hpp").read_text()
+
+
+def test_what_counts_by_its_sizes_alone_is_no_argument(bundles: Path) -> None:
+    bundle = Bundle.open(bundles / "bias")
+    assert bundle.manifest.unread == ("q", "k")
+    text = (bundles / "bias" / "cpp" / "include" / "bias.hpp").read_text()
+    assert "k: float32[batch, kv_heads, seq_k, head_dim]: its shape alone, and no argument" in text
+    assert re.findall(r"Span<.*> \w+", text) == 2 * ["Span<float> bias"]
+    assert "k_size" not in text
+    golden = {path.name.split(".")[1] for path in (bundles / "bias" / "cpp" / "golden").iterdir()}
+    assert golden == {"bias"}
 
 
 ODD = ["class_", "new", "inputs_", "outputs", "view", "View", "session_", "wchar_t"]
@@ -220,10 +233,11 @@ def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:
     odd = replace(odd, params={"text": "a\nint main(*/\\", "x": "\\"})
     odd = replace(odd, inputs=(*odd.inputs, Port("typeid_", TYPEID_AXES, "int64")))
     check_embeddable(odd.inputs, odd.outputs)
+    uses = Uses(frozenset({"inputs_", "std"}))
     here = Path(shutil.copytree(bundles / "offset" / "cpp", tmp_path / "cpp"))
-    (here / "include" / "offset.hpp").write_text(model_header(odd, "offset"))
-    (here / "example.cpp").write_text(example(odd, "offset"))
-    (here / "test" / "golden.cpp").write_text(golden_source(odd, {}))
+    (here / "include" / "offset.hpp").write_text(model_header(odd, "offset", uses))
+    (here / "example.cpp").write_text(example(odd, "offset", uses))
+    (here / "test" / "golden.cpp").write_text(golden_source(odd, {}, uses))
     flags = ["-std=gnu++17", "-fsyntax-only", *["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]]
     flags += [f"-I{here / folder}" for folder in ("session/include", "include")]
     done = run(os.environ.get("CXX", "c++"), *flags, here / "example.cpp", here / "test" / "golden.cpp")

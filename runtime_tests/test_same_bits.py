@@ -180,7 +180,7 @@ def test_a_graph_that_no_longer_refuses(pair: tuple[Path, Path]) -> None:
 
 def test_names_of_arguments_and_modules_of_classes_in_a_script(pair: tuple[Path, Path]) -> None:
     path = pair[1] / "bundle" / "model.pt"
-    rewrite(path, lambda text: re.sub(r"posenc([./])families", r"posenc\1other", text))
+    rewrite(path, lambda text: re.sub(r"__torch__([./])posenc", r"__torch__\1other", text))
     assert alike(pair[0] / "bundle", pair[1] / "bundle", "model.pt") == NAMED
     assert found(pair) == []
     assert compare(*pair).calls > 10

@@ -1,4 +1,4 @@
-"""The table of docs/compatibility.md: every bundle on every runtime. Written by old_runtimes.py, read by tests."""
+"""The tables of docs/compatibility.md: bundles on runtimes. Written by old_runtimes.py and phones.py, read by tests."""
 
 import datetime
 import json
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
-BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
+SERVERS, PHONES = "measured", "phones"
+"""The parts of the page that are measured: releases of ONNX Runtime and what is like it, and the runtimes of phones."""
 MARKS = {"same bits": "=", "within its tolerance": "~", "loads; from Python no bfloat16 can be given to it": "o"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 Rows = Mapping[str, Mapping[str, str]]
@@ -26,22 +27,28 @@ class Cell:
     words: str
 
 
-def put_table(bundles: Mapping[str, Path], rows: Rows) -> None:
-    """Put the table, its date, versions and reasons into the page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}{measured(bundles, rows)}{END}{after}", encoding="utf-8")
+def put_table(bundles: Mapping[str, Path], rows: Rows, part: str = SERVERS, note: str = "") -> None:
+    """Put a table, its date, versions and reasons into a part of the page; the note stands behind the versions."""
+    begin, end = marks_of(part)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    after = rest.partition(end)[2]
+    PAGE.write_text(f"{before}{begin}{measured(bundles, rows, note)}{end}{after}", encoding="utf-8")
 
 
-def measured(bundles: Mapping[str, Path], rows: Rows) -> str:
-    """Return the part of the page that is measured."""
+def marks_of(part: str) -> tuple[str, str]:
+    """Return the lines between which a part of the page stands."""
+    return f"<!-- {part} -->\n", f"<!-- /{part} -->\n"
+
+
+def measured(bundles: Mapping[str, Path], rows: Rows, note: str = "") -> str:
+    """Return a part of the page that is measured."""
     from posenc_export.machine import facts
 
     reasons = sorted({words for results in rows.values() for words in results.values()} - set(MARKS))
     marks = {**MARKS, **dict(zip(reasons, LETTERS, strict=False))}
     machine = ", ".join(f"{name} {value}" for name, value in facts().items())
     lines = [
-        f"Measured on {datetime.datetime.now(datetime.UTC).date()}: {machine}; releases before 1.24 with numpy 1.26.",
+        f"Measured on {datetime.datetime.now(datetime.UTC).date()}: {machine}{note}.",
         "",
     ]
     titles = [title(name) for name in rows]
@@ -57,15 +64,19 @@ def measured(bundles: Mapping[str, Path], rows: Rows) -> str:
 def title(runtime: str) -> str:
     """Return a runtime with its version, as it heads a column."""
     from posenc_export.formats.onnx.compatibility import OPENVINO, WEB
+    from posenc_export.formats.onnx.phones import MNN, TRACT
 
-    return {"openvino": f"OpenVINO {OPENVINO}", "onnxruntime-web": f"onnxruntime-web {WEB}"}.get(runtime, runtime)
+    releases = {"openvino": OPENVINO, "onnxruntime-web": WEB, "tract": TRACT, "mnn": MNN}
+    names = {"openvino": "OpenVINO", "mnn": "MNN"}
+    return f"{names.get(runtime, runtime)} {releases[runtime]}" if runtime in releases else runtime
 
 
-def cells() -> Iterator[Cell]:
-    """Yield what the table of the page says."""
-    part = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    reasons = dict(re.findall(r"^\* (\w): (.+)$", part, flags=re.MULTILINE))
-    table = [line for line in part.splitlines() if line.startswith("|")]
+def cells(part: str = SERVERS) -> Iterator[Cell]:
+    """Yield what a table of the page says."""
+    begin, end = marks_of(part)
+    text = PAGE.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    reasons = dict(re.findall(r"^\* (\w): (.+)$", text, flags=re.MULTILINE))
+    table = [line for line in text.splitlines() if line.startswith("|")]
     names, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     for file, _, *marks in lines:
         for name, mark in zip(names[2:], marks, strict=True):

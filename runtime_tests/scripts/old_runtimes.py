@@ -22,6 +22,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from posenc.spec import Spec
+    from posenc_export.validation.verdict import Verdict
 
 Rows = dict[str, dict[str, str]]
 """What came of each file, by release."""
@@ -159,14 +160,14 @@ def compare(output: Any, expected: Any, allowed: list[dict[str, Any]]) -> str:
     return GOOD[1] if bool((off <= sum(limits)).all()) else "gives other numbers"
 
 
-def first_words(error: str) -> str:
-    """Return what an error of ONNX Runtime says first, without its codes and paths."""
+def first_words(error: str, most: int = 96) -> str:
+    """Return what an error of ONNX Runtime says first, some characters at most, without its codes and paths."""
     text = " ".join(error.split())
     known = re.search(
         r"Opset \d+ is under development|Unsupported model IR version.*|\S+ is not a registered function", text
     )
     text = known.group(0) if known else text.rpartition(": ")[2] if text.startswith("[ONNXRuntimeError]") else text
-    return text.replace("|", "/")[:96].strip(". ")
+    return text.replace("|", "/")[:most].strip(". ")
 
 
 def measure(folder: Path, python: str, sites: list[str]) -> None:
@@ -181,8 +182,8 @@ def measure(folder: Path, python: str, sites: list[str]) -> None:
         rows[f"ONNX Runtime {version}"] = on_release(program, environment, bundles)
     for runtime in OTHERS:
         print(runtime, flush=True)
-        rows[runtime] = {name: by_validation(runtime, bundle) for name, bundle in bundles.items()}
-    put_table(bundles, rows)
+        rows[runtime] = {name: by_validation(bundle, runtime)[0] for name, bundle in bundles.items()}
+    put_table(bundles, rows, note="; releases before 1.24 with numpy 1.26")
 
 
 def on_release(program: str, environment: dict[str, str], bundles: Mapping[str, Path]) -> dict[str, str]:
@@ -204,16 +205,19 @@ def child(program: str, environment: dict[str, str], *args: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else f"{done.stdout}{CRASHED}, with status {done.returncode}"
 
 
-def by_validation(runtime: str, bundle: Path) -> str:
-    """Return what comes of a file on a runtime that the package itself runs."""
+def by_validation(bundle: Path, *runtimes: str, most: int = 96) -> list[str]:
+    """Return what comes of a file on runtimes that the package itself runs; a reason has some characters at most."""
     import posenc_export
 
-    verdicts = posenc_export.validate(bundle, runtimes=[runtime]).verdicts
-    agrees = next(verdict for verdict in verdicts if verdict.subject == runtime)
+    verdicts = posenc_export.validate(bundle, runtimes=list(runtimes)).verdicts
+    return [outcome(next(v for v in verdicts if v.subject == name), most) for name in runtimes]
+
+
+def outcome(agrees: "Verdict", most: int) -> str:
+    """Return a verdict in words."""
     if agrees.status != "pass":
-        return (
-            f"{'not run' if agrees.status == 'skip' else 'fails'}: {first_words(agrees.detail.partition(' at [')[0])}"
-        )
+        why = first_words(agrees.detail.partition(" at [")[0], most)
+        return f"{'not run' if agrees.status == 'skip' else 'fails'}: {why}"
     compared = [one for one in agrees.comparisons if one.against == "eager"]
     return GOOD[0] if compared and all(one.max_ulp == 0 for one in compared) else GOOD[1]
 

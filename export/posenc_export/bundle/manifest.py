@@ -93,7 +93,7 @@ class Manifest:
     family: what kind of encoding it is.
     opset, ir_version: of the ONNX file; opset_reason: why no lower one; loads_on: the first ONNX Runtime for them.
     not_tried: what the plan left out, and why. notes: what was assumed of inputs.
-    unread: inputs whose values the module itself does not read: it takes their shape, dtype or device alone.
+    unread: inputs whose values the module does not read: it takes their shape, dtype or device alone.
     reference: what outputs are held against, in words.
     half_safe: why the file, converted to half precision, is off by more than a few roundings, or nothing.
     added: whether outputs are sums with something that comes in, beside whose size nothing smaller counts.

@@ -187,7 +187,11 @@ class ManifestJson(TypedDict):
     versions: dict[str, Text]
     not_tried: list[Text]
     notes: list[Text]
-    unread: NotRequired[list[Name]]
+    unread: NotRequired[
+        Annotated[
+            list[Name], Field(description="inputs whose values the module does not read: their shape counts alone")
+        ]
+    ]
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
     half_safe: Text
     added: NotRequired[bool]

@@ -34,9 +34,10 @@ def compat(bundle: Path, as_json: bool) -> None:
     """
     from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used, refused
     from posenc_export.formats.onnx.loading import installed_release, why_refused
+    from posenc_export.formats.onnx.phones import phone_claims
 
     name, model = _model(bundle)
-    runtimes, operators = claims(model), operators_used(model)
+    runtimes, operators = (*claims(model), *phone_claims(model)), operators_used(model)
     release = installed_release()
     reason = why_refused(bundle / name) if release else ""
     runtimes = refused(runtimes, release, reason) if reason else runtimes

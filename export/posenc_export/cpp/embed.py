@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from posenc_export.cpp.example import example
 from posenc_export.cpp.golden_cases import golden_source
 from posenc_export.cpp.model_class import model_header, title
 from posenc_export.cpp.names import default_name, identifier
+from posenc_export.cpp.uses import Uses
 from posenc_export.errors import BadInput
 
 NAME = "cpp"
@@ -44,9 +46,10 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
             raise BadInput(f"--cpp cannot tell two inputs, outputs or axes apart that it calls {twice!r}: rename one")
 
 
-def write_cpp(bundle: Bundle, name: str = "") -> Bundle:
+def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
     """Write the folder `cpp` into a bundle, from its manifest and its golden data; return it with them listed.
 
+    uses: how the class uses the memory of a call.
     name: of the class's namespace, its file and its target; by default that of the bundle's folder.
     """
     folder, manifest = bundle.folder / NAME, bundle.manifest
@@ -56,17 +59,17 @@ def write_cpp(bundle: Bundle, name: str = "") -> Bundle:
     shutil.copytree(FOLDER / "session", folder / "session")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
         unlike = {case.name for case in manifest.cases if case.unlike}
-        wanted = (key for key in golden.files if key.partition("/")[0] not in unlike)
-        arrays = {key: golden[key] for key in wanted if not key.endswith(REFERENCE)}
+        wanted = (key for key in golden.files if _is_replayed(key, unlike, uses))
+        arrays = {key: golden[key] for key in wanted}
     (folder / "include").mkdir()
     facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
     facts["torch"] = next((one.file for one in map(manifest.artifact, OF_LIBTORCH) if one is not None), "model.pt")
     texts = {
         "CMakeLists.txt": filled("CMakeLists.txt", BUNDLE_TEMPLATES, **facts),
-        f"include/{name}.hpp": model_header(manifest, name),
-        "example.cpp": example(manifest, name),
+        f"include/{name}.hpp": model_header(manifest, name, uses),
+        "example.cpp": example(manifest, name, uses),
         "test/cases.hpp": filled("cases.hpp", BUNDLE_TEMPLATES, name=name),
-        "test/golden.cpp": golden_source(manifest, arrays),
+        "test/golden.cpp": golden_source(manifest, arrays, uses),
     }
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
@@ -75,6 +78,12 @@ def write_cpp(bundle: Bundle, name: str = "") -> Bundle:
     manifest = replace(manifest, files=(*manifest.files, *files))
     write_json(bundle.folder / MANIFEST, manifest.to_json())
     return replace(bundle, manifest=manifest)
+
+
+def _is_replayed(key: str, unlike: AbstractSet[str], uses: Uses) -> bool:
+    """Whether an array of the golden data is of a call of the class: what goes in or comes out."""
+    case, _, port = key.partition("/")
+    return case not in unlike and port.partition(".")[0] not in uses.unread and not port.endswith(REFERENCE)
 
 
 def _write_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:

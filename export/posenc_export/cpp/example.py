@@ -6,6 +6,7 @@ from posenc.ports import Axis, Extents, Mask, Port, Positions, Values, axes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import identifier, qualified_type
+from posenc_export.cpp.uses import Uses
 
 ONES = {"float32": "1", "float64": "1", "float16": "posenc::Half{0x3c00}", "bfloat16": "posenc::BFloat16{0x3f80}"}
 """What the vectors of floats are filled with; those of integers, but for masks and sizes of images, hold zeros."""
@@ -13,9 +14,9 @@ SIZES = {"batch": 1, "heads": 2, "length": 3, "grid": 3, "features": 2}
 """How long an axis of each kind is."""
 
 
-def example(manifest: Manifest, name: str) -> str:
+def example(manifest: Manifest, name: str, uses: Uses) -> str:
     """Return the text of example.cpp, for a class of a name."""
-    ports = (*manifest.inputs, *manifest.outputs)
+    ports = (*uses.fed(manifest.inputs), *manifest.outputs)
     return filled(
         "example.cpp",
         BUNDLE_TEMPLATES,

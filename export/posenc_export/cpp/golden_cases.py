@@ -12,30 +12,34 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
-from posenc_export.cpp.in_place import in_place
 from posenc_export.cpp.names import braced, dtype_constant, qualified_type, quoted
+from posenc_export.cpp.uses import Uses
 
 BACKENDS = ("onnx", "torchscript")
 """Formats that the class can run, in the order of `Case::tolerances`."""
 
 
-def golden_source(manifest: Manifest, arrays: Mapping[str, Array]) -> str:
+def golden_source(manifest: Manifest, arrays: Mapping[str, Array], uses: Uses) -> str:
     """Return the text of golden.cpp; what the tensors hold lies in files of their own.
 
     Calls of unlike sizes are none of the class: it takes one size of each axis.
     """
-    arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(manifest.inputs)]
+    fed = uses.fed(manifest.inputs)
+    arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(fed)]
     arguments += [f"elements_of<{qualified_type(p)}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
     return filled(
         "golden.cpp",
         BUNDLE_TEMPLATES,
-        cases="".join(_case(manifest, case, arrays) for case in manifest.cases if not case.unlike).rstrip(),
-        unused="" if manifest.inputs else "[[maybe_unused]] ",
+        cases="".join(_case(manifest, case, arrays, uses) for case in manifest.cases if not case.unlike).rstrip(),
+        unused="" if fed else "[[maybe_unused]] ",
         arguments=", ".join(arguments),
     )
 
 
-def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
+def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array], uses: Uses) -> str:
+    fed = uses.fed(manifest.inputs)
+    at = {port.name: i for i, port in enumerate(fed)}
+    over = {output: at[source] for output, source in uses.replaces.items()}
     return filled(
         "golden_case.cpp",
         BUNDLE_TEMPLATES,
@@ -43,8 +47,8 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array]) -> str:
         axes=", ".join(str(case.sizes[axis.name]) for axis in axes_of(manifest.inputs)),
         refused=str(case.refused).lower(),
         on_cuda=str(case.refused and not carrying(manifest.inputs, *LOOKED_UP)).lower(),
-        inputs=", ".join(_tensors(case, manifest.inputs, arrays)),
-        outputs=", ".join(_tensors(case, manifest.outputs, arrays, in_place(manifest))),
+        inputs=", ".join(_tensors(case, fed, arrays)),
+        outputs=", ".join(_tensors(case, manifest.outputs, arrays, over)),
         tolerances=braced(*_tolerances(manifest, case)),
     )
 

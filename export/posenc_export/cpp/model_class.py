@@ -10,17 +10,17 @@ from itertools import accumulate
 from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
-from posenc_export.cpp.in_place import in_place
 from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
+from posenc_export.cpp.uses import Uses
 
 
-def model_header(manifest: Manifest, name: str) -> str:
+def model_header(manifest: Manifest, name: str, uses: Uses) -> str:
     """Return the text of NAME.hpp.
 
     The class lies in an inline namespace made of the text's digest: two bundles of one name are two classes.
     """
-    digest = hashlib.sha256(_header(manifest, name, "").encode()).hexdigest()[:12]
-    return _header(manifest, name, f"graph_{digest}")
+    digest = hashlib.sha256(_header(manifest, name, uses, "").encode()).hexdigest()[:12]
+    return _header(manifest, name, uses, f"graph_{digest}")
 
 
 def title(manifest: Manifest, comment: str = "//") -> str:
@@ -30,8 +30,9 @@ def title(manifest: Manifest, comment: str = "//") -> str:
     return f"\n{comment} ".join(textwrap.wrap(text, 116, break_on_hyphens=False))
 
 
-def _header(manifest: Manifest, name: str, digest: str) -> str:
+def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
     ports = (*manifest.inputs, *manifest.outputs)
+    spans = (*uses.fed(manifest.inputs), *manifest.outputs)
     return filled(
         "model.hpp",
         BUNDLE_TEMPLATES,
@@ -39,21 +40,21 @@ def _header(manifest: Manifest, name: str, digest: str) -> str:
         name=name,
         digest=digest,
         axes=_axes(axes_of(manifest.inputs)),
-        limits="".join(f"\n{_limit(port)}" for port in manifest.inputs if _end(port)),
-        sizes="".join(_size_function(port) for port in ports).rstrip(),
-        documented=_documented(manifest),
-        parameters=_parameters(manifest),
-        arguments=", ".join(["axes", *(identifier(port.name) for port in ports)]),
+        limits="".join(f"\n{_limit(port)}" for port in uses.fed(manifest.inputs) if _end(port)),
+        sizes="".join(map(_size_function, spans)).rstrip(),
+        documented=_documented(manifest, uses),
+        parameters=_parameters(manifest, uses),
+        arguments=", ".join(["axes", *(identifier(port.name) for port in spans)]),
         size_count=sum(len(port.axes) for port in ports),
         all_sizes=",".join(f"\n        {sizes(port)}" for port in ports if port.axes),
         input_count=len(manifest.inputs),
-        input_views=_views(manifest.inputs, 0),
+        input_views=_views(manifest.inputs, 0, uses),
         output_count=len(manifest.outputs),
-        output_views=_views(manifest.outputs, sum(len(port.axes) for port in manifest.inputs)),
-        input_ports=_ports([_input(port, manifest) for port in manifest.inputs]),
+        output_views=_views(manifest.outputs, sum(len(port.axes) for port in manifest.inputs), uses),
+        input_ports=_ports([_input(port, manifest, uses) for port in manifest.inputs]),
+        output_ports=_ports([_output(port, uses) for port in manifest.outputs]),
         fact_count=len(_facts(manifest)),
         facts="".join(f"      {braced(literal(name), literal(text))},\n" for name, text in _facts(manifest)),
-        output_ports=_ports([_output(port, manifest) for port in manifest.outputs]),
     )
 
 
@@ -95,7 +96,9 @@ def _port(port: Port, *more: object) -> str:
     return f"add_port({', '.join(map(str, words))})"
 
 
-def _input(port: Port, manifest: Manifest) -> str:
+def _input(port: Port, manifest: Manifest, uses: Uses) -> str:
+    if port.name in uses.unread:
+        return f"{_port(port)};\n    ports_.back().unread = true"
     follows = _counted(manifest) if isinstance(port.carries, Start) else ""
     ends = port.carries.ends if isinstance(port.carries, Positions) else ()
     each = [quoted(""), braced(*ends)] if ends else []
@@ -108,23 +111,29 @@ def _counted(manifest: Manifest) -> str:
     return lengths.pop() if len(lengths) == 1 else ""
 
 
-def _output(port: Port, manifest: Manifest) -> str:
-    index = in_place(manifest).get(port.name)
-    return _port(port) if index is None else _port(port, 0, quoted(""), quoted(manifest.inputs[index].name))
+def _output(port: Port, uses: Uses) -> str:
+    over = uses.replaces.get(port.name)
+    return _port(port) if over is None else _port(port, 0, quoted(""), quoted(over))
 
 
-def _views(ports: tuple[Port, ...], first: int) -> str:
-    """Return a view of each port, whose sizes lie in one array from `first` on."""
+def _views(ports: tuple[Port, ...], first: int, uses: Uses) -> str:
+    """Return a view of each port, whose sizes lie in one array from `first` on; of no memory where those are all."""
     starts = accumulate((len(port.axes) for port in ports), initial=first)
     shapes = (braced(f"sizes_.data() + {at}", len(port.axes)) for at, port in zip(starts, ports, strict=False))
-    views = (f"posenc::view({identifier(port.name)}, {shape})" for port, shape in zip(ports, shapes, strict=True))
+    views = (_view(port, shape, uses) for port, shape in zip(ports, shapes, strict=True))
     return ",".join(f"\n        {view}" for view in views)
 
 
-def _parameters(manifest: Manifest) -> str:
+def _view(port: Port, shape: str, uses: Uses) -> str:
+    if port.name in uses.unread:
+        return f"View{braced(dtype_constant(port), shape, 'nullptr', 0)}"
+    return f"posenc::view({identifier(port.name)}, {shape})"
+
+
+def _parameters(manifest: Manifest, uses: Uses) -> str:
     unused = "" if axes_of(manifest.inputs) else "[[maybe_unused]] "
     parameters = [f"{unused}const Axes& axes"]
-    parameters += [f"Span<const {TYPES[p.dtype]}> {identifier(p.name)}" for p in manifest.inputs]
+    parameters += [f"Span<const {TYPES[p.dtype]}> {identifier(p.name)}" for p in uses.fed(manifest.inputs)]
     parameters += [f"Span<{TYPES[p.dtype]}> {identifier(p.name)}" for p in manifest.outputs]
     return ",\n      ".join([*parameters, "Memory memory = Memory::host"])
 
@@ -137,11 +146,10 @@ def _range(port: Port) -> str:
     return f" < {_end(port)}" if _end(port) else ""
 
 
-def _documented(manifest: Manifest) -> str:
-    over = {name: manifest.inputs[index].name for name, index in in_place(manifest).items()}
-    lines = [f"in   {port}" + _range(port) for port in manifest.inputs]
-    lines += [
-        f"out  {port}" + (f", also in the place of {over[port.name]}" if port.name in over else "")
-        for port in manifest.outputs
-    ]
+def _documented(manifest: Manifest, uses: Uses) -> str:
+    alone = ": its shape alone, and no argument"
+    lines = [f"in   {port}" + (alone if port.name in uses.unread else _range(port)) for port in manifest.inputs]
+    for port in manifest.outputs:
+        over = uses.replaces.get(port.name)
+        lines.append(f"out  {port}" + (f", also in the place of {over}" if over else ""))
     return "\n".join(f"  ///   {line}" for line in lines)

@@ -13,10 +13,11 @@ from posenc.spec import Spec
 from posenc_export.benchmarks import BenchOptions
 from posenc_export.benchmarks.run import bench_target
 from posenc_export.bundle.folder import Bundle
-from posenc_export.cpp.embed import NAME, write_cpp
+from posenc_export.cpp.embed import NAME
 from posenc_export.cuda.plan import BOTH, MAX_LEN, BundlePlan, runtimes_of
 from posenc_export.errors import PosencError
 from posenc_export.exporter import ExportOptions, write_bundle
+from posenc_export.exporter.embedding import embedded
 from posenc_export.formats import FORMATS
 from posenc_export.runtimes import RUNTIMES, Missing, Progress
 from posenc_export.runtimes.cpp import environment
@@ -75,7 +76,7 @@ def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[P
     """Build the C++ class of a bundle by each library, and replay its cases from host and from device memory."""
     with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
         bundle = exported(plan, Path(scratch))
-        write_cpp(bundle, plan.scheme)
+        embedded(bundle, plan.scheme)
         for format_, backend in BACKENDS.items():
             by = f"posenc::{plan.scheme}::Model ({backend}), Device::{device}"
             progress(f"{plan}: building {by}")

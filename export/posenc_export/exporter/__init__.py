@@ -12,9 +12,9 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.paths import native_path
 from posenc_export.bundle.place import check_target, failed_place, removals
 from posenc_export.bundle.replacement import install, staged
-from posenc_export.cpp.embed import write_cpp
 from posenc_export.cpp.names import default_name
 from posenc_export.errors import own_files
+from posenc_export.exporter.embedding import embedded
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.exporter.write import write_bundle
 from posenc_export.runtimes import prepare
@@ -63,7 +63,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         with own_files():
             bundle = Bundle.open(folder, trusted=True)
             if options.cpp:
-                bundle = write_cpp(bundle, options.cpp_name or default_name(to))
+                bundle = embedded(bundle, options.cpp_name or default_name(to))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)

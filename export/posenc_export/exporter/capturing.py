@@ -18,7 +18,8 @@ from posenc_export.validation.checks import Behaviour, Capture
 class Seen:
     """What calls showed: the cases, those that the module itself refuses, the called module, what calls changed.
 
-    written: the inputs that the module writes into. reference: what the cases are held against, in words.
+    unread: the inputs on whose values no output depends. written: those that the module writes into.
+    reference: what the cases are held against, in words.
     """
 
     cases: list[GoldenCase]
@@ -26,6 +27,7 @@ class Seen:
     called: Encoding
     changed: tuple[str, ...]
     behaviour: Behaviour
+    unread: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     reference: str = ""
 
@@ -80,11 +82,10 @@ def notes_on_calls(seen: Seen, captures: Mapping[str, Capture]) -> tuple[str, ..
     return (f"{what}: export it before it is called, as was done here",)
 
 
-def unread_inputs(behaviour: Behaviour) -> tuple[str, ...]:
+def unread_inputs(names: Sequence[str]) -> tuple[str, ...]:
     """Return a note on each input whose values nothing depends on."""
     return tuple(
-        f"{name} is read for its shape, dtype or device alone: no output depends on its values"
-        for name in behaviour.unread
+        f"{name} is read for its shape, dtype or device alone: no output depends on its values" for name in names
     )
 
 

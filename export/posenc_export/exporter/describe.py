@@ -28,7 +28,7 @@ class Tried:
     """What was tried: the cases, the sizes that were traced with, and what was not, with the reasons; notes on it.
 
     facts: of the graph. reference: what the cases are held against, in words.
-    unread: inputs whose values the module itself does not read. model: the model that was asked, of a config.
+    unread: inputs whose values the module does not read. model: the model that was asked, of a config.
     """
 
     facts: Facts

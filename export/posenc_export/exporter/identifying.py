@@ -24,13 +24,14 @@ def facts_for(target: Target, request: Request, captured: Mapping[str, Digests])
     captured: digests of its programs by format, as far as there are any.
     """
     encoding, spec = target.encoding, target.spec
-    made: dict[str, object] = {SCHEME: target.name}
-    if target.declared:
-        made["mode"] = spec.mode
-        made["method"] = spec.method if spec.mode == "dynamic" else None
-        made["positions"] = encoding.positions
-        made["offset"] = spec.position_offset or None
-        made["dtype"] = spec.torch_dtype
+    form = {
+        "mode": spec.mode,
+        "method": spec.method if spec.mode == "dynamic" else None,
+        "positions": encoding.positions,
+        "offset": spec.position_offset or None,
+        "dtype": spec.torch_dtype,
+    }
+    made = {SCHEME: target.name, **(form if target.declared else {})}
     module = encoding.module
     tensors = tensor_digests({**dict(module.named_parameters()), **dict(module.named_buffers())})
     digests = {TENSORS: tensors} if target.declared else {CODE: _code(target, request, captured), TENSORS: tensors}
@@ -38,23 +39,22 @@ def facts_for(target: Target, request: Request, captured: Mapping[str, Digests])
 
 
 def _parameters(target: Target) -> dict[str, object]:
-    """Return what the module is made with, but for texts of which any may be given.
+    """Return what the module is made with, but for what may be any text: where tensors are read from.
 
-    Those say where tensors are read from, and the tensors are facts themselves. A user's own factory may take any text,
-    whose effect is in the module's code and tensors.
+    The tensors are facts themselves. What a user's own factory makes of a text, or of nothing, is in code and tensors.
     """
-    known = SCHEMES[target.name].parameters if target.declared else {}
-    free = {name for name, value in target.params.items() if isinstance(value, str)}
-    free -= {name for name in free & known.keys() if known[name].choices}
-    values = {name: value for name, value in target.params.items() if name not in free}
-    return {name: fit(known[name], value) if name in known else value for name, value in values.items()}
+    if not target.declared:
+        return {name: value for name, value in target.params.items() if not isinstance(value, str | None)}
+    known = SCHEMES[target.name].parameters
+    return {name: fit(known[name], value) for name, value in target.params.items() if not known[name].takes_any_text}
 
 
 def _code(target: Target, request: Request, captured: Mapping[str, Digests]) -> Digests:
     """Return digests of what somebody's own module computes: of its program, as it is without our operators."""
     plain = replace(request, opset=DEFAULT_OPSET, rotary_op="decomposed")
+    as_captured = (plain.opset, plain.rotary_op) == (request.opset, request.rotary_op)
     for name in WITH_CODE:
-        if plain.rotary_op == request.rotary_op and captured.get(name):
+        if as_captured and captured.get(name):
             return captured[name]
         with suppress(ExportFailed):
             return FORMATS[name].digests(FORMATS[name].capture(target.encoding.uncalled(), plain))

@@ -40,6 +40,7 @@ from posenc_export.validation.record import record, worst_error
 from posenc_export.validation.scope import Scope
 from posenc_export.validation.sizes import long_sizes, trace_sizes
 from posenc_export.validation.unlike import refused_by_eager
+from posenc_export.validation.unread import unread
 
 if TYPE_CHECKING:
     import torch
@@ -75,10 +76,10 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     write_golden(folder, answers.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
     of_guards = (note for one in written.values() for note in one.findings.notes)
-    of_inputs = (*notes_on_writes(seen.written), *unread_inputs(seen.behaviour))
+    of_inputs = (*notes_on_writes(seen.written), *(() if target.declared else unread_inputs(seen.unread)))
     notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *of_inputs)))
     cases = tuple(golden.case for golden in answers.cases)
-    tried = Tried(facts, cases, trace, not_tried, seen.reference, notes, seen.behaviour.unread, answers.model)
+    tried = Tried(facts, cases, trace, not_tried, seen.reference, notes, seen.unread, answers.model)
     manifest = describe(target, options, request, tried, folder)
     write_json(folder / MANIFEST, manifest.to_json())
     return manifest, captures
@@ -108,16 +109,15 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
     golden, shown = list(golden_cases.cases), Behaviour()
     if not target.declared:
         from posenc_export.validation.own_module import behaviour, of_rounding, own_case
-        from posenc_export.validation.unread import unread
 
         own = [own_case(encoding, one, options.seed) for one in golden]
         golden = [one.golden for one in own]
         if options.validate:
             shown = of_rounding(behaviour(encoding, called, golden, options.seed), encoding, own)
-            shown = replace(shown, unread=unread(encoding, golden, options.seed))
     changed = changes(state, fingerprint(unwrapped(called.module)))
     reference = golden_cases.reference(target.reference)
-    return Seen(golden, golden_cases.dropped, called, changed, shown, golden_cases.written, reference)
+    of_shape = unread(encoding, golden, options.seed)
+    return Seen(golden, golden_cases.dropped, called, changed, shown, of_shape, golden_cases.written, reference)
 
 
 def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[str, int]]:

@@ -33,9 +33,9 @@ def stamped_archive(path: Path, key: str) -> str:
     """Return what an archive says under a key, or nothing, as where it is no archive; no code of it runs."""
     try:
         with zipfile.ZipFile(path) as archive:
-            places = (record for record in archive.infolist() if record.filename.endswith(f"/{EXTRA}/{key}"))
-            found = next((record for record in places if record.file_size <= MOST_BYTES), None)
-            return "" if found is None else archive.read(found).decode()
+            places = (one for one in archive.infolist() if one.filename.endswith(f"/{EXTRA}/{key}"))
+            record = next((place for place in places if place.file_size <= MOST_BYTES), None)
+            return "" if record is None else archive.read(record).decode()
     except Exception as error:  # of a damaged one zipfile, and what unpacks, raise a dozen of kinds
         check_machine(error)
         return ""

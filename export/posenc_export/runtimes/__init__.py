@@ -32,6 +32,10 @@ class RunFailed(Exception):
     """A graph could not be loaded, or refused its inputs."""
 
 
+class Crashed(RunFailed):
+    """A graph ended the process that it ran in."""
+
+
 class TimedOut(Exception):
     """A graph gave no answer in the time that a call may take."""
 
@@ -77,6 +81,8 @@ class Runner:
             return within(self.limit, partial(self.call, feeds), self.stop)
         except NoAnswer as late:
             raise TimedOut(str(late)) from late
+        except Crashed:
+            raise
         except Exception as error:
             check_machine(error)
             raise RunFailed(_last_line(error)) from error
@@ -103,6 +109,7 @@ class Runtime:
     lenient: why it may answer where others refuse.
     rounds: why it may give other last digits than eager PyTorch on a CPU.
     slow: whether it runs only where it is named, or all is to be proved.
+    ends_process: whether it ends its process where others refuse, which is then counted as refusing.
     one_size: why no call of it can have inputs of unlike sizes, or none may: what it runs takes sizes, not shapes.
     """
 
@@ -116,6 +123,7 @@ class Runtime:
     lenient: str = ""
     rounds: str = ""
     slow: bool = False
+    ends_process: bool = False
     one_size: str = ""
 
     @property
@@ -166,13 +174,16 @@ def runtime(
     lenient: str = "",
     rounds: str = "",
     slow: bool = False,
+    ends_process: bool = False,
     one_size: str = "",
 ) -> Callable[[Loader], Loader]:
     """Register the decorated loader as a runtime; see Runtime for what the arguments mean."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
-        made = Runtime(name, format_, device, load, summary, check, prepare, lenient, rounds, slow, one_size)
+        made = Runtime(
+            name, format_, device, load, summary, check, prepare, lenient, rounds, slow, ends_process, one_size
+        )
         RUNTIMES.add(name, made)
         return load
 

@@ -1,10 +1,13 @@
-"""A runner in a process of its own, fed by .npy files, a line a call: in C++, or in JavaScript."""
+"""A runner in a process of its own, fed by .npy files, a line a call: in C++, in JavaScript, or in Python."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -13,9 +16,16 @@ from typing import IO
 
 import numpy as np
 
+import posenc
 from posenc.ports import Array, Port
 from posenc_export.arrays import from_stored, to_stored
-from posenc_export.runtimes import RunFailed
+from posenc_export.runtimes import Crashed, RunFailed
+
+LAST = 2**16
+"""Bytes of what a runner printed last: more is not looked into."""
+PANICS = " panicked at "
+"""What Rust says before it says of what; behind that come its other words on the way to the end."""
+PR_SET_PDEATHSIG = 1
 
 
 class Process:
@@ -28,7 +38,7 @@ class Process:
         """Start the runner; raise RunFailed, with what it prints, where it cannot load the graph."""
         self.what = what
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-runner-")
-        self.stderr = (Path(self.scratch.name) / "stderr").open("w+", encoding="utf-8", errors="replace")
+        self.stderr = (Path(self.scratch.name) / "stderr").open("w+b")
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -64,11 +74,35 @@ class Process:
         if line:
             return line.rstrip("\n")
         status = self.process.wait()
-        self.stderr.seek(0)
-        errors = self.stderr.read().strip().splitlines()
         if status < 0:
-            raise RunFailed(f"{self.what} crashed: signal {-status}; {errors[-1] if errors else 'it said nothing'}")
-        raise RunFailed(errors[-1].removeprefix("error: ") if errors else f"{self.what} ended: status {status}")
+            raise Crashed(f"{self.what} ended by signal {signal_name(-status)}: {self._last_words()}")
+        raise RunFailed(self._last_words(f"{self.what} ended with status {status}").removeprefix("error: "))
+
+    def _last_words(self, nothing: str = "it said nothing") -> str:
+        """Return the last line that it printed; where Rust panicked, of what it did first."""
+        self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - LAST))
+        lines = self.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        panic = next((i for i, line in enumerate(lines[:-1]) if PANICS in line), None)
+        return lines[-1 if panic is None else panic + 1] if lines else nothing
+
+
+def signal_name(number: int) -> str:
+    """Return how a signal is called, as SIGABRT."""
+    return next((one.name for one in signal.Signals if one == number), str(number))
+
+
+def import_folders() -> list[str]:
+    """Return where this process finds modules, but for the folder that it runs in, unless this package lies there."""
+    own = [str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[2])]
+    strange = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
+    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in strange]
+    return list(dict.fromkeys([*folders, *own]))
+
+
+def end_with_parent() -> None:
+    """Have the system end this process with the thread that started it, where it can: nobody else would."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _leads_session() -> bool:
@@ -76,7 +110,7 @@ def _leads_session() -> bool:
     return hasattr(os, "getsid") and os.getsid(0) == os.getpid()
 
 
-def _stop(process: subprocess.Popen[str], stderr: IO[str], scratch: tempfile.TemporaryDirectory[str]) -> None:
+def _stop(process: subprocess.Popen[str], stderr: IO[bytes], scratch: tempfile.TemporaryDirectory[str]) -> None:
     """End a runner: closing its input does that, and a signal where it does not; then remove what it had."""
     with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.communicate(timeout=5)

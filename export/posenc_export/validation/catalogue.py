@@ -79,7 +79,7 @@ explained(
     "integrity",
     Words(
         code="PE101",
-        asks="Is each file the one that was exported, by its size and its SHA-256?",
+        asks="Is each file the one that was exported, by its size, its SHA-256 and its posenc.id?",
         failure="The file was changed, or damaged, after the bundle was written: nothing of it is run or compared",
         remedy="Copy the bundle again, in binary; or export it anew.",
         example="a model.onnx that a tool has optimised in its place",

@@ -6,12 +6,9 @@ begins: if that is its end, the other process knows which. Its memory is bounded
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import importlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +22,7 @@ from posenc_export.bundle.paths import native_path
 from posenc_export.errors import Overloaded, PosencError, first_line
 from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes import check_available
+from posenc_export.runtimes.process import end_with_parent
 from posenc_export.validation.messages import ERRORS, cut, row_json, written
 from posenc_export.validation.run import steps_of
 from posenc_export.validation.steps import OPENING, Key, Step, rows_of
@@ -37,7 +35,6 @@ LONG = 160
 """Characters of what a library says of memory."""
 THREAD = 2**28
 """Addresses that a thread of a library takes, its stack and its heap: of memory it takes what it writes."""
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -111,7 +108,7 @@ class Worker:
 
 def main(folder: Path, request: Mapping[str, Any]) -> None:
     """Validate a bundle, and say what comes of it on what was stdout; libraries print to stderr."""
-    _end_with_parent()
+    end_with_parent()
     speaker = Speaker(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     try:
@@ -173,12 +170,6 @@ def limit_memory() -> float:
     except (ImportError, OSError, ValueError, StopIteration):
         return 0.0
     return most / GIB
-
-
-def _end_with_parent() -> None:
-    """Have the system end this process with the one that started it, where it can: nobody else would."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

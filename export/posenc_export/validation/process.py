@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-import posenc
+from posenc_export.runtimes.process import import_folders, signal_name
 from posenc_export.validation.messages import LINE
 
 AHEAD = 1000
@@ -79,7 +79,7 @@ class Child:
             return "ended what it says"
         if status >= 0:
             return f"ended with status {status}: {self._last_words()}"
-        name = next((one.name for one in signal.Signals if one == -status), str(-status))
+        name = signal_name(-status)
         return f"ended by signal {name}" + (", as where memory is short" if name == "SIGKILL" else "")
 
     def _last_words(self) -> str:
@@ -88,14 +88,6 @@ class Child:
         self.errors.seek(max(0, size - LAST))
         lines = self.errors.read().decode("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")[:300]
-
-
-def import_folders() -> list[str]:
-    """Return where this process finds modules, but for the folder that it runs in, unless this package lies there."""
-    own = [str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[2])]
-    strange = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
-    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in strange]
-    return list(dict.fromkeys([*folders, *own]))
 
 
 def _read(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:

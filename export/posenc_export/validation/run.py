@@ -16,6 +16,7 @@ from posenc_export.formats import runs_code
 from posenc_export.runtimes import (
     NEEDS_TRUST,
     RUNTIMES,
+    Crashed,
     Missing,
     Progress,
     RunFailed,
@@ -190,7 +191,8 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
     try:
         runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)
     except RunFailed as failure:
-        return Verdict(runtime.name, "refusal", "pass", f"{case.name}: {failure}")
+        refuses = runtime.ends_process or not isinstance(failure, Crashed)
+        return Verdict(runtime.name, "refusal", "pass" if refuses else "fail", f"{case.name}: {failure}")
     if runtime.lenient:
         return Verdict(runtime.name, "refusal", "skip", runtime.lenient)
     if own and case.unlike:

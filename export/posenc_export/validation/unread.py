@@ -1,4 +1,4 @@
-"""Inputs of a user's module that are read for their shape, dtype or device alone: nothing depends on their values."""
+"""Inputs that are read for their shape, dtype or device alone: nothing depends on their values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.ports import Array, Port, Size, Start
-from posenc_export.arrays import call_on_copies
+from posenc_export.arrays import FLOATS, call_on_copies
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.validation.feeds import feeds_for
 
@@ -48,7 +48,7 @@ def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> b
 
 
 def _others(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
-    """Yield other values of an input, all within what it carries: drawn again, backward, all alike; another start."""
+    """Yield other values of an input: drawn again, backward, all alike, of floats no numbers at all; another start."""
     if isinstance(port.carries, Start):
         yield np.zeros_like(feed)
         yield feed + 1  # beyond its end the module refuses it, and so depends on it
@@ -57,6 +57,8 @@ def _others(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, see
     yield np.ascontiguousarray(np.flip(feed))
     yield np.full_like(feed, feed.flat[0] if feed.size else 0)
     yield np.full_like(feed, feed.flat[-1] if feed.size else 0)
+    if feed.dtype.name in FLOATS:
+        yield np.full_like(feed, np.nan)
 
 
 def _outputs(encoding: Encoding, inputs: Sequence[Array]) -> list[Array]:

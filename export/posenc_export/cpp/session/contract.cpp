@@ -25,7 +25,7 @@ std::uintptr_t address(const View& view) noexcept { return reinterpret_cast<std:
 std::size_t bytes(const View& view) noexcept { return view.size * size_of(view.dtype); }
 
 bool overlap(const View& one, const View& other) noexcept {
-  return bytes(one) != 0 && bytes(other) != 0 && address(one) < address(other) + bytes(other) &&
+  return one.data != nullptr && other.data != nullptr && bytes(one) != 0 && bytes(other) != 0 && address(one) < address(other) + bytes(other) &&
          address(other) < address(one) + bytes(one);
 }
 
@@ -47,7 +47,7 @@ Status Contract::set(std::vector<Port> inputs, std::vector<Port> outputs) {
   for (const auto& port : inputs_) input_plans_.push_back(plan_of(port));
   for (const auto& port : outputs_) output_plans_.push_back(plan_of(port));
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i].limit.end != 0) limits_.push_back(limited(i));
+    if (inputs_[i].limit.end != 0 && !inputs_[i].unread) limits_.push_back(limited(i));
   }
   if (axes_.size() <= most_axes) return {};
   return {ErrorKind::bad_argument, "a graph may have " + std::to_string(most_axes) + " dynamic axes, got " +
@@ -64,6 +64,7 @@ std::size_t Contract::axis_of(const std::string& name) {
 Contract::Plan Contract::plan_of(const Port& port) {
   Plan plan;
   plan.dtype = port.dtype;
+  plan.unread = port.unread;
   for (const auto& axis : port.axes) {
     const auto most = axis.most == 0 ? std::numeric_limits<std::int64_t>::max() : axis.most;
     plan.axes.push_back({axis.name.empty() ? none : axis_of(axis.name), axis.size, most});
@@ -111,6 +112,7 @@ Fault Contract::find_in_port(const Plan& plan, const View& view, Sizes& sizes) n
   }
   const auto elements = count(view.shape);
   if (!possible(view.shape, elements)) return fault(What::impossible);
+  if (plan.unread && view.data == nullptr) return {};
   if (elements != view.size) return fault(What::elements);
   return fault(elements != 0 && view.data == nullptr ? What::null : What::none);
 }

@@ -61,6 +61,7 @@ class Contract {
     DType dtype;
     std::vector<Size> axes;
     std::size_t may_replace = none;
+    bool unread = false;
   };
   /// An input whose integers have a limit; `counted` positions from each: as many as an axis of an input is long.
   struct Limited {

@@ -5,51 +5,50 @@
 namespace posenc {
 inline namespace POSENC_VERSION {
 
-bool Call::same(const Tensor& tensor, const View& view, const std::int64_t*& sizes) const noexcept {
-  if (tensor.data != view.data || tensor.size != view.size || tensor.dtype != view.dtype ||
-      tensor.rank != view.shape.size()) {
-    return false;
-  }
-  const bool equal = std::equal(view.shape.begin(), view.shape.end(), sizes);
-  sizes += tensor.rank;
-  return equal;
+bool Call::same(const Tensor& tensor, const View& view) noexcept {
+  return tensor.data == view.data && tensor.size == view.size && tensor.dtype == view.dtype &&
+         std::equal(view.shape.begin(), view.shape.end(), tensor.shape.begin(), tensor.shape.end());
 }
 
 bool Call::has(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory) const noexcept {
   if (memory_ != &memory || inputs.size() + outputs.size() != tensors_.size()) return false;
-  const auto* sizes = sizes_.data();
   const auto* tensor = tensors_.data();
   for (const auto& view : inputs) {
-    if (!same(*tensor++, view, sizes)) return false;
+    if (!same(*tensor++, view)) return false;
   }
   for (const auto& view : outputs) {
-    if (!same(*tensor++, view, sizes)) return false;
+    if (!same(*tensor++, view)) return false;
   }
   return true;
 }
 
-Status Call::wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory) {
+Status Call::wrap(Span<const View> inputs, Span<const View> outputs, const OrtMemoryInfo& memory,
+                  const OrtMemoryInfo* zeros) {
+  const bool made = memory_ == &memory;
   memory_ = nullptr;
-  sizes_.clear();  // its memory stays: ranks are the same in every call
   Status status;
   std::size_t index = 0;
   for (const auto views : {inputs, outputs}) {
-    for (std::size_t i = 0; status.ok() && i < views.size(); ++i) status = wrap(index++, views[i], memory);
+    for (std::size_t i = 0; status.ok() && i < views.size(); ++i, ++index) {
+      if (!made || !same(tensors_[index], views[i])) status = wrap(index, views[i], memory, zeros);
+    }
   }
   if (status.ok()) memory_ = &memory;
   return status;
 }
 
-Status Call::wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory) {
+Status Call::wrap(std::size_t index, const View& view, const OrtMemoryInfo& memory, const OrtMemoryInfo* zeros) {
   auto& tensor = tensors_[index];
   tensor.data = view.data;
   tensor.size = view.size;
   tensor.dtype = view.dtype;
-  tensor.rank = view.shape.size();
-  sizes_.insert(sizes_.end(), view.shape.begin(), view.shape.end());
-  auto status = taken(api().CreateTensorWithDataAsOrtValue(&memory, view.data, view.size * size_of(view.dtype),
-                                                           view.shape.data(), view.shape.size(), element(view.dtype),
-                                                           into(tensor.value)),
+  tensor.shape.assign(view.shape.begin(), view.shape.end());  // its memory stays: the rank is the same in every call
+  const auto bytes = count(view.shape) * size_of(view.dtype);
+  const bool stands_in = view.data == nullptr && zeros != nullptr;
+  if (stands_in && tensor.zeros.size() < bytes) tensor.zeros.resize(bytes);
+  auto status = taken(api().CreateTensorWithDataAsOrtValue(
+                          stands_in ? zeros : &memory, stands_in ? tensor.zeros.data() : view.data, bytes,
+                          view.shape.data(), view.shape.size(), element(view.dtype), into(tensor.value)),
                       ErrorKind::runtime);
   values_[index] = tensor.value.get();
   return status;

@@ -14,6 +14,7 @@ struct Session::Impl {
   Owned<OrtSession> session;
   Owned<OrtMemoryInfo> host;
   Owned<OrtMemoryInfo> on_device;
+  const OrtMemoryInfo* zeros = nullptr;  // for inputs of no memory; null: nothing copies what it does not read
   std::vector<const char*> names;  // of inputs, then of outputs
   mutable Calls calls;
 
@@ -112,7 +113,7 @@ Status Session::Impl::wrap(Call& call, Span<const View> inputs, Span<const View>
   const auto& where = memory == Memory::host ? *host : *on_device;
   if (call.has(inputs, outputs, where)) return readable ? contract.check_limits(inputs) : Status();
   auto status = contract.check(inputs, outputs, readable);
-  return status.ok() ? call.wrap(inputs, outputs, where) : status;
+  return status.ok() ? call.wrap(inputs, outputs, where, zeros) : status;
 }
 
 Status Session::Impl::run(Call& call) const {
@@ -150,6 +151,8 @@ Status Session::load_from(const Source& source, std::vector<Port> inputs, std::v
   if (status.ok()) status = made->open(options, source);
   if (status.ok() && !options.any_graph) status = check_identity(*made->session, name_of(source), made_for);
   if (status.ok()) status = made->prepare();
+  // A provider other than the CPU's copies inputs to where it runs, and a hook may have added one.
+  if (options.device != Device::cpu || options.session_options) made->zeros = made->host.get();
   if (status.ok()) impl_ = std::move(made);
   return status;
 }
@@ -177,7 +180,7 @@ Status Session::try_run(Span<const View> inputs, std::vector<Array>& outputs) co
   if (impl_ == nullptr) return no_graph();
   auto status = impl_->contract.check(inputs);
   Call call(impl_->names.size());
-  if (status.ok()) status = call.wrap(inputs, {}, *impl_->host);
+  if (status.ok()) status = call.wrap(inputs, {}, *impl_->host, impl_->zeros);
   if (status.ok()) status = impl_->run(call);
   outputs.clear();
   for (std::size_t i = 0; status.ok() && i < impl_->outputs(); ++i) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -88,6 +89,8 @@ struct Session::Impl {
   at::Device device = at::kCPU;
   torch::jit::Module script;
   std::optional<torch::inductor::AOTIModelPackageLoader> package;
+  at::Tensor kept;  // zeros
+  std::mutex kept_growing;
 
   void open(const std::filesystem::path& file) {
     if (file.extension() == ".pt2") {
@@ -105,7 +108,18 @@ struct Session::Impl {
     script.eval();
   }
 
-  std::vector<at::Tensor> call(std::vector<at::Tensor> tensors) {
+  /// Zeros of a view's shape: one number for all of them, or, for a package, which reads no strides, memory that is kept.
+  at::Tensor zeros(const View& view) {
+    const at::IntArrayRef shape(view.shape.data(), view.shape.size());
+    const auto options = at::TensorOptions().dtype(scalar(view.dtype)).device(device);
+    if (!package) return at::zeros({}, options).expand(shape);
+    const auto bytes = static_cast<std::int64_t>(count(view.shape) * size_of(view.dtype));
+    const std::lock_guard<std::mutex> growing(kept_growing);
+    if (!kept.defined() || kept.numel() < bytes) kept = at::zeros({bytes}, options.dtype(at::kByte));
+    return kept.slice(0, 0, bytes).view(scalar(view.dtype)).view(shape);
+  }
+
+  std::vector<at::Tensor> call(const std::vector<at::Tensor>& tensors) {
     if (package) return package->run(tensors);
     std::vector<at::Tensor> outputs;
     auto shared = script;  // a handle: calls of one module may run at once
@@ -117,8 +131,14 @@ struct Session::Impl {
   std::vector<at::Tensor> called(Span<const View> inputs, Memory memory) {
     const c10::InferenceMode inference;
     std::vector<at::Tensor> tensors;
-    for (const auto& view : inputs) tensors.push_back(over(view, place(memory)).to(device));
-    auto results = call(std::move(tensors));
+    for (const auto& view : inputs) {
+      tensors.push_back(view.data == nullptr ? zeros(view) : over(view, place(memory)).to(device));
+    }
+    auto results = call(tensors);
+    for (auto& result : results) {  // one that is an input itself would change while outputs are written in its place
+      const auto of_input = [&](const at::Tensor& tensor) { return result.is_alias_of(tensor); };
+      if (std::any_of(tensors.begin(), tensors.end(), of_input)) result = result.clone();
+    }
     const auto expected = contract.outputs().size();
     if (results.size() == expected) return results;
     throw Error("the graph gave " + std::to_string(results.size()) + " outputs, expected " + std::to_string(expected),

@@ -13,6 +13,7 @@ from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
 from posenc_export.formats.capture import UnsaidGuards, capture, findings, program_digests
 from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.folded import name_folded
+from posenc_export.formats.onnx.forms import load_on_more
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
 from posenc_export.formats.onnx.refusals import why
@@ -94,6 +95,7 @@ def write_onnx(program: OnnxProgram, encoding: Encoding, request: Request, path:
         model = program.read() if isinstance(program, Traced) else _translated(program, encoding, request)
         if encoding.family != "module":
             demand_equal_lengths(model.graph, encoding.inputs)
+            load_on_more(model)
         _name_axes(model, encoding)
         _free_names(model)
         model.ir_version = OPSETS[request.opset].ir_version

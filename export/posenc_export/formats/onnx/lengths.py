@@ -1,23 +1,24 @@
 """Inputs of one length: the graph refuses others, as the module does, where ONNX alone would repeat a single token.
 
-Only what a kernel checks by itself is in every runtime, on CUDA too: how much a Split takes, how much a Reshape holds.
+Only what a kernel checks by itself is in every runtime, on CUDA too: how much a Reshape holds.
 
     k (batch, head, 1, dim), q (batch, head, 5, dim)    Reshape(k, Shape(q) * [0, 0, 1, 0])    0 keeps a size
-    positions (batch, 1), q (batch, head, 5, dim)       Split(positions, Shape(q)[2:3])        5 of 1 is refused
+    positions (batch, 1), q (batch, head, 5, dim)       Reshape(positions, Shape(q)[1:3] * [0, 1])
 
-A Reshape copies nothing, and is for what is large. ONNX Runtime takes away a Reshape whose shape is put together by
-Concat, and the check with it; a product it leaves alone.
+A Reshape copies nothing. Beside no tokens a single one is kept, and makes an output of none. ONNX Runtime takes away a
+Reshape whose shape is put together by Concat, and the check with it; a product it leaves alone. A Split would check a
+length too, but tract loads none whose sizes are those of a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc.ports import Port
-from posenc_export.arrays import FLOATS
+from posenc.ports import Array, Port
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,8 +31,10 @@ def demand_equal_lengths(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
     for first, other, axes in _pairs(ports):
         longer, shorter = graph.inputs[first], graph.inputs[other]
         start, users = graph[0], list(shorter.uses())
-        whole = ports[other].dtype in FLOATS and all(i == j for i, j in axes.items())
-        nodes = _reshaped(graph, longer, shorter, list(axes)) if whole else _split(longer, shorter, axes)
+        nodes: list[ir.Node] = []
+        for part, same in enumerate(_at_once(axes, len(ports[first].axes), len(ports[other].axes))):
+            taken = nodes[-1].outputs[0] if nodes else shorter
+            nodes += _reshaped(graph, longer, taken, same, f"{shorter.name}_{part}" if part else str(shorter.name))
         checked = nodes[-1].outputs[0]
         checked.type, checked.shape = shorter.type, ir.Shape(shorter.shape or ())
         for user in users:
@@ -50,31 +53,47 @@ def _pairs(ports: tuple[Port, ...]) -> Iterator[tuple[int, int, dict[int, int]]]
                 yield first, second, {lengths.pop(name): names.index(name) for name in shared}
 
 
-def _reshaped(graph: ir.Graph, longer: ir.Value, shorter: ir.Value, axes: list[int]) -> list[ir.Node]:
-    """Return nodes that keep a tensor as it is where its axes are as long as those of another of the same rank."""
+@dataclass(frozen=True)
+class Same:
+    """Axes of a tensor that are as long as others: where 1 stands in `mask`, as axes `start` to `end` of another.
+
+    Those are as many as it has axes, in the same order, or a single one.
+    """
+
+    start: int
+    end: int
+    mask: tuple[int, ...]
+
+
+def _at_once(axes: dict[int, int], longer: int, shorter: int) -> list[Same]:
+    """Return axes as few comparisons compare them, {of one: of another}, by the ranks of both."""
+    offset = next(j - i for i, j in axes.items())
+    if all(j - i == offset for i, j in axes.items()) and 0 <= offset <= longer - shorter:
+        return [Same(offset, offset + shorter, tuple(int(k in axes) for k in range(shorter)))]
+    return [Same(j, j + 1, tuple(int(k == i) for k in range(shorter))) for i, j in axes.items()]
+
+
+def _reshaped(graph: ir.Graph, longer: ir.Value, tensor: ir.Value, same: Same, name: str) -> list[ir.Node]:
+    """Return nodes that keep a tensor as it is where its axes are as long as those of another."""
+    mask = initializer(graph, f"lengths_of_{name}", same.mask)
+    sizes = node("Shape", f"{name}_{longer.name}_sizes", longer, start=same.start, end=same.end)
+    product = node("Mul", f"{name}_{longer.name}_lengths", sizes.outputs[0], mask)
+    return [sizes, product, node("Reshape", f"{name}_checked", tensor, product.outputs[0])]
+
+
+def initializer(graph: ir.Graph, name: str, numbers: Array | Sequence[int]) -> ir.Value:
+    """Return a constant that is stored in a graph, of int64 where its dtype is not said."""
     import onnx_ir as ir
 
-    assert shorter.shape is not None
-    mask = ir.tensor(np.array([int(i in axes) for i in range(len(shorter.shape))]), name=f"lengths_of_{shorter.name}")
-    constant = ir.Value(name=mask.name, type=ir.TensorType(mask.dtype), shape=ir.Shape([mask.size]), const_value=mask)
-    graph.register_initializer(constant)
-    sizes = _node("Shape", f"{longer.name}_sizes", longer, of=shorter)
-    product = _node("Mul", f"{longer.name}_lengths", sizes.outputs[0], constant, of=shorter)
-    return [sizes, product, _node("Reshape", "checked", shorter, product.outputs[0], of=shorter)]
+    array = numbers if isinstance(numbers, np.ndarray) else np.array(numbers, np.int64)
+    tensor = ir.tensor(array, name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+    graph.register_initializer(value)
+    return value
 
 
-def _split(longer: ir.Value, shorter: ir.Value, axes: dict[int, int]) -> list[ir.Node]:
-    """Return nodes that take a tensor whole, each of its axes as long as another's."""
-    nodes: list[ir.Node] = []
-    for i, j in axes.items():
-        length = _node("Shape", f"{longer.name}_length_{j}", longer, of=shorter, start=j, end=j + 1)
-        taken = nodes[-1].outputs[0] if nodes else shorter
-        nodes += [length, _node("Split", f"checked_{i}", taken, length.outputs[0], of=shorter, axis=i)]
-    return nodes
-
-
-def _node(op: str, what: str, *inputs: ir.Value, of: ir.Value, **attributes: Any) -> ir.Node:
+def node(op: str, name: str, *inputs: ir.Value, **attributes: Any) -> ir.Node:
+    """Return a node of one output, both of one name."""
     import onnx_ir as ir
 
-    name = f"{of.name}_{what}"
     return ir.node(op, list(inputs), attributes, outputs=[ir.Value(name=name)], name=name)

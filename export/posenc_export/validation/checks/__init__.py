@@ -32,7 +32,6 @@ class Behaviour:
 
     order: an output depends on earlier calls. random: two copies give other outputs. noise: rounding moves it too far.
     choices: where the last digit of a float chooses what it gives. padding: outputs of tokens that masks leave out.
-    unread: inputs on whose values no output depends.
     """
 
     order: str = ""
@@ -40,7 +39,6 @@ class Behaviour:
     noise: str = ""
     choices: str = ""
     padding: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,9 @@ class POSENC_API Session {
   /// Run into memory of the caller's: inputs are only read, outputs have the shapes that the call will give. Returns when
   /// the outputs are there; with Memory::device on CUDA, what makes the inputs must have been synchronised before. An
   /// output may overlap nothing, but lie exactly where the input does that its port may replace. Positions are held
-  /// against their limits where the host can read them.
+  /// against their limits where the host can read them. A view of an input whose port is `unread` may be of no memory, a
+  /// null pointer: ONNX Runtime on the CPU and TorchScript then ask for none, while a session with CUDA, one whose
+  /// `session_options` were called, and an AOTInductor package keep zeros, of the most that was asked for.
   Status try_run(Span<const View> inputs, Span<const View> outputs, Memory memory = Memory::host) const;
   /// Run, and return outputs of whatever shapes the graph gives.
   Status try_run(Span<const View> inputs, std::vector<Array>& outputs) const;

@@ -51,6 +51,7 @@ struct Port {
   std::vector<Axis> axes;
   Limit limit = {};
   std::string may_replace = {};  ///< the input in whose memory, exactly, an output may be written
+  bool unread = false;           ///< of an input: the graph reads its sizes alone, and a view may have no memory
 };
 
 /// An axis as literals.

@@ -1,0 +1,39 @@
+"""How a class uses the memory of a call: inputs that it takes by their sizes alone, outputs in the place of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from posenc.ports import Port, Values, carrying
+
+MayReplace = Callable[[str, str], bool]
+"""Whether an output, by its name, may be written over an input of its shape and dtype."""
+
+
+@dataclass(frozen=True)
+class Uses:
+    """unread: inputs taken by their sizes alone. replaces: the input that each output may exactly replace."""
+
+    unread: frozenset[str] = frozenset()
+    replaces: Mapping[str, str] = field(default_factory=dict)
+
+    def fed(self, inputs: Iterable[Port]) -> tuple[Port, ...]:
+        """Return the inputs that a call is given memory of."""
+        return tuple(port for port in inputs if port.name not in self.unread)
+
+
+def in_place(inputs: Iterable[Port], outputs: Iterable[Port], may: MayReplace) -> Mapping[str, str]:
+    """Return the input that each output may exactly replace, by their names: one of its dtype and its axes."""
+    free = carrying(inputs, Values)
+    replaces: dict[str, str] = {}
+    for output in outputs:
+        source = next((port for port in free if _alike(port, output) and may(output.name, port.name)), None)
+        if source is not None:
+            replaces[output.name] = source.name
+            free.remove(source)
+    return replaces
+
+
+def _alike(one: Port, other: Port) -> bool:
+    return (one.dtype, [str(axis) for axis in one.axes]) == (other.dtype, [str(axis) for axis in other.axes])

@@ -1,0 +1,79 @@
+"""tract, a runtime in Rust for phones and embedded machines, in a process of its own: it ends that on some inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from textwrap import shorten
+
+from posenc.ports import Array, Feeds
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.formats.onnx import read_onnx
+from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
+from posenc_export.runtimes.in_child import Call, Slot, in_child
+
+NO_HALF = "tract has no tensors of bfloat16"
+TYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
+"""How tract calls what is in an array."""
+LONG = 300
+"""Characters of what tract says of a file."""
+CAUSE = re.compile(r"^\s*\d+: ", re.MULTILINE)
+"""What begins each of several causes of an error."""
+
+
+def _check() -> None:
+    """Raise Missing where tract is not installed."""
+    if importlib.util.find_spec("tract") is None:
+        raise Missing("the Python package tract is not found: pip install 'posenc-export[tract]'")
+
+
+@runtime(
+    "tract",
+    format_="onnx",
+    device="cpu",
+    check=_check,
+    rounds="tract multiplies by an inverse where a graph divides",
+    slow=True,
+    ends_process=True,
+)
+def load_tract(path: Path, manifest: Manifest) -> Runner:
+    """tract, on the CPU, in a process of its own."""
+    if any(port.dtype == "bfloat16" for port in (*manifest.inputs, *manifest.outputs)):
+        raise Missing(NO_HALF)
+    read_onnx(path)
+    try:
+        return in_child("tract", __name__, path, manifest)
+    except RunFailed as failure:
+        raise Missing(f"tract cannot load {path.name}: {failure}") from failure
+
+
+def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Call:
+    """Load a file into this process and return what runs it; raise RunFailed, in one line, where tract cannot."""
+    import tract
+
+    types = {slot.dtype: tract.DatumType[TYPES[slot.dtype]] for slot in outputs}
+    try:
+        model = tract.onnx().load(path)
+        model.analyse()
+        runnable = model.into_model().into_runnable()
+    except tract.TractError as error:
+        raise RunFailed(_words(error)) from error
+
+    def call(feeds: Feeds) -> dict[str, Array]:
+        try:
+            produced = runnable.run([feeds[slot.name] for slot in inputs])
+        except tract.TractError as error:
+            raise RunFailed(_words(error)) from error
+        of_types = zip(outputs, produced, strict=True)  # whole numbers that are made of sizes are of a type of its own
+        return {slot.name: value.convert_to(types[slot.dtype]).to_numpy() for slot, value in of_types}
+
+    return call
+
+
+def _words(error: Exception) -> str:
+    """Return what tract failed at, and the first cause of it, which it says last."""
+    said = str(error).partition("Stack backtrace")[0]
+    at, _, causes = said.partition("Caused by:")
+    numbered = CAUSE.split(causes)
+    return shorten(": ".join(filter(None, (at.strip(), numbered[-1].strip()))), LONG)

@@ -1,0 +1,65 @@
+"""Which graphs do the runtimes of phones compute? A script, run by hand after a change of graphs or of those runtimes.
+
+    python runtime_tests/scripts/phones.py FOLDER    # bundles go there, the table into docs/compatibility.md
+
+The sample of every scheme, dynamic and baked, is held against eager PyTorch on tract and on MNN, as `posenc validate`
+does it. A bundle that is there already is not written again.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import shorten
+
+from compat_table import PHONES, put_table, title
+from old_runtimes import GOOD, One, by_validation, export
+
+RUNTIMES = ("tract", "mnn")
+NODE = re.compile(r"^\w[\w ]* (?:for )?node #\d+ \"[^\"]*\" (\w+)(?: ToTypedTranslator)?: ")
+"""How tract begins what it says of a node: the operator is what tells."""
+OPERATOR = r"\1: "
+CASE = re.compile(r"(?<=^fails: )batch\S+: | \(and \d+ more\)$")
+"""Which case fails, and how many others."""
+LONG = 140
+"""Characters of a reason."""
+
+
+def samples() -> dict[str, One]:
+    """Return the first sample of every scheme in each mode that it has, by name."""
+    from posenc.scheme import SCHEMES
+
+    pairs = [(one, mode) for one in SCHEMES.values() for mode in ("dynamic", "baked")]
+    there = [(one, mode) for one, mode in pairs if mode not in one.unsupported.modes]
+    return {f"{one.name} {mode}": (one.name, dict(one.samples[0]), mode, None, "fp32") for one, mode in there}
+
+
+def refusal(words: str) -> str:
+    """Return why a file is refused, by the operator that stops it; other words as they are."""
+    _, refused, why = words.partition("cannot load model.onnx: ")
+    return shorten(f"refused: {NODE.sub(OPERATOR, why)}" if refused else CASE.sub("", words), LONG)
+
+
+def measure(folder: Path) -> None:
+    """Put the table of every sample on both runtimes into the page."""
+    bundles = {name: folder / name.replace(" ", "-") for name in samples()}
+    rows: Mapping[str, dict[str, str]] = {runtime: {} for runtime in RUNTIMES}
+    for name, one in samples().items():
+        if not bundles[name].exists():
+            export(one, bundles[name])
+        for runtime, words in zip(RUNTIMES, by_validation(bundles[name], *RUNTIMES, most=400), strict=True):
+            rows[runtime][name] = refusal(words)
+            print(runtime, name, rows[runtime][name], sep=": ", flush=True)
+    put_table(bundles, rows, PHONES, f"; {', '.join(counted(name, results) for name, results in rows.items())}")
+
+
+def counted(runtime: str, results: Mapping[str, str]) -> str:
+    """Return how many files a runtime computes, in words."""
+    good = sum(words in GOOD for words in results.values())
+    return f"{title(runtime)} computes {good} of {len(results)} files ({100 * good // len(results)}%)"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    measure(Path(sys.argv[1]))
