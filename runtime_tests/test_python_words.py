@@ -34,7 +34,7 @@ OF_TERMINALS = {"-q", "--quiet", "-v", "--verbose", "--json", "--github", "--sav
         ("give --max-len 3 or more", "give max_len=3 or more"),
         ("or --max-len asks for more than it has", "or max_len asks for more than it has"),
         ("--rotary-op onnx needs opset 23, got --opset 20", 'rotary_op="onnx" needs opset 23, got opset=20'),
-        ("give -f onnx or -f torchscript with it", 'formats=["torchscript"] or formats=["aoti"] with it'),
+        ("give -f onnx or -f torchscript with it", 'give formats=["onnx"] or formats=["torchscript"] with it'),
         ("--require ort-cpu runs nothing with --no-validate", 'require=["ort-cpu"] runs nothing with validate=False'),
         ("runs code from the bundle; give --trust", "runs code from the bundle; give trust=True"),
         ("give --length 40 or less", "give lengths=[40] or less"),
