@@ -63,7 +63,7 @@ def test_every_option_has_its_word_in_python() -> None:
         ("sinusoidal", {"max_len": 2}, "give max_len=3 or more"),
         ("sinusoidal", {"validate": False, "require": "ort-cpu"}, 'require=["ort-cpu"] runs nothing with validate'),
         ("sinusoidal", {"cpp_name": "a"}, "give cpp=True with it"),
-        ("sinusoidal", {"cpp": True, "formats": "pt2"}, 'give formats=["onnx"] or formats=["torchscript"] with it'),
+        ("sinusoidal", {"cpp": True, "formats": "pt2"}, 'formats=["torchscript"] or formats=["aoti"] with it'),
         (Good, {"inputs": ["x: float32[batch, seq"]}, "inputs: expected ',' or ']'"),
         (Good, {"inputs": ["x: float32[n]", "x: float32[n]"]}, "inputs: two inputs are named 'x'"),
         (Good, {"inputs": [3]}, "inputs must be ports, or texts as 'x: float32[batch, seq, 512]', got 3"),
