@@ -65,7 +65,10 @@ def leading(table: Tensor, length: int) -> Tensor:
 
 
 def exactly(rows: Tensor, length: int) -> Tensor:
-    """Return rows, (1, length, dim), through an operator that refuses any other length in a graph: Split."""
+    """Return rows, (1, length, dim), through an operator that refuses any other length in a graph.
+
+    It is a Split, and in ONNX a Reshape.
+    """
     whole: Tensor = rows.split([length, 0], 1)[0]
     return whole
 

@@ -54,7 +54,7 @@ class LogBuckets(nn.Module):
         """Return the buckets where the last `seq` keys are the queries: (seq_k,) -> (1, seq, seq_k)."""
         length = keys.shape[0]
         query = torch.arange(seq, device=keys.device) + (length - seq)
-        # CUDA refuses no index: what is beyond the table is refused by the number of its rows there, by Split.
+        # CUDA refuses no index: what is beyond the table is refused by the number of its rows there.
         rows = exactly(leading(self.rows, length), length)[0]
         return self.signed(rows, query.unsqueeze(0), keys.unsqueeze(0))
 

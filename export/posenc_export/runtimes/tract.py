@@ -28,7 +28,15 @@ def _check() -> None:
         raise Missing("the Python package tract is not found: pip install 'posenc-export[tract]'")
 
 
-@runtime("tract", format_="onnx", device="cpu", check=_check, slow=True, ends_process=True)
+@runtime(
+    "tract",
+    format_="onnx",
+    device="cpu",
+    check=_check,
+    rounds="tract multiplies by an inverse where a graph divides",
+    slow=True,
+    ends_process=True,
+)
 def load_tract(path: Path, manifest: Manifest) -> Runner:
     """tract, on the CPU, in a process of its own."""
     if any(port.dtype == "bfloat16" for port in (*manifest.inputs, *manifest.outputs)):

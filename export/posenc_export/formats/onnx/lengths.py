@@ -5,8 +5,9 @@ Only what a kernel checks by itself is in every runtime, on CUDA too: how much a
     k (batch, head, 1, dim), q (batch, head, 5, dim)    Reshape(k, Shape(q) * [0, 0, 1, 0])    0 keeps a size
     positions (batch, 1), q (batch, head, 5, dim)       Reshape(positions, Shape(q)[1:3] * [0, 1])
 
-A Reshape copies nothing. ONNX Runtime takes away a Reshape whose shape is put together by Concat, and the check with
-it; a product it leaves alone. A Split would check a length too, but tract loads none whose sizes are those of a call.
+A Reshape copies nothing. Beside no tokens a single one is kept, and makes an output of none. ONNX Runtime takes away a
+Reshape whose shape is put together by Concat, and the check with it; a product it leaves alone. A Split would check a
+length too, but tract loads none whose sizes are those of a call.
 """
 
 from __future__ import annotations
