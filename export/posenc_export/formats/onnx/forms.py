@@ -7,8 +7,8 @@
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
 
 The two Splits are by a length of the call, and their rest is not used: tract loads none whose sizes a call gives. It
-rounds no float64. MNN leaves out an operator of which one output has size zero, as that rest may have: the first part is
-then whatever its memory held.
+rounds no float64. MNN leaves out an operator of which one output has size zero, as that rest may have: the first part
+is then whatever its memory held.
 """
 
 from __future__ import annotations
