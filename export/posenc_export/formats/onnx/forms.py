@@ -93,13 +93,15 @@ def _expand(graph: ir.Graph, expand: ir.Node) -> Sequence[ir.Node]:
     matrix, repeated = expand.inputs[0], expand.outputs[0]
     if not any(user.node.op_type == "MatMul" for user in repeated.uses()):
         return ()
+    shape = expand.inputs[1]
     assert matrix is not None
+    assert shape is not None
     if matrix.shape is None or repeated.shape is None or len(matrix.shape) == len(repeated.shape):
         return ()
     name = str(repeated.name)
     axes = initializer(graph, f"{name}_axes", range(len(repeated.shape) - len(matrix.shape)))
     whole = node("Unsqueeze", f"{name}_unsqueezed", matrix, axes)
-    return [whole, node("Expand", f"{name}_expanded", whole.outputs[0], expand.inputs[1])]
+    return [whole, node("Expand", f"{name}_expanded", whole.outputs[0], shape)]
 
 
 def _round(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
@@ -131,36 +133,35 @@ def _is_circles(value: ir.Value) -> bool:
     """Return whether a value is an angle by 2 pi; of more than 2^51 circles one more or less is as good."""
     producer = value.producer()
     divisor = producer.inputs[1] if producer is not None and producer.op_type == "Div" else None
-    return divisor is not None and _number(divisor) == 2 * math.pi
+    array = None if divisor is None or divisor.const_value is None else divisor.const_value.numpy()
+    return array is not None and array.size == 1 and array.item() == 2 * math.pi
 
 
 def _divide(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
-    """Return nodes that divide what a length of a call leaves of a number, by a number, both whole."""
-    import onnx_ir as ir
-
-    left, divisor = old.inputs[0], old.inputs[1]
-    sub = left.producer() if left is not None and left.dtype == ir.DataType.INT64 else None
-    if sub is None or sub.op_type != "Sub" or divisor is None or _number(divisor) is None:
+    """Return nodes that divide what a length of a call leaves of a number, by a number, all whole."""
+    left, divisor = old.inputs[:2]
+    sub = left.producer() if left is not None else None
+    if sub is None or sub.op_type != "Sub" or divisor is None:
         return ()
     number, length = sub.inputs
-    if number is None or length is None or _number(number) is None:
+    assert number is not None
+    assert length is not None
+    most, by = _whole(number), _whole(divisor)
+    if most is None or by is None or length.shape is None or len(length.shape) > 0:
         return ()
-    by, name = int(_number(divisor) or 0), str(old.outputs[0].name)
-    whole, rest = divmod(int(_number(number) or 0), by)
+    name, rest = str(old.outputs[0].name), most % by
     added = node("Add", f"{name}_added", length, initializer(graph, f"{name}_rest", np.array(by - 1 - rest)))
     quotient = node("Div", f"{name}_quotient", added.outputs[0], divisor)
-    return [
-        added,
-        quotient,
-        node("Sub", f"{name}_left", initializer(graph, f"{name}_whole", np.array(whole)), quotient.outputs[0]),
-    ]
+    whole = initializer(graph, f"{name}_whole", np.array(most // by))
+    return [added, quotient, node("Sub", f"{name}_left", whole, quotient.outputs[0])]
 
 
-def _number(value: ir.Value) -> float | None:
-    """Return the number that a value is, if it is a constant of one."""
-    if value.const_value is None or value.const_value.size != 1:
-        return None
-    return float(value.const_value.numpy().item())
+def _whole(value: ir.Value) -> int | None:
+    """Return the integer that a value is, if it is a constant of one above 0."""
+    array = None if value.const_value is None else value.const_value.numpy()
+    return (
+        int(array.item()) if array is not None and array.dtype.kind == "i" and array.size == 1 and array > 0 else None
+    )
 
 
 def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
