@@ -3,6 +3,8 @@
     Split(rows, [length, 0], axis=1)[0]            Reshape(rows, length * [0, 1, 0]): it copies nothing, and refuses
     Split(rows, [length, all - length])[0]         a Slice of all numbers in one row: ONNX Runtime copies it in one move
     MatMul(Expand(matrix, shape), others)          Expand(Unsqueeze(matrix), shape): tract drops an Expand, and its axes
+    GatherElements(rows, Expand(index, shape))     Expand(Cast(index), shape), of int32: half the bytes; in int64 tract
+                                                   keeps sizes of a call as symbols, and looks nothing up by them
     Round(circles) in float64                      x + 1.5 * 2^52 - 1.5 * 2^52: float64 has no fractions there
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
 
@@ -24,6 +26,8 @@ from posenc_export.formats.onnx.lengths import initializer, node
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+INT32 = 6
+"""The number of int32 among ONNX's dtypes."""
 WHOLE = 1.5 * 2**52
 """Beside it float64 has whole numbers alone: a sum with what is small is rounded, from half way to the even one."""
 
@@ -89,18 +93,18 @@ def _first_rows(graph: ir.Graph, split: ir.Node, length: ir.Value) -> list[ir.No
 
 
 def _expand(graph: ir.Graph, expand: ir.Node) -> Sequence[ir.Node]:
-    """Return nodes that repeat a matrix for a product with several, which has all its axes before it is repeated."""
-    matrix, repeated = expand.inputs[0], expand.outputs[0]
-    if not any(user.node.op_type == "MatMul" for user in repeated.uses()):
-        return ()
-    shape = expand.inputs[1]
-    assert matrix is not None
+    """Return nodes that repeat a matrix for a product with several, or indices for a look-up of each element."""
+    value, shape = expand.inputs[:2]
+    assert value is not None
     assert shape is not None
-    if matrix.shape is None or repeated.shape is None or len(matrix.shape) == len(repeated.shape):
+    name, users = str(expand.outputs[0].name), {user.node.op_type for user in expand.outputs[0].uses()}
+    if users == {"GatherElements"}:
+        small = node("Cast", f"{name}_cast", value, to=INT32)
+        return [small, node("Expand", f"{name}_expanded", small.outputs[0], shape)]
+    more = len(expand.outputs[0].shape or ()) - len(value.shape or ())
+    if "MatMul" not in users or value.shape is None or more <= 0:
         return ()
-    name = str(repeated.name)
-    axes = initializer(graph, f"{name}_axes", range(len(repeated.shape) - len(matrix.shape)))
-    whole = node("Unsqueeze", f"{name}_unsqueezed", matrix, axes)
+    whole = node("Unsqueeze", f"{name}_unsqueezed", value, initializer(graph, f"{name}_axes", range(more)))
     return [whole, node("Expand", f"{name}_expanded", whole.outputs[0], shape)]
 
 
@@ -167,7 +171,8 @@ def _whole(value: ir.Value) -> int | None:
 def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
     """Put nodes in the place of another, the last of them in that of its first output."""
     left, right = old.outputs[0], nodes[-1].outputs[0]
-    right.type, right.shape = left.type, left.shape
+    right.shape = left.shape
+    right.type = None if nodes[0].op_type == "Cast" else left.type
     graph.insert_before(old, nodes)
     for user in list(left.uses()):
         user.node.replace_input_with(user.idx, right)
