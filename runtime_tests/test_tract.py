@@ -88,6 +88,7 @@ WRITTEN: list[tuple[str, Mode, Positions, Parameters]] = [
     ("sincos_2d", "dynamic", "implicit", {"dim": 20, "base": 100.0, "crop": 90, "base_size": 64}),
     ("sine_2d", "dynamic", "mask", {"dim": 8}),
     ("interpolated", "dynamic", "implicit", {"d_model": 6}),
+    ("clipped_relative", "dynamic", "implicit", {"head_dim": 6, "left": 4, "right": 4, "output": "values"}),
 ]
 """What tract loads and computes right for how it is written: lengths, first rows, a crop, circles, a product."""
 

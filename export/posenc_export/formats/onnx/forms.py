@@ -3,11 +3,14 @@
     Split(rows, [length, 0], axis=1)[0]            Reshape(rows, length * [0, 1, 0]): it copies nothing, and refuses
     Split(rows, [length, all - length])[0]         a Slice of all numbers in one row: ONNX Runtime copies it in one move
     MatMul(Expand(matrix, shape), others)          Expand(Unsqueeze(matrix), shape): tract drops an Expand, and its axes
+    GatherElements(rows, Expand(index, shape))     Expand(Cast(index), shape), of int32: half the bytes; in int64 tract
+                                                   keeps sizes of a call as symbols, and looks nothing up by them
     Round(circles) in float64                      x + 1.5 * 2^52 - 1.5 * 2^52: float64 has no fractions there
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
 
 The two Splits are by a length of the call, and their rest is not used: tract loads none whose sizes a call gives. It
-rounds no float64.
+rounds no float64. MNN leaves out an operator of which one output has size zero, as that rest may have: the first part
+is then whatever its memory held.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from posenc_export.formats.onnx.lengths import initializer, node
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+INT32 = 6
+"""The number of int32 among ONNX's dtypes."""
 WHOLE = 1.5 * 2**52
 """Beside it float64 has whole numbers alone: a sum with what is small is rounded, from half way to the even one."""
 
@@ -88,17 +93,19 @@ def _first_rows(graph: ir.Graph, split: ir.Node, length: ir.Value) -> list[ir.No
 
 
 def _expand(graph: ir.Graph, expand: ir.Node) -> Sequence[ir.Node]:
-    """Return nodes that repeat a matrix for a product with several, which has all its axes before it is repeated."""
-    matrix, repeated = expand.inputs[0], expand.outputs[0]
-    if not any(user.node.op_type == "MatMul" for user in repeated.uses()):
+    """Return nodes that repeat a matrix for a product with several, or indices for a look-up of each element."""
+    value, shape = expand.inputs[:2]
+    assert value is not None
+    assert shape is not None
+    name, users = str(expand.outputs[0].name), {user.node.op_type for user in expand.outputs[0].uses()}
+    if users == {"GatherElements"}:
+        small = node("Cast", f"{name}_cast", value, to=INT32)
+        return [small, node("Expand", f"{name}_expanded", small.outputs[0], shape)]
+    more = len(expand.outputs[0].shape or ()) - len(value.shape or ())
+    if "MatMul" not in users or value.shape is None or more <= 0:
         return ()
-    assert matrix is not None
-    if matrix.shape is None or repeated.shape is None or len(matrix.shape) == len(repeated.shape):
-        return ()
-    name = str(repeated.name)
-    axes = initializer(graph, f"{name}_axes", range(len(repeated.shape) - len(matrix.shape)))
-    whole = node("Unsqueeze", f"{name}_unsqueezed", matrix, axes)
-    return [whole, node("Expand", f"{name}_expanded", whole.outputs[0], expand.inputs[1])]
+    whole = node("Unsqueeze", f"{name}_unsqueezed", value, initializer(graph, f"{name}_axes", range(more)))
+    return [whole, node("Expand", f"{name}_expanded", whole.outputs[0], shape)]
 
 
 def _round(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
@@ -130,42 +137,42 @@ def _is_circles(value: ir.Value) -> bool:
     """Return whether a value is an angle by 2 pi; of more than 2^51 circles one more or less is as good."""
     producer = value.producer()
     divisor = producer.inputs[1] if producer is not None and producer.op_type == "Div" else None
-    return divisor is not None and _number(divisor) == 2 * math.pi
+    array = None if divisor is None or divisor.const_value is None else divisor.const_value.numpy()
+    return array is not None and array.size == 1 and array.item() == 2 * math.pi
 
 
 def _divide(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
-    """Return nodes that divide what a length of a call leaves of a number, by a number, both whole."""
-    import onnx_ir as ir
-
-    left, divisor = old.inputs[0], old.inputs[1]
-    sub = left.producer() if left is not None and left.dtype == ir.DataType.INT64 else None
-    if sub is None or sub.op_type != "Sub" or divisor is None or _number(divisor) is None:
+    """Return nodes that divide what a length of a call leaves of a number, by a number, all whole."""
+    left, divisor = old.inputs[:2]
+    sub = left.producer() if left is not None else None
+    if sub is None or sub.op_type != "Sub" or divisor is None:
         return ()
     number, length = sub.inputs
-    if number is None or length is None or _number(number) is None:
+    assert number is not None
+    assert length is not None
+    most, by = _whole(number), _whole(divisor)
+    if most is None or by is None or length.shape is None or len(length.shape) > 0:
         return ()
-    by, name = int(_number(divisor) or 0), str(old.outputs[0].name)
-    whole, rest = divmod(int(_number(number) or 0), by)
+    name, rest = str(old.outputs[0].name), most % by
     added = node("Add", f"{name}_added", length, initializer(graph, f"{name}_rest", np.array(by - 1 - rest)))
     quotient = node("Div", f"{name}_quotient", added.outputs[0], divisor)
-    return [
-        added,
-        quotient,
-        node("Sub", f"{name}_left", initializer(graph, f"{name}_whole", np.array(whole)), quotient.outputs[0]),
-    ]
+    whole = initializer(graph, f"{name}_whole", np.array(most // by))
+    return [added, quotient, node("Sub", f"{name}_left", whole, quotient.outputs[0])]
 
 
-def _number(value: ir.Value) -> float | None:
-    """Return the number that a value is, if it is a constant of one."""
-    if value.const_value is None or value.const_value.size != 1:
-        return None
-    return float(value.const_value.numpy().item())
+def _whole(value: ir.Value) -> int | None:
+    """Return the integer that a value is, if it is a constant of one above 0."""
+    array = None if value.const_value is None else value.const_value.numpy()
+    return (
+        int(array.item()) if array is not None and array.dtype.kind == "i" and array.size == 1 and array > 0 else None
+    )
 
 
 def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
     """Put nodes in the place of another, the last of them in that of its first output."""
     left, right = old.outputs[0], nodes[-1].outputs[0]
-    right.type, right.shape = left.type, left.shape
+    right.shape = left.shape
+    right.type = None if nodes[0].op_type == "Cast" else left.type
     graph.insert_before(old, nodes)
     for user in list(left.uses()):
         user.node.replace_input_with(user.idx, right)

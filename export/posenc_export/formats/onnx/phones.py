@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 TRACT, MNN = "0.23.9", "3.6.1"
 """The releases of tract and of MNN that were tried."""
-HALF = 10
-"""The number of the dtype float16."""
+HALF, INT64 = 10, 7
+"""The numbers of the dtypes float16 and int64."""
 TRIED = frozenset(
     {
         *("Abs", "Add", "Cast", "Clip", "Concat", "CumSum", "Div", "Expand", "Floor", "Gather", "GatherElements"),
@@ -43,6 +43,8 @@ def _tract(model: ModelProto) -> Claim:
     doubts = _untried(model)
     if holds(model, DOUBLE):
         doubts.append("it lacks some operators in float64")
+    if _scales_places(model):
+        doubts.append("it refuses some files in which places are multiplied by a size")
     names = {one.name for one in operators_of(model)}
     doubts += [f"it refuses some files with {name}" for name in TRACT_REFUSES_SOME if name in names]
     notes = ["a position that there is not ends the process"] if names.intersection(LOOKS_UP) else []
@@ -79,6 +81,16 @@ def _untried(model: ModelProto) -> list[str]:
     }
     words = [f"{name} was not tried there" for name in sorted(operators)]
     return words + (["weights that lie beside a file were not tried there"] if external_files(model) else [])
+
+
+def _scales_places(model: ModelProto) -> bool:
+    """Return whether integers are multiplied by a single one that is no constant."""
+    types = {value.name: value.type.tensor_type for value in model.graph.value_info}
+    products = (node for node in model.graph.node if node.op_type == "Mul" and set(node.input) <= types.keys())
+    known = ([types[name] for name in (*node.output, *node.input)] for node in products if node.output[0] in types)
+    return any(
+        one.elem_type == INT64 and (not first.shape.dim) != (not second.shape.dim) for one, first, second in known
+    )
 
 
 def _multiplies_many(model: ModelProto) -> bool:
