@@ -30,6 +30,7 @@ from posenc_export.bundle.kinds import (
     Name,
     Natural,
     NoCount,
+    NoName,
     NoNumber,
     NoWhole,
     Off,
@@ -69,10 +70,18 @@ class PositionsJson(TypedDict):
     ends: NotRequired[list[Natural]]
 
 
-class IndicesJson(TypedDict):
-    """The first position of tokens, or indices of a table: below `end`."""
+class StartJson(TypedDict):
+    """The first position of tokens, which are below `end`, and among the keys along the axis `among`."""
 
-    what: Literal["start", "indices"]
+    what: Literal["start"]
+    end: NoWhole
+    among: NotRequired[NoName]
+
+
+class IndicesJson(TypedDict):
+    """Indices of a table, below `end`."""
+
+    what: Literal["indices"]
     end: NoWhole
 
 
@@ -110,7 +119,9 @@ class PortJson(TypedDict):
     name: Name
     axes: list[AxisJson]
     dtype: DType
-    carries: Annotated[ValuesJson | PositionsJson | IndicesJson | MaskJson | SizeJson, Field(discriminator="what")]
+    carries: Annotated[
+        ValuesJson | PositionsJson | StartJson | IndicesJson | MaskJson | SizeJson, Field(discriminator="what")
+    ]
 
 
 class FileJson(TypedDict):
