@@ -23,6 +23,31 @@ def inside(index: Tensor, end: int) -> Tensor:
     return index.masked_fill(index < 0, end)
 
 
+def following(keys: Tensor, start: Tensor, count: int) -> Tensor:
+    """Return the positions of queries, one after the other, each that of a key: (seq_k,), (1,) -> (1, count, 1).
+
+    keys: their positions, 0, 1, 2, ... A start below 0, and a query beyond the last key, are refused: by a row of that
+    table which there is not.
+    """
+    # Shapes come of what is there anyway, and not of operators: a decode step is a dozen of them.
+    far = torch.full([1, 1], 2**62, dtype=torch.int64, device=start.device)
+    at = torch.where(start < 0, far, start) + torch.arange(count, device=start.device)
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return torch.nn.functional.embedding(at, keys.unsqueeze(1))
+    return _among(keys, start, at)
+
+
+def _among(keys: Tensor, start: Tensor, at: Tensor) -> Tensor:
+    try:
+        return torch.nn.functional.embedding(at, keys.unsqueeze(1))
+    except IndexError:
+        count, most, got = at.shape[1], keys.shape[0] - at.shape[1], start.tolist()[0]
+        expected = f"0 to {most}" if most >= 0 else "that of fewer queries"
+        raise IndexError(
+            f"start must be {expected}, since {count} queries count from it among {keys.shape[0]} keys, got {got}"
+        ) from None
+
+
 def places(none: Tensor, sizes: Tensor, tokens: int) -> Tensor:
     """Return how many places images have, by their heights and widths: (batch, 2) -> (batch,).
 

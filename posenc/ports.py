@@ -92,7 +92,7 @@ class Axis:
 class Values:
     """Numbers, of which nothing is known but the range they are in, if it is.
 
-    strict: numbers that are beyond the range by one or more must be refused.
+    strict: graphs must refuse numbers that are beyond the range by one or more, the C++ class whatever is beyond it.
     probabilities: along the last axis they sum to 1.
     """
 
@@ -100,6 +100,13 @@ class Values:
     high: float | None = None
     strict: bool = False
     probabilities: bool = False
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The range beyond which numbers must be refused; None where they need not be."""
+        if not self.strict or self.low is None or self.high is None:
+            return None
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -115,9 +122,13 @@ class Positions:
 
 @dataclass(frozen=True)
 class Start:
-    """The position of the first token: the others follow it. Positions are below `end`."""
+    """The position of the first token: the others follow it. Positions are below `end`.
+
+    among: the axis of keys, counted from 0, among which all of the tokens must be; None where none are.
+    """
 
     end: int | None = None
+    among: str | None = None
 
 
 @dataclass(frozen=True)
@@ -220,7 +231,17 @@ def carrying(ports: Iterable[Port], *kinds: type[object]) -> list[Port]:
 
 def is_strict(port: Port) -> bool:
     """Whether a port carries numbers that must be refused beyond their range."""
-    return isinstance(port.carries, Values) and port.carries.strict
+    return bounds_of(port) is not None
+
+
+def bounds_of(port: Port) -> tuple[float, float] | None:
+    """Return the range beyond which the numbers of a port must be refused; None where they need not be."""
+    return port.carries.bounds if isinstance(port.carries, Values) else None
+
+
+def keys_axis(ports: Iterable[Port]) -> str | None:
+    """Return the axis of keys among which the tokens that follow a start must be; None where there is none."""
+    return next((port.carries.among for port in ports if isinstance(port.carries, Start)), None)
 
 
 def are_probabilities(port: Port) -> bool:

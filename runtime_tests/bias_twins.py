@@ -16,7 +16,7 @@ class CountedFromZero(Slopes):
 
     def last(self, keys: Tensor, seq: int) -> Tensor:
         """Return the bias of queries from 0 on, wrong where there is a past."""
-        return self.between(torch.arange(seq, device=keys.device).unsqueeze(0), keys.unsqueeze(0))
+        return self.between(torch.arange(seq, device=keys.device).unsqueeze(0).unsqueeze(2), keys)
 
 
 def counted_from_zero(module: Bias) -> Bias:

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -20,7 +21,7 @@ from conftest import one_of_each
 from posenc.encoding import Encoding, eps
 from posenc.families.xpos_angles import OVERFLOWS
 from posenc.parameters import Value
-from posenc.ports import Array, Mask, Port, Positions, Start, Values
+from posenc.ports import Array, Mask, Port, Positions, Start, Values, keys_axis
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.sincos.direct import HOLDS_POSITIONS, IN_FLOAT64
@@ -35,6 +36,8 @@ HALVES: Mapping[str, DType] = {"float16": "fp16", "bfloat16": "bf16"}
 ROUNDINGS = 2
 """What is allowed, in eps of the half dtype times the peak of the output, or 1 where that is less."""
 EDGES = (0, 1, 63, 64, 65, 4095, 32767, 32768, 65536, 2**20 + 3, 2**23 - 1, 2**24 - 5)
+FAR_KEYS = 2**16
+"""The last edge for tokens that must be among keys: there are as many of those."""
 TABLE, TRACED = 4200, 100
 """max_len of a table, and of a dynamic graph, which holds far beyond it."""
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
@@ -79,17 +82,24 @@ def calls(encoding: Encoding, dtype: str, end: int) -> Iterator[Feeds]:
     if Positions in carried:
         yield feeds(encoding, dtype, len(edges), edges)
     elif Start in carried:
-        for first in edges:
-            yield feeds(encoding, dtype, 3, [first])
+        keys = keys_axis(encoding.inputs)
+        for first in edges if keys is None else [p for p in edges if p <= FAR_KEYS]:
+            yield feeds(encoding, dtype, 3, [first], {keys: first + 3} if keys else {})
     else:
         short = Mask in carried or encoding.inputs[0].axes[-2].kind == "grid"
         for length in (1, 70) if short else (1, 130, 32770):
             yield feeds(encoding, dtype, min(length, end), [])
 
 
-def feeds(encoding: Encoding, dtype: str, length: int, positions: list[int]) -> Feeds:
-    """Return inputs of the length: numbers that half precision holds, and positions, each axis' shifted by one more."""
+def feeds(
+    encoding: Encoding, dtype: str, length: int, positions: list[int], others: Mapping[str, int] = MappingProxyType({})
+) -> Feeds:
+    """Return inputs of the length: numbers that half precision holds, and positions, each axis' shifted by one more.
+
+    others: sizes of axes that are not of that length.
+    """
     sizes = {a.name: {"batch": 1, "heads": 2}.get(a.kind, length) for p in encoding.inputs for a in p.dynamic.values()}
+    sizes |= others
     rng = np.random.default_rng(length)
     return {port.name: feed(port, port.shape(sizes), positions, dtype, rng) for port in encoding.inputs}
 

@@ -67,6 +67,8 @@ DAMAGED: list[tuple[Change, str]] = [
     (put("x", "inputs", 0, "carries", "low"), "inputs[0].carries.low must be a finite number, or null, got 'x'"),
     (put({"what": "values", "low": 5, "high": 2}, "inputs", 0, "carries"), "must be a range that float32 holds"),
     (put({"what": "size", "of": "no"}, "inputs", 1, "carries"), "must name a dynamic axis of an input, got 'no'"),
+    (put("no", "inputs", 1, "carries", "among"), "carries.among must name a dynamic axis of an input, got 'no'"),
+    (put("seq+1", "inputs", 1, "carries", "among"), "carries.among must be a name of letters, digits and _"),
     (put("abc", "artifacts", 0, "sha256"), "artifacts[0].sha256 must be a SHA-256 of 64 hexadecimal digits"),
     (put(-1, "artifacts", 0, "bytes"), f"artifacts[0].bytes {COUNT}, got -1"),
     (put("a\x1b[2J", "artifacts", 0, "file"), "artifacts[0].file must be a file's name without control characters"),
@@ -130,7 +132,8 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
         (schema.ToleranceJson, Tolerance),
         (schema.ModelJson, AskedModel),
     ]
-    carried = (schema.ValuesJson, schema.PositionsJson, schema.IndicesJson, schema.MaskJson, schema.SizeJson)
+    of_places = (schema.PositionsJson, schema.StartJson, schema.IndicesJson)
+    carried = (schema.ValuesJson, *of_places, schema.MaskJson, schema.SizeJson)
     kinds = [(one, CARRIES[what]) for one in carried for what in get_args(get_type_hints(one)["what"])]
     assert {kind for _, kind in kinds} == set(CARRIES.values())
     for typed, made in pairs + kinds:

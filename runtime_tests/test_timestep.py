@@ -96,8 +96,23 @@ def test_whole_steps_are_those_of_the_module_of_diffusers() -> None:
 @pytest.mark.parametrize("mode", EXACT)
 @pytest.mark.parametrize("step", [1001.0, -1001.0, 1e30, math.inf, -math.inf])
 def test_steps_beyond_the_end_are_refused(mode: Mode, step: float) -> None:
-    with pytest.raises(IndexError, match=r"steps must be numbers in -1000\.\.1000"):
+    with pytest.raises(IndexError) as caught:
         built({"dim": 8}, mode).module(torch.tensor([0.0, step]))
+    assert str(caught.value) == f"steps must be numbers in -1000..1000, got {np.float32(step)!s} at [1]"
+
+
+@pytest.mark.parametrize("mode", EXACT)
+def test_half_a_unit_beyond_the_end_is_answered_rightly_and_more_is_refused(mode: Mode) -> None:
+    """The rule of docs/limits.md: what a graph answers beyond the range is right, too, and less than one beyond."""
+    encoding = built({"dim": 8}, mode)
+    half = 0.5 / encoding.module.waves.units  # type: ignore[union-attr,operator]
+    assert half <= 0.5
+    beyond = torch.tensor([1000 + half, -1000 - half])
+    y = encoding.module(beyond).numpy()
+    assert np.abs(y - expected(beyond.numpy(), {"dim": 8})).max() <= 3e-7
+    for step in beyond.tolist():
+        with pytest.raises(IndexError, match="steps must be numbers in"):
+            encoding.module(torch.tensor([np.nextafter(np.float32(step), np.float32(2 * step))]))
 
 
 @pytest.mark.parametrize("mode", EXACT)

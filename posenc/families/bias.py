@@ -74,7 +74,7 @@ def ports(spec: Spec, output: Output, end: int | None) -> tuple[Port, ...]:
         values = (Port("scores", (BATCH, heads, SEQ, keys), spec.torch_dtype),)
     ways: dict[str | None, tuple[Port, ...]] = {
         "implicit": (),
-        "offset": (start_port(end),),
+        "offset": (start_port(end, KEYS.name),),
         "explicit": (
             Port("positions_q", (BATCH, SEQ), "int64", Positions(end)),
             Port("positions_k", (BATCH, KEYS), "int64", Positions(end)),
@@ -92,5 +92,5 @@ def result(spec: Spec, output: Output) -> Port:
 
 
 def pairs(spec: Spec) -> tuple[Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"], ...]:
-    """Return how queries and keys meet: where queries are the last of the keys, there are no more of them."""
-    return LAST_QUERIES.pairs if spec.positions in ("implicit", "mask") else Probes().pairs
+    """Return how queries and keys meet: where queries are among the keys, there are no more of them."""
+    return Probes().pairs if spec.positions == "explicit" else LAST_QUERIES.pairs

@@ -3,7 +3,8 @@
 A source of biases is a module with two methods:
 
     last(keys, seq)       keys (seq_k,), at 0..seq_k-1    queries are the last of them    (1, heads, seq, seq_k)
-    between(query, key)   (batch, seq), (batch, seq_k)    any positions                   (batch, heads, seq, seq_k)
+    between(query, key)   (batch, seq, 1), and            any positions                   (batch, heads, seq, seq_k)
+                          (batch, 1, seq_k) or (seq_k,)
 
 What a bias costs is what its queries take: one query takes a row, and none of the square that it is the last row of.
 Those of a bias that depends on the queries themselves are in `query_bias`.
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from posenc.encoding import Source
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.sums import added
-from posenc.lookup import check_same, counted, inside
+from posenc.lookup import check_same, counted, following, inside
 
 
 class BiasSource(Source, Protocol):
@@ -27,7 +28,7 @@ class BiasSource(Source, Protocol):
         """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
 
     def between(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
+        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> as `last`."""
 
 
 class Bias(nn.Module):
@@ -50,21 +51,22 @@ class Bias(nn.Module):
         return bias
 
     def from_start(self, seq: int, seq_k: int, start: Tensor) -> Tensor:
-        """Return the bias of queries from a position on, of keys from 0 on."""
-        query = self.places(start + torch.arange(seq, device=start.device))
-        bias: Tensor = self.source.between(query.unsqueeze(0), self.places.keys(seq_k, start.device).unsqueeze(0))
+        """Return the bias of queries from a position on, among keys from 0 on."""
+        keys = self.places.keys(seq_k, start.device)
+        bias: Tensor = self.source.between(following(keys, start, seq), keys)
         return bias
 
     def explicit(self, positions_q: Tensor, positions_k: Tensor) -> Tensor:
         """Return the bias of queries and keys at these positions."""
-        bias: Tensor = self.source.between(self.places(positions_q), self.places(positions_k))
+        bias: Tensor = self.source.between(self.places(positions_q).unsqueeze(2), self.places(positions_k).unsqueeze(1))
         return bias
 
     def from_mask(self, mask: Tensor, seq: int) -> Tensor:
         """Return the bias of keys that a mask counts, of which the queries are the last."""
         key = self.places(counted(mask, self.offset))
         at = torch.arange(seq, device=mask.device) + (mask.shape[1] - seq)  # no slice: that is kept to its range
-        bias: Tensor = self.source.between(key.index_select(1, inside(at, mask.shape[1])), key)
+        query = key.index_select(1, inside(at, mask.shape[1]))
+        bias: Tensor = self.source.between(query.unsqueeze(2), key.unsqueeze(1))
         return bias
 
 
@@ -85,7 +87,7 @@ class ImplicitScores(Bias):
 
 
 class Offset(Bias):
-    """Queries are at start..start+seq-1, keys at 0..seq_k-1: a cache of a fixed size."""
+    """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1: a cache of a fixed size."""
 
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> Tensor:
         """Return the bias: (batch, heads, seq, dim), (batch, kv_heads, seq_k, dim), (1,) -> (1, heads, seq, seq_k)."""
@@ -93,7 +95,7 @@ class Offset(Bias):
 
 
 class OffsetScores(Bias):
-    """Queries are at start..start+seq-1, keys at 0..seq_k-1: a cache of a fixed size."""
+    """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1: a cache of a fixed size."""
 
     def forward(self, scores: Tensor, start: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, seq_k), start (1,) -> as scores."""

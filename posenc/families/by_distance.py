@@ -31,13 +31,12 @@ class ByDistance(nn.Module):
         """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
         far = larger(keys.shape[0] - seq - max(self.before, 1), 0)
         query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
-        near = self.between(query.unsqueeze(0), keys[far:].unsqueeze(0))
+        near = self.between(query.unsqueeze(0).unsqueeze(2), keys[far:])
         return edge_repeated(near, far)
 
     def between(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
-        distance = key.unsqueeze(1) - query.unsqueeze(2)
-        at = (distance + self.before).clamp(0, self.rows.shape[0] - 1)
+        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> as `last`."""
+        at = (key - (query - self.before)).clamp(0, self.rows.shape[0] - 1)
         return nn.functional.embedding(at, self.rows).permute(0, 3, 1, 2)
 
     def tolerance(self, max_position: int) -> Tolerance:

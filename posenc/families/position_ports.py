@@ -4,9 +4,9 @@ from posenc.ports import BATCH, SEQ, Mask, Port, Positions, Start, fixed
 from posenc.spec import Spec
 
 
-def start_port(end: int | None) -> Port:
-    """Return the port of the position of a call's first token: (1,)."""
-    return Port("start", (fixed(1),), "int64", Start(end))
+def start_port(end: int | None, among: str | None = None) -> Port:
+    """Return the port of the position of a call's first token: (1,). Tokens are among the keys of an axis, if any."""
+    return Port("start", (fixed(1),), "int64", Start(end, among))
 
 
 def positions_port(end: int | None, axes: int = 1, ends: tuple[int, ...] = ()) -> Port:

@@ -3,7 +3,7 @@
 A source of them is a module with two methods, and what a `Source` says of itself:
 
     last(q, keys)            queries are the last of keys, (seq_k,), which are at 0..seq_k-1
-    between(q, query, key)   positions of queries, (seq,), and of keys, (seq_k,)
+    between(q, query, key)   positions of queries, (1, seq, 1) or (seq, 1), and of keys, (seq_k,)
 
 Both take q (batch, heads, seq, head_dim) and return (batch, heads, seq, seq_k).
 """
@@ -20,7 +20,7 @@ from posenc.families import bias
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
 from posenc.families.sums import added
-from posenc.lookup import check_same
+from posenc.lookup import check_same, following
 from posenc.maker import Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.spec import Spec
@@ -40,7 +40,7 @@ class QueryBiasSource(Source, Protocol):
         """Return the bias of the last keys, as queries: q, (seq_k,) -> (batch, heads, seq, seq_k)."""
 
     def between(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: q, (seq,), (seq_k,) -> (batch, heads, seq, seq_k)."""
+        """Return the bias of positions: q, (1, seq, 1) or (seq, 1), (seq_k,) -> (batch, heads, seq, seq_k)."""
 
 
 class QueryBias(nn.Module):
@@ -58,9 +58,9 @@ class QueryBias(nn.Module):
         return bias
 
     def from_start(self, q: Tensor, seq_k: int, start: Tensor) -> Tensor:
-        """Return the bias of queries from a position on, of keys from 0 on."""
-        query = self.places(start + torch.arange(q.shape[2], device=q.device))
-        bias: Tensor = self.source.between(q, query, self.places.keys(seq_k, q.device))
+        """Return the bias of queries from a position on, among keys from 0 on."""
+        keys = self.places.keys(seq_k, q.device)
+        bias: Tensor = self.source.between(q, following(keys, start, q.shape[2]), keys)
         return bias
 
 
@@ -82,7 +82,7 @@ class ImplicitScores(QueryBias):
 
 
 class Offset(QueryBias):
-    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
+    """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1: a cache of a fixed size."""
 
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> Tensor:
         """Return the bias: q, k (batch, kv_heads, seq_k, dim), start (1,) -> (batch, heads, seq, seq_k)."""
@@ -90,7 +90,7 @@ class Offset(QueryBias):
 
 
 class OffsetScores(QueryBias):
-    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
+    """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1: a cache of a fixed size."""
 
     def forward(self, q: Tensor, scores: Tensor, start: Tensor) -> Tensor:
         """Return biased scores: q, scores (batch, heads, seq, seq_k), start (1,) -> as scores."""
@@ -126,5 +126,5 @@ def _ports(spec: Spec, scores: bool, head_dim: int, end: int | None) -> tuple[tu
     k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, fixed(head_dim)), spec.torch_dtype)
     square = Port("scores", (BATCH, heads, SEQ, keys), spec.torch_dtype)
     output = replace(square, name=bias.BIASED if scores else "bias")
-    starts = (start_port(end),) if spec.positions == "offset" else ()
+    starts = (start_port(end, keys.name),) if spec.positions == "offset" else ()
     return (q, square if scores else k, *starts), output

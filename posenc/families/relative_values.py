@@ -21,6 +21,7 @@ from posenc.encoding import CaseLike, Encoding, Probes, Tolerance, eps, no_table
 from posenc.families import bias
 from posenc.families.places import CountedPlaces, StoredPlaces
 from posenc.families.position_ports import start_port
+from posenc.lookup import following
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, Values, fixed
 from posenc.spec import Spec
@@ -53,22 +54,21 @@ class WeightedRows(nn.Module):
         self.register_buffer("rows", edges.to(getattr(torch, spec.angle_dtype)), persistent=False)
 
     def between(self, p: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Return what is added at positions: p, (seq,), (seq_k,) one by one -> (batch, heads, seq, head_dim)."""
+        """Return what is added at positions: p, (1, seq, 1) or (seq, 1), (seq_k,) -> (batch, heads, seq, head_dim)."""
         p = p.to(self.rows.dtype)
-        # Read, stored positions refuse more keys than there are of them.
-        columns = self.near(p, query + key.sum(0, keepdim=True).clamp(0, 0))
+        columns = self.near(p, query)
         if self.beyond:
-            distance = key.unsqueeze(0) - query.unsqueeze(1)
+            distance = key - query
             before = self.total(p, distance < -self.before)
             after = self.total(p, distance >= self.distances - self.before)
             columns = torch.cat([before, columns, after], 3)
         return torch.matmul(columns, self.rows).to(self.dtype)
 
     def near(self, p: Tensor, query: Tensor) -> Tensor:
-        """Return the probability of the key at each distance, 0 where none is: p, (seq,) -> (..., seq, distances)."""
+        """Return the probability of the key at each distance, 0 where none is: p, (seq, 1) -> (..., seq, distances)."""
         seq_k = p.shape[3]
-        at = query.unsqueeze(1) + (torch.arange(self.distances, device=p.device) - self.before)
-        index = at.clamp(0, seq_k - 1).expand(p.shape[0], p.shape[1], at.shape[0], at.shape[1])
+        at = query + (torch.arange(self.distances, device=p.device) - self.before)
+        index = at.clamp(0, seq_k - 1).expand(p.shape[0], p.shape[1], p.shape[2], self.distances)
         return p.gather(3, index) * ((at >= 0) & (at < seq_k)).to(p.dtype)
 
     def total(self, p: Tensor, of: Tensor) -> Tensor:
@@ -84,16 +84,18 @@ class Implicit(WeightedRows):
         """Return what is added: (batch, heads, seq, seq_k) -> (batch, heads, seq, head_dim)."""
         seq, seq_k = p.shape[2], p.shape[3]
         query = torch.arange(seq, device=p.device) + (seq_k - seq)
-        return self.between(p, query, self.places.keys(seq_k, p.device))
+        keys = self.places.keys(seq_k, p.device)
+        # Read, stored positions refuse more keys than there are of them.
+        return self.between(p, (query + keys.sum(0, keepdim=True).clamp(0, 0)).unsqueeze(1), keys)
 
 
 class Offset(WeightedRows):
-    """Queries are at start..start+seq-1, keys at 0..seq_k-1."""
+    """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1: a cache of a fixed size."""
 
     def forward(self, p: Tensor, start: Tensor) -> Tensor:
         """Return what is added: (batch, heads, seq, seq_k), start (1,) -> (batch, heads, seq, head_dim)."""
-        query = self.places(start + torch.arange(p.shape[2], device=p.device))
-        return self.between(p, query, self.places.keys(p.shape[3], p.device))
+        keys = self.places.keys(p.shape[3], p.device)
+        return self.between(p, following(keys, start, p.shape[2]), keys)
 
 
 WAYS: dict[str, type[WeightedRows]] = {"implicit": Implicit, "offset": Offset}
@@ -140,5 +142,5 @@ def _ports(spec: Spec, head_dim: int, end: int | None) -> tuple[tuple[Port, ...]
     heads, keys = Axis("heads", "heads"), replace(bias.KEYS, most=end)
     probabilities = Values(0.0, 1.0, probabilities=True)
     p = Port("probabilities", (BATCH, heads, SEQ, keys), spec.torch_dtype, probabilities)
-    starts = (start_port(end),) if spec.positions == "offset" else ()
+    starts = (start_port(end, keys.name),) if spec.positions == "offset" else ()
     return (p, *starts), Port("added", (BATCH, heads, SEQ, fixed(head_dim)), spec.torch_dtype)

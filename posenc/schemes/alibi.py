@@ -46,15 +46,15 @@ class Slopes(nn.Module):
     def last(self, keys: Tensor, seq: int) -> Tensor:
         """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
         query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
-        return self.between(query.unsqueeze(0), keys.unsqueeze(0))
+        return self.between(query.unsqueeze(0).unsqueeze(2), keys)
 
     def between(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
+        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> as `last`."""
         if self.form == "distance":
-            steps = (key.unsqueeze(1) - query.unsqueeze(2)).abs()
+            steps = (key - query).abs()
         else:
-            row = key if self.form == "key" else key - key[:, key.shape[1] - 1 :]
-            steps = row.unsqueeze(1).expand(-1, query.shape[1], -1)
+            row = key if self.form == "key" else key - key[..., key.shape[-1] - 1 :]
+            steps = row.expand(query.shape[0], query.shape[1], row.shape[-1])
         return self.slopes * steps.unsqueeze(1).to(self.slopes.dtype)
 
     def tolerance(self, max_position: int) -> Tolerance:

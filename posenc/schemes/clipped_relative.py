@@ -53,13 +53,13 @@ class ClippedRows(nn.Module):
         seq = q.shape[2]
         far = larger(keys.shape[0] - seq - max(self.before, 1), 0)
         query = torch.arange(seq, device=q.device) + (keys.shape[0] - seq)
-        return edge_repeated(self.between(q, query, keys[far:]), far)
+        return edge_repeated(self.between(q, query.unsqueeze(1), keys[far:]), far)
 
     def between(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: q, (seq,), (seq_k,) -> (batch, heads, seq, seq_k)."""
+        """Return the bias of positions: q, (1, seq, 1) or (seq, 1), (seq_k,) -> (batch, heads, seq, seq_k)."""
         products = torch.matmul(q.to(self.rows.dtype), self.rows)
-        at = (key.unsqueeze(0) - query.unsqueeze(1) + self.before).clamp(0, self.rows.shape[1] - 1)
-        return products.gather(3, at.expand(q.shape[0], q.shape[1], at.shape[0], at.shape[1]))
+        at = (key - (query - self.before)).clamp(0, self.rows.shape[1] - 1)
+        return products.gather(3, at.expand(q.shape[0], q.shape[1], q.shape[2], key.shape[0]))
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far a bias may be from the reference: as many roundings as features, each of the largest sum."""

@@ -58,17 +58,17 @@ class LogBuckets(nn.Module):
         query = torch.arange(seq, device=keys.device) + (length - seq)
         # CUDA refuses no index: what is beyond the table is refused by the number of its rows there.
         rows = exactly(leading(self.rows, length), length)[0]
-        return self.signed(rows, query.unsqueeze(0), keys.unsqueeze(0))
+        known = query.masked_fill(query < 0, 2 * self.end)  # so far from any key that no row is theirs
+        return self.signed(rows, known.unsqueeze(0).unsqueeze(2), keys)
 
     def between(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return the buckets of positions: (batch, seq), (batch, seq_k) -> (batch, seq, seq_k)."""
+        """Return the buckets of positions: (1, seq, 1), (seq_k,) -> (1, seq, seq_k)."""
         return self.signed(self.rows, query, key)
 
     def signed(self, rows: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Return buckets, below 0 for keys after their query; a query before 0 is refused."""
-        distance = query.unsqueeze(2) - key.unsqueeze(1)
-        at = distance.abs().masked_fill(query.unsqueeze(2) < 0, self.end)
-        bucket = take(rows, at, self.end).squeeze(-1).to(torch.int64)
+        """Return buckets, below 0 for keys after their query; distances beyond the rows are refused."""
+        distance = query - key
+        bucket = take(rows, distance.abs(), self.end).squeeze(-1).to(torch.int64)
         return torch.where(distance < 0, -bucket, bucket)
 
     def tolerance(self, max_position: int) -> Tolerance:
@@ -133,7 +133,7 @@ def _ports(spec: Spec, end: int) -> tuple[Port, ...]:
     dim, keys = Axis("head_dim", "features"), replace(bias.KEYS, most=end)
     q = Port("q", (BATCH, Axis("heads", "heads"), SEQ, dim), spec.torch_dtype)
     k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, dim), spec.torch_dtype)
-    return (q, k) if spec.positions == "implicit" else (q, k, start_port(end))
+    return (q, k) if spec.positions == "implicit" else (q, k, start_port(end, keys.name))
 
 
 def buckets(distance: Integers, mid: int, far: int) -> Integers:

@@ -6,8 +6,10 @@ DDPM (arXiv:2006.11239) has it with a shift of 1; ADM (arXiv:2105.05233) and wha
 Parameters and their defaults are those of `get_timestep_embedding` in diffusers.
 
 Steps with fractions are taken as they are, negative ones too: EDM's schedules give log(sigma) / 4. Beyond max_len
-either way they are refused, as is infinity; NaN is refused, or, where a machine makes 0 of it, comes out as NaN. Whole
-steps are positions: what is negative, or beyond a table, is refused. What --method trig computes refuses nothing.
+either way they are refused, as is infinity: by the C++ class all of them, by a graph those that are beyond by more than
+half of its unit, which is 1 or a fraction of it; it answers those between rightly. NaN is refused, or, where a machine
+makes 0 of it, comes out of a graph as NaN. Whole steps are positions: what is negative, or beyond a table, is refused.
+What --method trig computes refuses nothing.
 """
 
 import math

@@ -39,7 +39,8 @@ class FractionalSteps(nn.Module):
     With u = 2^-k and |t| = (n + r) u, n a whole number and |r| <= 1/2, all three are exact in float32. n has a row, or
     two digits that have one each; r u x frequency is an angle of at most 0.25 by the choice of k (pi / 4 with a row for
     each n), whose cosine and sine are polynomials. The angle sum identities put them together: two additions in all,
-    as whole positions take. A negative t mirrors the sine. Beyond `end` look-ups refuse; NaN is refused or stays NaN.
+    as whole positions take. A negative t mirrors the sine. Look-ups refuse what is beyond `end` by more than half of u,
+    and answer rightly what is beyond it by less; NaN is refused or stays NaN.
 
     stored: one row for each n; else two tables of about sqrt(n) rows.
     """
@@ -88,20 +89,20 @@ class FractionalSteps(nn.Module):
         """Return cosines and sines: float (...) -> twice (..., pairs)."""
         scaled = steps.abs() * float(self.units)
         whole = scaled.round()
-        cos, sin = self.of_whole(whole.to(torch.int64))
+        cos, sin = self.of_whole(whole.to(torch.int64), steps)
         left_cos, left_sin = self.quarters.cos_sin((scaled - whole).unsqueeze(-1) * self.slope)
         cos, sin = cos * left_cos - sin * left_sin, sin * left_cos + cos * left_sin
         return cos, sin * steps.sign().unsqueeze(-1)
 
-    def of_whole(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines of whole numbers of units: int64 (...) -> twice (..., pairs)."""
+    def of_whole(self, index: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines of whole numbers of units: int64 (...) -> twice (..., pairs); errors name steps."""
         # What is no number becomes negative, or as large as can be: a look-up must refuse it.
         index = index.masked_fill((index < 0) | (index > self.last), self.radix * self.radix * 2)
         if self.stored:
-            return rows_at(self.low_cos, index, self.end), rows_at(self.low_sin, index, self.end)
+            return rows_at(self.low_cos, index, steps, self.end), rows_at(self.low_sin, index, steps, self.end)
         high, low = index // self.radix, index % self.radix
-        a_sin, a_cos = rows_at(self.high_sin, high, self.end), rows_at(self.high_cos, high, self.end)
-        b_sin, b_cos = rows_at(self.low_sin, low, self.end), rows_at(self.low_cos, low, self.end)
+        a_sin, a_cos = rows_at(self.high_sin, high, steps, self.end), rows_at(self.high_cos, high, steps, self.end)
+        b_sin, b_cos = rows_at(self.low_sin, low, steps, self.end), rows_at(self.low_cos, low, steps, self.end)
         return a_cos * b_cos - a_sin * b_sin, a_sin * b_cos + a_cos * b_sin
 
     def tolerance(self, max_position: int) -> Tolerance:
@@ -129,15 +130,17 @@ def units(fastest: float, most: float) -> int:
     return 1 << max(0, math.ceil(math.log2(fastest / (2 * most)))) if fastest > 0 else 1
 
 
-def rows_at(table: Tensor, index: Tensor, end: int) -> Tensor:
-    """Return `table[index]`: (rows, pairs), (...) -> (..., pairs); errors of eager mode say what steps may be."""
+def rows_at(table: Tensor, index: Tensor, steps: Tensor, end: int) -> Tensor:
+    """Return `table[index]`: (rows, pairs), (...) -> (..., pairs); eager errors name the step that is beyond."""
     if torch.jit.is_scripting():  # type: ignore[attr-defined]
         return torch.nn.functional.embedding(index, table)
-    return _rows_at_steps(table, index, end)
+    return _rows_at_steps(table, index, steps, end)
 
 
-def _rows_at_steps(table: Tensor, index: Tensor, end: int) -> Tensor:
+def _rows_at_steps(table: Tensor, index: Tensor, steps: Tensor, end: int) -> Tensor:
     try:
         return torch.nn.functional.embedding(index, table)
-    except IndexError as error:
-        raise IndexError(f"steps must be numbers in -{end}..{end} ({error})") from None
+    except IndexError:
+        at = torch.nonzero((index < 0) | (index >= table.shape[0]))[0].tolist()
+        place = f" at {at}" if steps.numel() > 1 else ""
+        raise IndexError(f"steps must be numbers in -{end}..{end}, got {steps[tuple(at)].numpy()!s}{place}") from None

@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from graph_facts import Facts
 from mutations import Mutation
-from posenc.ports import Array, Axis, Feeds, Positions, Start, axes_of, carrying
+from posenc.ports import Array, Axis, Feeds, Positions, Start, axes_of, carrying, keys_axis
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.validation.feeds import feeds_for
@@ -68,8 +68,12 @@ def _again(manifest: Manifest, case: Case, rng: np.random.Generator) -> Case:
     sizes |= _lengths(lengths, case, rng)
     while elements((*manifest.inputs, *manifest.outputs), sizes) > BUDGET:
         sizes = {name: max(1, size // 2) for name, size in sizes.items()}
-    length = max((sizes[axis.name] for axis in lengths), default=1)
-    return replace(case, sizes=sizes, first=_first(manifest, case, length, rng))
+    keys = keys_axis(manifest.inputs)
+    length = max((sizes[axis.name] for axis in lengths if axis.name != keys), default=1)
+    first = _first(manifest, case, length, rng)
+    if keys:  # as many as there are positions, and a few more
+        sizes[keys] = first + length + int(rng.integers(0, 3))
+    return replace(case, sizes=sizes, first=first)
 
 
 def _lengths(axes: list[Axis], case: Case, rng: np.random.Generator) -> dict[str, int]:
@@ -85,4 +89,5 @@ def _lengths(axes: list[Axis], case: Case, rng: np.random.Generator) -> dict[str
 def _first(manifest: Manifest, case: Case, length: int, rng: np.random.Generator) -> int:
     ends = [port.carries.end for port in carrying(manifest.inputs, Positions, Start)]  # type: ignore[union-attr]
     end = next((one for one in ends if one is not None), 2 * case.max_position + 2)
+    end = min(end, LONGEST) if keys_axis(manifest.inputs) else end
     return int(rng.integers(0, max(1, end - length))) if ends else 0

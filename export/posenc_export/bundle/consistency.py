@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from posenc.ports import Extents, Port, Positions, Size, Values, axes_of, is_number
+from posenc.ports import Extents, Port, Positions, Size, Start, Values, axes_of, is_number
 from posenc_export.bundle.case import Case
 
 INTEGERS = {"int64": 2**63, "int32": 2**31}
@@ -16,6 +16,7 @@ def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Cas
     lines = [
         *_twice("cases", [case.name for case in cases]),
         *_ports(inputs, outputs),
+        *_among(inputs),
         *_formulas(inputs),
         *_sizes(inputs, cases),
     ]
@@ -46,6 +47,14 @@ def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
                 yield f"{place}[{i}].carries must be a range that {port.dtype} holds, high above low, or null"
             if isinstance(port.carries, Size | Extents) and port.carries.of not in dynamic:
                 yield f"{place}[{i}].carries.of must name a dynamic axis of an input, got {port.carries.of!r}"
+
+
+def _among(inputs: Sequence[Port]) -> Iterator[str]:
+    """Yield starts whose tokens are among the keys of an axis that there is not."""
+    dynamic = {axis.name for port in inputs for axis in port.dynamic.values()}
+    for i, port in enumerate(inputs):
+        if isinstance(port.carries, Start) and port.carries.among not in (None, *dynamic):
+            yield f"inputs[{i}].carries.among must name a dynamic axis of an input, got {port.carries.among!r}"
 
 
 def _formulas(inputs: Sequence[Port]) -> Iterator[str]:

@@ -47,6 +47,9 @@ Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
 ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
+NoName = Annotated[
+    str | None, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins, or null")
+]
 TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
 SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
 AxisName = Annotated[str, Field(pattern=rf"^((-?{NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]

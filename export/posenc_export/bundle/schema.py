@@ -31,6 +31,7 @@ from posenc_export.bundle.kinds import (
     Natural,
     NoCount,
     NoDigest,
+    NoName,
     NoNumber,
     NoWhole,
     Off,
@@ -70,10 +71,18 @@ class PositionsJson(TypedDict):
     ends: NotRequired[list[Natural]]
 
 
-class IndicesJson(TypedDict):
-    """The first position of tokens, or indices of a table: below `end`."""
+class StartJson(TypedDict):
+    """The first position of tokens, which are below `end`, and among the keys along the axis `among`."""
 
-    what: Literal["start", "indices"]
+    what: Literal["start"]
+    end: NoWhole
+    among: NotRequired[NoName]
+
+
+class IndicesJson(TypedDict):
+    """Indices of a table, below `end`."""
+
+    what: Literal["indices"]
     end: NoWhole
 
 
@@ -111,7 +120,9 @@ class PortJson(TypedDict):
     name: Name
     axes: list[AxisJson]
     dtype: DType
-    carries: Annotated[ValuesJson | PositionsJson | IndicesJson | MaskJson | SizeJson, Field(discriminator="what")]
+    carries: Annotated[
+        ValuesJson | PositionsJson | StartJson | IndicesJson | MaskJson | SizeJson, Field(discriminator="what")
+    ]
 
 
 class FileJson(TypedDict):

@@ -7,7 +7,7 @@ import json
 import textwrap
 from itertools import accumulate
 
-from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of
+from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of, bounds_of, keys_axis
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
@@ -40,7 +40,7 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
         name=name,
         digest=digest,
         axes=_axes(axes_of(manifest.inputs)),
-        limits="".join(f"\n{_limit(port)}" for port in uses.fed(manifest.inputs) if _end(port)),
+        limits="".join(f"\n{limit}" for port in uses.fed(manifest.inputs) if (limit := _limit(port))),
         sizes="".join(map(_size_function, spans)).rstrip(),
         documented=_documented(manifest, uses),
         parameters=_parameters(manifest, uses),
@@ -83,7 +83,10 @@ def _end(port: Port) -> int:
 
 
 def _limit(port: Port) -> str:
-    return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=_end(port))
+    """Return the constants of what an input may hold; nothing where nothing is known, or each call says it."""
+    if bounds := bounds_of(port):
+        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=bounds[0], most=bounds[1])
+    return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=_end(port)) if _end(port) else ""
 
 
 def _ports(ports: list[str]) -> str:
@@ -102,12 +105,18 @@ def _input(port: Port, manifest: Manifest, uses: Uses) -> str:
     follows = _counted(manifest) if isinstance(port.carries, Start) else ""
     ends = port.carries.ends if isinstance(port.carries, Positions) else ()
     each = [quoted(""), braced(*ends)] if ends else []
-    return _port(port, *([_end(port), quoted(follows), *each] if _end(port) else []))
+    added = _port(port, *([_end(port), quoted(follows), *each] if _end(port) else []))
+    if isinstance(port.carries, Start) and port.carries.among:
+        added += f";\n    limit_start(ports_, {quoted(follows)}, {quoted(port.carries.among)})"
+    if bounds := bounds_of(port):
+        added += f";\n    limit_numbers(ports_, {bounds[0]!r}, {bounds[1]!r})"
+    return added
 
 
 def _counted(manifest: Manifest) -> str:
-    """Return the name of the axis along which positions run; nothing where there are several, or none."""
+    """Return the name of the axis along which positions run, beside keys; nothing where there are several, or none."""
     lengths = {port.axes[i].name for port in manifest.inputs for i in port.lengths if port.axes[i].is_dynamic}
+    lengths -= {keys_axis(manifest.inputs)}
     return lengths.pop() if len(lengths) == 1 else ""
 
 
@@ -139,8 +148,13 @@ def _parameters(manifest: Manifest, uses: Uses) -> str:
 
 
 def _range(port: Port) -> str:
-    """Return which integers go in, where that is known: those below an end, or from one to another."""
+    """Return which numbers go in, where that is known: integers below an end, or any from one to another."""
     values = port.carries
+    if bounds := bounds_of(port):
+        return f" in {bounds[0]:g}..{bounds[1]:g}"
+    if isinstance(values, Start) and values.among:
+        end = f" < {values.end}" if values.end else ""
+        return f"{end}, all positions that count from it among {values.among}"
     if isinstance(values, Values) and "int" in port.dtype and values.low is not None and values.high is not None:
         return f" in {int(values.low)}..{int(values.high)}"
     return f" < {_end(port)}" if _end(port) else ""

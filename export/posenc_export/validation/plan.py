@@ -18,6 +18,8 @@ from posenc_export.validation.sizes import elements
 
 MOST_TOKENS = 2**14
 """Tokens of a call beyond max_len: what a position far out takes where positions are counted from 0."""
+KEYS = 4
+"""Keys of a call whose tokens are not among them."""
 NO_SIDES, TOO_FEW = (3, 0, -1, 2**32), 8
 """Height and width of an image that must be refused of so many tokens; of the last, 64 bits hold a product of 0."""
 
@@ -124,23 +126,30 @@ def _meet(pair: Pair, n: int, m: int) -> tuple[int, int]:
 
 
 def _offsets(scope: Scope) -> Iterable[Case]:
-    """Yield calls at 1, around block edges, up to max_len, at what the encoding wants tried, just below its end."""
+    """Yield calls at 1, around block edges, up to max_len, at what the encoding wants tried, just below its end.
+
+    Tokens that must be among keys are the last of them.
+    """
     if not scope.position_ports:
         return
     end = scope.encoding.end or scope.max_len
     tokens = max(1, min(TOKENS, end - 1)) if scope.lengths else scope.fixed_tokens
     probes = {(tokens, n - tokens) for n in scope.encoding.probes.lengths if n > tokens and _holds(scope, n)}
     starts = {1, 255, 256, 257, 65535, 65536, scope.max_len - tokens, end - tokens}
-    calls = probes | {(tokens, first) for first in starts if 0 < first <= end - tokens}
+    most = min(end, scope.max_length) if scope.keys else end  # keys are as many as positions
+    calls = probes | {(tokens, first) for first in starts if 0 < first <= most - tokens}
     for turn, (n, first) in enumerate(sorted(calls)):
-        yield case_of(scope, {axis.name: n for axis in scope.lengths}, turn, first=first)
+        lengths = {axis.name: first + n if axis.name == scope.keys else n for axis in scope.lengths}
+        yield case_of(scope, lengths, turn, first=first)
 
 
 def _refused(scope: Scope) -> Iterable[Case]:
     """Yield what must be refused: positions or numbers beyond what is held, masks of too many, sizes beyond `most`."""
     end = scope.encoding.end
     names = [axis.name for axis in scope.lengths]
-    if end is not None and scope.position_ports:
+    if scope.keys:
+        yield from _not_among(scope, scope.keys)
+    elif end is not None and scope.position_ports:
         ends = {end, *(one for port in carrying(scope.position_ports, Positions) for one in _ends(port))}
         inside = 1 if names or len(ends) > 1 else 0  # a call of fixed sizes may have one token
         for first in (*(one - inside for one in sorted(ends, reverse=True)), -1, -63, -64, -65):
@@ -156,6 +165,13 @@ def _refused(scope: Scope) -> Iterable[Case]:
     if carrying(scope.encoding.inputs, Extents):
         for side in NO_SIDES:
             yield case_of(scope, dict.fromkeys(names, TOO_FEW), 0, first=side, refused=True)
+
+
+def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
+    """Yield tokens of which the first comes before the keys, and the last behind them, that one alone or all."""
+    lengths = {axis.name: KEYS if axis.name == keys else 2 for axis in scope.lengths}
+    for first in (-1, -2, -KEYS, -(2**63), KEYS - 1, KEYS):
+        yield case_of(scope, lengths, 0, first=first, refused=True)
 
 
 def _ends(port: Port) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from posenc.encoding import Encoding
-from posenc.ports import Axis, Mask, Port, Positions, Start, Values, axes_of, carrying
+from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, bounds_of, carrying, keys_axis
 from posenc_export.validation.sizes import most_terms
 
 BUDGET = 2**28
@@ -78,8 +78,12 @@ class Scope:
     @property
     def strict(self) -> list[tuple[float, float]]:
         """The ranges beyond which numbers must be refused."""
-        values = [port.carries for port in self.encoding.inputs if isinstance(port.carries, Values)]
-        return [(v.low, v.high) for v in values if v.strict and v.low is not None and v.high is not None]
+        return [bounds for port in self.encoding.inputs if (bounds := bounds_of(port))]
+
+    @property
+    def keys(self) -> str | None:
+        """The axis of keys among which the tokens that follow a start must be; None where there is none."""
+        return keys_axis(self.encoding.inputs)
 
     @property
     def masks(self) -> list[Port]:

@@ -4,8 +4,6 @@
 #include <array>
 #include <limits>
 
-#include "limits.hpp"
-
 namespace posenc {
 inline namespace POSENC_VERSION {
 namespace {
@@ -47,7 +45,8 @@ Status Contract::set(std::vector<Port> inputs, std::vector<Port> outputs) {
   for (const auto& port : inputs_) input_plans_.push_back(plan_of(port));
   for (const auto& port : outputs_) output_plans_.push_back(plan_of(port));
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i].limit.end != 0 && !inputs_[i].unread) limits_.push_back(limited(i));
+    const auto& limit = inputs_[i].limit;
+    if (has_limit(inputs_[i]) && !inputs_[i].unread) limits_.push_back({i, find_axis(limit.follows), find_axis(limit.among)});
   }
   if (axes_.size() <= most_axes) return {};
   return {ErrorKind::bad_argument, "a graph may have " + std::to_string(most_axes) + " dynamic axes, got " +
@@ -117,24 +116,26 @@ Fault Contract::find_in_port(const Plan& plan, const View& view, Sizes& sizes) n
   return fault(elements != 0 && view.data == nullptr ? What::null : What::none);
 }
 
-Contract::Limited Contract::limited(std::size_t input) const {
-  const auto& follows = inputs_[input].limit.follows;
-  for (std::size_t i = 0; !follows.empty() && i < inputs_.size(); ++i) {
+Contract::Place Contract::find_axis(const std::string& name) const {
+  for (std::size_t i = 0; !name.empty() && i < inputs_.size(); ++i) {
     for (std::size_t axis = 0; axis < inputs_[i].axes.size(); ++axis) {
-      if (inputs_[i].axes[axis].name == follows) return {input, i, axis};
+      if (inputs_[i].axes[axis].name == name) return {i, axis};
     }
   }
-  return {input, none, 0};
+  return {};
 }
 
-std::int64_t Contract::counted(const Limited& limited, Span<const View> inputs) noexcept {
-  return limited.counted_in == none ? 1 : inputs[limited.counted_in].shape[limited.counted_axis];
+Counts Contract::counts(const Limited& limited, Span<const View> inputs) noexcept {
+  const auto size = [=](const Place& place, std::int64_t otherwise) {
+    return place.input == none ? otherwise : inputs[place.input].shape[place.axis];
+  };
+  return {size(limited.counted, 1), size(limited.keys, -1)};
 }
 
 Fault Contract::find_limit(Span<const View> inputs) const noexcept {
   for (std::size_t i = 0; i < limits_.size(); ++i) {
     const auto input = limits_[i].input;
-    if (!keeps_limit(inputs_[input], inputs[input], counted(limits_[i], inputs))) return {What::limit, false, input, i};
+    if (!keeps_limit(inputs_[input], inputs[input], counts(limits_[i], inputs))) return {What::limit, false, input, i};
   }
   return {};
 }

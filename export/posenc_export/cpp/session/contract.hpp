@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "limits.hpp"
 #include "posenc/session.hpp"
 
 namespace posenc {
@@ -63,18 +64,23 @@ class Contract {
     std::size_t may_replace = none;
     bool unread = false;
   };
-  /// An input whose integers have a limit; `counted` positions from each: as many as an axis of an input is long.
+  /// An axis of an input.
+  struct Place {
+    std::size_t input = none;
+    std::size_t axis = 0;
+  };
+  /// An input that has a limit; the axes that are as long as positions count from each of its integers, and as keys are.
   struct Limited {
     std::size_t input = 0;
-    std::size_t counted_in = none;
-    std::size_t counted_axis = 0;
+    Place counted;
+    Place keys;
   };
   struct Sizes;
 
   std::size_t axis_of(const std::string& name);
   Plan plan_of(const Port& port);
-  Limited limited(std::size_t input) const;
-  static std::int64_t counted(const Limited& limited, Span<const View> inputs) noexcept;
+  Place find_axis(const std::string& name) const;
+  static Counts counts(const Limited& limited, Span<const View> inputs) noexcept;
   Fault find(Span<const View> inputs, Span<const View> outputs, bool with_outputs, bool readable) const noexcept;
   static Fault find_in_ports(const std::vector<Plan>& plans, Span<const View> views, Sizes& sizes) noexcept;
   static Fault find_in_port(const Plan& plan, const View& view, Sizes& sizes) noexcept;

@@ -1,6 +1,5 @@
 // The words for what is wrong with a call.
 #include "contract.hpp"
-#include "limits.hpp"
 
 namespace posenc {
 inline namespace POSENC_VERSION {
@@ -38,7 +37,7 @@ Status Contract::explain(const Fault& fault, Span<const View> inputs, Span<const
     case What::elements:
       return refused("'" + port.name + "' has " + std::to_string(view.size) + " elements, expected those of shape " + shape);
     case What::null: return refused("'" + port.name + "' is a null pointer, expected the elements of shape " + shape);
-    case What::limit: return explain_limit(port, view, counted(limits_[fault.at], inputs));
+    case What::limit: return explain_limit(port, view, counts(limits_[fault.at], inputs));
     case What::input:
     case What::output: return explain_overlap(fault);
     case What::ports:

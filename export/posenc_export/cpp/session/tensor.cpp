@@ -52,6 +52,16 @@ void add_port(std::vector<Port>& ports, const char* name, DType dtype, std::init
   port.may_replace = may_replace;
 }
 
+void limit_start(std::vector<Port>& ports, const char* follows, const char* among) {
+  ports.back().limit.follows = follows;
+  ports.back().limit.among = among;
+}
+
+void limit_numbers(std::vector<Port>& ports, double least, double most) {
+  ports.back().limit.least = least;
+  ports.back().limit.most = most;
+}
+
 std::string describe(const Port& port) {
   std::string axes;
   for (const auto& axis : port.axes) {

@@ -37,11 +37,15 @@ struct Axis {
 };
 
 /// What integers of an input may be: 0 to end - 1, if end is not 0. Where they are starts, from each of which as many
-/// positions count as an axis is long, the last of those must be below the end.
+/// positions count as an axis is long, the last of those must be below the end, and below the size of the axis `among`.
+/// What floats may be: least to most, if those are not alike; NaN never.
 struct Limit {
   std::int64_t end = 0;
   std::string follows;             ///< that axis
   std::vector<std::int64_t> ends;  ///< of those along the first axis each its own, if they do not all have that
+  std::string among;               ///< the axis of keys, of which every position must be one
+  double least = 0;
+  double most = 0;
 };
 
 /// One input or output of a graph.
@@ -64,6 +68,11 @@ struct AxisText {
 POSENC_API void add_port(std::vector<Port>& ports, const char* name, DType dtype, std::initializer_list<AxisText> axes,
                          std::int64_t end = 0, const char* follows = "", const char* may_replace = "",
                          std::initializer_list<std::int64_t> ends = {});
+
+/// Limit the starts of the port added last: as many positions as the axis `follows` is long, of keys along `among`.
+POSENC_API void limit_start(std::vector<Port>& ports, const char* follows, const char* among);
+/// Limit the floats of the port added last.
+POSENC_API void limit_numbers(std::vector<Port>& ports, double least, double most);
 
 /// Contiguous memory of somebody else, row by row.
 struct View {
