@@ -46,7 +46,17 @@ def bundle(every: Path, tmp_path: Path) -> Path:
 
 def test_every_format_says_whether_it_runs_code() -> None:
     assert {f.name for f in FORMATS.values() if f.runs_code} == RUN_CODE
-    inert = {"ort-cpu", "ort-cuda", "ort-cpp", "ort-cpp-cuda", "onnx-reference", "openvino", "onnxruntime-web", "tract"}
+    inert = {
+        "ort-cpu",
+        "ort-cuda",
+        "ort-cpp",
+        "ort-cpp-cuda",
+        "onnx-reference",
+        "openvino",
+        "onnxruntime-web",
+        "tract",
+        "mnn",
+    }
     assert {r.name for r in RUNTIMES.values() if not r.runs_code} == inert
 
 

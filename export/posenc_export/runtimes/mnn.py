@@ -85,7 +85,7 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
         copies = [nn.load_module_from_file(str(file), *names, precision_mode=precise) for _ in range(2)]
 
     def call(feeds: Feeds) -> dict[str, Array]:
-        arrays = [_given(slot, feeds[slot.name]) for slot in inputs]
+        arrays = [_as_mnn_takes(slot, feeds[slot.name]) for slot in inputs]
         first, second = (_answer(copy, arrays) for copy in copies)
         if len(first) != len(outputs):
             raise RunFailed("MNN gives no output for inputs of these sizes")
@@ -117,14 +117,14 @@ def _convert(path: Path, file: Path) -> None:
 @contextmanager
 def _printing_to(place: int) -> Iterator[None]:
     """Have what a library prints go to a file that is open under a number."""
-    kept = [os.dup(number) for number in (1, 2)]
+    originals = [os.dup(number) for number in (1, 2)]
     try:
         for number in (1, 2):
             os.dup2(place, number)
         yield
     finally:
         _flush()
-        for number, copy in zip((1, 2), kept, strict=True):
+        for number, copy in zip((1, 2), originals, strict=True):
             os.dup2(copy, number)
             os.close(copy)
 
@@ -134,14 +134,14 @@ def _flush() -> None:
 
 
 def _why(said: str) -> str:
-    found = NOT_CONVERTED.search(said)
-    if found is None:
+    reason = NOT_CONVERTED.search(said)
+    if reason is None:
         return "its converter writes no file"
-    operators = found.group("operators")
-    return f"its converter has no {shorten(operators, 200)}" if operators else shorten(found.group("error"), 200)
+    operators = reason.group("operators")
+    return f"its converter has no {shorten(operators, 200)}" if operators else shorten(reason.group("error"), 200)
 
 
-def _given(slot: Slot, array: Array) -> Array:
+def _as_mnn_takes(slot: Slot, array: Array) -> Array:
     """Return an array as MNN takes it; raise RunFailed for a number beyond its integers."""
     taken = np.ascontiguousarray(array, TAKEN[slot.dtype])
     if not np.array_equal(taken, array, equal_nan=taken.dtype.kind == "f"):
@@ -153,12 +153,12 @@ def _answer(module: Any, arrays: Sequence[Array]) -> list[Array]:
     """Return what a loaded file gives."""
     from MNN import expr
 
-    given = []
+    variables = []
     for array in arrays:
         variable = expr.placeholder(list(array.shape), expr.NCHW, expr.int if array.dtype.kind == "i" else expr.float)
         variable.write(array)
-        given.append(variable)
+        variables.append(variable)
     try:
-        return [np.array(expr.convert(one, expr.NCHW).read()) for one in module.onForward(given)]
+        return [np.array(expr.convert(one, expr.NCHW).read()) for one in module.onForward(variables)]
     except SystemError as error:  # of no elements there is nothing to read
         raise RunFailed(str(error.__cause__ or error)) from error
