@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from combinations import run
 from conftest import need
 from cpp_tools import compiled, compiler
 from hostile import add
@@ -24,7 +25,6 @@ from posenc_export.formats.exported_program import AOTI
 from posenc_export.runtimes import RUNTIMES, Missing, RunFailed
 from posenc_export.runtimes.cpp import TORCH, started
 from posenc_export.validation.verdict import worst
-from test_parity import run
 
 AVX2 = dict.fromkeys(NEEDS["avx2"], True)
 AVX512 = {**AVX2, **dict.fromkeys(NEEDS["avx512"], True)}

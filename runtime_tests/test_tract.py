@@ -15,6 +15,7 @@ import onnx
 import pytest
 
 import hostile_graphs as graphs
+from combinations import SUMS, by_length
 from conftest import Cli, need, one_of_each
 from posenc.ports import Array, Feeds
 from posenc.spec import DType, Mode, Positions, Spec
@@ -27,7 +28,6 @@ from posenc_export.validation.verdict import worst
 from runner_tools import a_case
 from test_half_safe import Parameters
 from test_openvino_and_web import SPECS, verdicts
-from test_parity import SUMS, by_length
 
 ABORTED = "tract ended by signal SIGABRT: range end index "
 CANNOT = {

@@ -37,8 +37,8 @@ def metadata(path: Path) -> dict[str, str]:
     import torch
 
     loader: Any = torch._C._aoti.AOTIModelPackageLoader  # its stub knows less than it has
-    found: dict[str, str] = loader.load_metadata_from_package(str(path), "model")
-    return found
+    said: dict[str, str] = loader.load_metadata_from_package(str(path), "model")
+    return said
 
 
 def cpu_problem(file: str, isa: str, has: Mapping[str, object]) -> str:
