@@ -9,7 +9,7 @@ from posenc.ports import Array
 from rules import LAST_TERM, of_use, only_counts
 
 BEYOND = 2**31
-"""An end of a slice beyond every length."""
+"""An end of a slice beyond every length; below minus that, no index counts from the end of a table."""
 
 
 @of_use("an axis counted from the other end")
@@ -36,9 +36,10 @@ def slice_end(facts: Facts, use: Use, before: Array, after: Array) -> bool:
 
 @of_use("an index out of range for another one")
 def out_of_range(facts: Facts, use: Use, before: Array, after: Array) -> bool:
-    """Where negative positions are sent to an index that no table holds, and to a larger one."""
+    """Where negative positions are sent to an index that no table holds, and to a larger one, or one before any."""
     condition = facts.maker(use.node.input[0])
-    return use.sort == ("Where", 1) and condition in ("Less", "Or") and bool((after >= before).all())
+    held_by_none = (after >= before) | (after < -BEYOND)
+    return use.sort == ("Where", 1) and condition in ("Less", "Or") and bool(held_by_none.all())
 
 
 @of_use("an index for negative positions, where they are counted from a mask")
