@@ -159,6 +159,7 @@ def test_a_package_is_loaded_by_the_class(tmp_path: Path) -> None:
     project.mkdir()
     (project / "CMakeLists.txt").write_text(PACKAGED)
     settings = {"POSENC_BACKEND": "torch", "BUNDLE": str(bundle), "PROGRAM": str(CPP / "package.cpp")}
+    (tmp_path / "built").mkdir()
     build(project, tmp_path / "built", settings)
     replayed = run(tmp_path / "built" / "replay", model, "cpu", bundle / "cpp" / "golden")
     assert replayed.returncode == 0, replayed
