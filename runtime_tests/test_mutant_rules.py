@@ -56,6 +56,25 @@ CASES = [
     (
         "an index out of range for another one",
         "c = Less(x, z) y = Where(c, e, x)",
+        f"int64 z = {{0}}, int64 e = {{{2**62}}}",
+        constant("e", str(2**62), str(-(2**62))),
+    ),
+    ("", "c = Less(x, z) y = Where(c, e, x)", "int64 z = {0}, int64 e = {8}", constant("e", "8", "-8")),
+    (
+        "places of keys that are moved alike with those of queries, which are looked up in them",
+        "k = Add(x, b) s = Slice(k, o, e) t = Unsqueeze(s, o) q = Gather(t, i) y = Sub(s, q)",
+        "int64 b = {-1}, int64[1] o = {1}, int64[1] e = {9}, int64 i = {3}",
+        operator("k", "Add", "Sub"),
+    ),
+    (
+        "",
+        "k = Add(x, b) s = Slice(k, o, e) y = Sub(s, b)",
+        "int64 b = {-1}, int64[1] o = {1}, int64[1] e = {9}",
+        operator("k", "Add", "Sub"),
+    ),
+    (
+        "an index out of range for another one",
+        "c = Less(x, z) y = Where(c, e, x)",
         "int64 z = {0}, int64 e = {8}",
         constant("e", "8", "9"),
     ),

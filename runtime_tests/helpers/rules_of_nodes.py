@@ -47,6 +47,16 @@ def shape_end(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     return 0 < facts.rank(node.input[0]) <= min(ends)
 
 
+@of_node("places of keys that are moved alike with those of queries, which are looked up in them")
+def places_moved(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """A range and what brings each of it back by one: of keys and of queries among them differences alone are read."""
+    cut = [use.node for use in facts.uses(node.output[0])]
+    if mutation.what != "operator" or node.op_type != "Add" or [one.op_type for one in cut] != ["Slice"]:
+        return False
+    columns = [use.node for use in facts.uses(cut[0].output[0]) if use.node.op_type == "Unsqueeze"]
+    return any(use.sort == ("Gather", 0) for one in columns for use in facts.uses(one.output[0]))
+
+
 @of_node("the sign of what Abs takes")
 def sign_for_abs(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     """A difference the other way round, of which only Abs is read."""
