@@ -13,7 +13,7 @@ from posenc.schemes import deberta_buckets, t5_bias
 from posenc.spec import Positions, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions, export_target
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.runtimes import RUNTIMES, Missing
 from posenc_export.targets.scheme import scheme_target
 
 MILLION = 10**6
@@ -66,6 +66,10 @@ def test_buckets_are_equal_at_every_distance_on_every_runtime(tmp_path: Path, sc
     for name in here:
         artifact = bundle.manifest.artifact(RUNTIMES[name].format)
         assert artifact is not None
+        if (name, scheme, way) == ("tract", "t5_bias", "last"):
+            with pytest.raises(Missing, match="Pad"):  # by a length of a call
+                RUNTIMES[name].open(bundle.path(artifact), bundle.manifest, True)
+            continue
         runner = RUNTIMES[name].open(bundle.path(artifact), bundle.manifest, True)
         (output,) = runner.run(WAYS[way].feeds).values()
         np.testing.assert_array_equal(output.ravel(), expected, err_msg=name)

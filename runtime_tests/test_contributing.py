@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT, Once
 
 PACKAGES = ("posenc", "export", "models", "runtime_tests", "docs")
-PARTS = (*PACKAGES, "CONTRIBUTING.md", "README.md", "CHANGELOG.md", "pyproject.toml")
+PARTS = (*PACKAGES, "examples", "CONTRIBUTING.md", "README.md", "CHANGELOG.md", "pyproject.toml")
 CACHES = shutil.ignore_patterns("__pycache__", ".hypothesis", ".pytest_cache")
 
 

@@ -29,7 +29,7 @@ from posenc_export.exporter.embedding import uses_of
 from posenc_export.runtimes.runner_build import build
 
 BACKENDS = {"onnx": ("ort-cpp", "model.onnx"), "torch": ("libtorch-cpp", "model.pt")}
-KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half", "bias"]}
+KINDS = {"onnx": list(VARIETY), "torch": ["offset", "half", "bfloat", "bias"]}
 """What is replayed by a backend: what differs between kinds is what is shared by backends."""
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
@@ -45,7 +45,7 @@ foreach(name ${NAMES})
   target_link_libraries(replay_${name} PRIVATE posenc::${name} Threads::Threads)
 endforeach()
 add_executable(misuse ${MISUSE})
-target_link_libraries(misuse PRIVATE posenc::offset posenc::half)
+target_link_libraries(misuse PRIVATE posenc::offset posenc::half posenc::bfloat)
 """
 
 

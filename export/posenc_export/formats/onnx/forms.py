@@ -176,6 +176,9 @@ def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
     graph.insert_before(old, nodes)
     for user in list(left.uses()):
         user.node.replace_input_with(user.idx, right)
+    if left in graph.outputs:
+        graph.outputs[graph.outputs.index(left)] = right
+        left.name, right.name = f"{left.name}_before", left.name
     graph.remove(old, safe=True)
 
 
