@@ -38,6 +38,11 @@ FARTHEST = (
 )
 BOUND = "int64 f = {9}, int64 z = {0}, int64[1] v = {-1}, int64[1] e = {9}"
 REPEATED = "how many keys beyond the farthest bucket are left out and repeated by a Pad: of none, none"
+FEWER = "how many keys beyond the farthest bucket are repeated by a Pad: fewer, of which the others are looked up"
+COMPARED = "s = Shape<start = 0, end = 2>(x) m = Mul(s, c) y = Reshape(x, m)"
+COUNTED = "s = Shape(x) l = Squeeze(s) r = Range(z, l, o) c = Less(r, z) y = Where(c, e, r)"
+SENT = "int64 z = {0}, int64 o = {1}, int64 e = {8}"
+ZERO_ONE, WHOLE = "int64[2] c = {0, 1}", "double c = {6755399441055744.0}"
 LAST = "the last term of a polynomial in float64, below the last digit of float32"
 STORED = "int64 c = {64}, int64 z = {0}, int64 o = {1}, int64[1] v = {0}"
 # fmt: off
@@ -85,6 +90,8 @@ CASES = [
         "int64 z = {0}, int64 e = {8}",
         constant("e", "8", "-8"),
     ),
+    ("an index for negative positions, where they are counted from 0", COUNTED, SENT, constant("e", "8", "-8")),
+    ("", COUNTED.replace("Range(z, l, o)", "Range(z, x, o)"), SENT, constant("e", "8", "-8")),
     (
         "an index counted from the end",
         "y = Gather<axis = 0>(t, i)",
@@ -130,6 +137,22 @@ CASES = [
     ("an axis counted from the other end", "y = Concat<axis = 0>(x, x)", "", attribute("y", "axis=0", "axis=-1")),
     ("a cut into one part", "y = Split<axis = 0, num_outputs = 1>(x)", "", operator("y", what="taken out")),
     ("", "s = Shape(x) y = Split<axis = 0>(x, s)", "", operator("y", what="taken out")),
+    ("a size that a 0 takes out of a shape", COMPARED, ZERO_ONE, attribute("s", "start=0", "start=1")),
+    ("", COMPARED, "int64[2] c = {2, 1}", attribute("s", "start=0", "start=1")),
+    ("a size that is compared, too, and is alike", COMPARED, ZERO_ONE, operator("m", what="taken out")),
+    ("a size that is compared, too, and is alike", COMPARED, ZERO_ONE, operator("m", "Mul", "Max")),
+    ("", COMPARED, ZERO_ONE, operator("m", "Mul", "Add")),
+    ("", COMPARED, "int64[2] c = {0, 2}", operator("m", what="taken out")),
+    ("a sign that no distance of a call changes", "s = Gather(t, x) y = Mul(x, s)", "int64[2] t = {1, -1}",
+     operator("y", what="taken out")),
+    ("", "s = Gather(t, x) y = Mul(x, s)", "int64[2] t = {1, -2}", operator("y", what="taken out")),
+    (FEWER, FARTHEST, BOUND, operator("d", "Sub", "Div")),
+    ("", FARTHEST, BOUND, operator("d", "Sub", "Add")),
+    ("", FARTHEST.replace("(x, r, e)", "(x, v, e)"), BOUND, operator("d", "Sub", "Div")),
+    ("half way between two whole numbers: the other one", "a = Add(x, c) y = Sub(a, c)", WHOLE,
+     constant("c", "6755399441055744.0", "6755399441055745.0")),
+    ("", "a = Add(x, c) y = Sub(a, c)", WHOLE, constant("c", "6755399441055744.0", "6755399441055746.0")),
+    ("", "a = Mul(x, c) y = Sub(a, c)", WHOLE, constant("c", "6755399441055744.0", "6755399441055745.0")),
     ("an end of Shape beyond the rank", "y = Shape<end = 1>(x)", "", attribute("y", "end=1", "end=2")),
     ("", "y = Shape<end = 1>(x)", "", attribute("y", "end=1", "end=0")),
     ("the sign of what Abs takes", "d = Sub(x, z) y = Abs(d)", "int64 z = {0}", operator("d", what="inputs exchanged")),

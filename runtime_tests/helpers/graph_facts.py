@@ -84,6 +84,13 @@ class Facts:
                     names += more
         return readers
 
+    def reads_numbers(self, name: str) -> bool:
+        """Whether a tensor is made of the numbers of an input, and not of sizes alone."""
+        if name in {value.name for value in self.model.graph.input}:
+            return True
+        node = self.makers.get(name)
+        return node is not None and node.op_type != "Shape" and any(map(self.reads_numbers, node.input))
+
     def made_of(self, name: str) -> set[str]:
         """Return the operators that a tensor comes from, all of them."""
         operators: set[str] = set()

@@ -8,6 +8,8 @@ from graph_facts import Facts, Use
 from posenc.ports import Array
 from rules import LAST_TERM, of_use, only_counts
 
+WHOLE = 1.5 * 2**52
+"""What a float64 is added to, to be rounded."""
 BEYOND = 2**31
 """An end of a slice beyond every length; below minus that, no index counts from the end of a table."""
 
@@ -49,6 +51,22 @@ def never_negative(facts: Facts, use: Use, before: Array, after: Array) -> bool:
         return False
     compared = facts.makers[use.node.input[0]].input[0]
     return {"CumSum", "Clip"} <= facts.made_of(compared)
+
+
+@of_use("an index for negative positions, where they are counted from 0")
+def counted_from_zero(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """Where negative positions are sent to, and there are none: a Range from 0 on, of the sizes of a call alone."""
+    if use.sort != ("Where", 1) or facts.maker(use.node.input[0]) != "Less":
+        return False
+    compared = facts.makers[use.node.input[0]].input[0]
+    return "Range" in facts.made_of(compared) and not facts.reads_numbers(compared)
+
+
+@of_use("half way between two whole numbers: the other one")
+def half_way(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """x + 1.5 * 2^52 - 1.5 * 2^52 rounds to the nearest whole number; with one more, another one from half way."""
+    whole = before.dtype == np.float64 and before.ndim == 0 and float(before) == WHOLE and float(after) == WHOLE + 1
+    return whole and use.sort in {("Add", 1), ("Sub", 1)}
 
 
 @of_use("an index counted from the end")

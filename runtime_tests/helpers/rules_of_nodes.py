@@ -47,6 +47,28 @@ def shape_end(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     return 0 < facts.rank(node.input[0]) <= min(ends)
 
 
+@of_node("a size that a 0 takes out of a shape")
+def size_times_zero(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """Shape from the next axis on, times 0 and 1: one size is multiplied by both."""
+    return node.op_type == "Shape" and mutation.before.startswith("start=") and _compares(facts, node.output[0])
+
+
+def _compares(facts: Facts, name: str) -> bool:
+    """Whether a stored 0 or 1 multiplies each size, for the shape of a Reshape."""
+    uses = list(facts.uses(name))
+    stored = [facts.stored.get(one) for use in uses if use.node.op_type == "Mul" for one in use.node.input]
+    masks = [mask for mask in stored if mask is not None and set(mask.tolist()) == {0, 1}]
+    return facts.ends(name) == {("Reshape", 1)} and len(masks) == len(uses) > 0
+
+
+@of_node("a size that is compared, too, and is alike")
+def all_sizes_compared(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """Reshape to sizes of another input without the 0 that leaves a size as it is."""
+    sizes = [name for name in node.input if facts.maker(name) == "Shape"]
+    changed = mutation.what == "taken out" or mutation.after == "Max"
+    return changed and node.op_type == "Mul" and len(sizes) == 1 and _compares(facts, sizes[0])
+
+
 @of_node("places of keys that are moved alike with those of queries, which are looked up in them")
 def places_moved(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     """A range and what brings each of it back by one: of keys and of queries among them differences alone are read."""
@@ -83,6 +105,15 @@ def by_signs(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     maker = facts.makers.get(node.input[1]) if node.op_type == "Mul" else None
     table = facts.stored.get(maker.input[0]) if maker is not None and maker.op_type == "Gather" else None
     return mutation.after == "Div" and table is not None and bool((np.abs(table) == 1).all())
+
+
+@of_node("a sign that no distance of a call changes")
+def sign_of_none_after(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """Mul by a row of a table of signs taken out, where no key is after its query."""
+    makers = [facts.makers[name] for name in node.input if name in facts.makers]
+    tables = [facts.stored.get(maker.input[0]) for maker in makers if maker.op_type == "Gather"]
+    signs = [table for table in tables if table is not None and bool((np.abs(table) == 1).all())]
+    return node.op_type == "Mul" and mutation.what == "taken out" and len(signs) == 1
 
 
 @of_node("sizes that changed place in a shape whose elements keep their order")
@@ -166,6 +197,15 @@ def none_repeated(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     modes = [a.s for pad in pads for a in pad.attribute if a.name == "mode"]
     ends = {("Slice", 1), ("Pad", 1)}
     return len(bounds) == 1 and not bounds[0].any() and modes == [b"edge"] and facts.ends(node.output[0]) == ends
+
+
+@of_node("how many keys beyond the farthest bucket are repeated by a Pad: fewer, of which the others are looked up")
+def fewer_repeated(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """(n - f) / f in the place of n - f, where Max with 0 and a Slice and a Pad by as many follow."""
+    following = [use.node for use in facts.uses(node.output[0])]
+    if (mutation.before, mutation.after) != ("Sub", "Div") or [one.op_type for one in following] != ["Max"]:
+        return False
+    return facts.ends(following[0].output[0]) == {("Slice", 1), ("Pad", 1)}
 
 
 @of_node("a sign at 0, where both are 0")
