@@ -38,7 +38,6 @@ FARTHEST = (
 )
 BOUND = "int64 f = {9}, int64 z = {0}, int64[1] v = {-1}, int64[1] e = {9}"
 REPEATED = "how many keys beyond the farthest bucket are left out and repeated by a Pad: of none, none"
-FEWER = "how many keys beyond the farthest bucket are repeated by a Pad: fewer, of which the others are looked up"
 COMPARED = "s = Shape<start = 0, end = 2>(x) m = Mul(s, c) y = Reshape(x, m)"
 COUNTED = "s = Shape(x) l = Squeeze(s) r = Range(z, l, o) c = Less(r, z) y = Where(c, e, r)"
 SENT = "int64 z = {0}, int64 o = {1}, int64 e = {8}"
@@ -146,9 +145,6 @@ CASES = [
     ("a sign that no distance of a call changes", "s = Gather(t, x) y = Mul(x, s)", "int64[2] t = {1, -1}",
      operator("y", what="taken out")),
     ("", "s = Gather(t, x) y = Mul(x, s)", "int64[2] t = {1, -2}", operator("y", what="taken out")),
-    (FEWER, FARTHEST, BOUND, operator("d", "Sub", "Div")),
-    ("", FARTHEST, BOUND, operator("d", "Sub", "Add")),
-    ("", FARTHEST.replace("(x, r, e)", "(x, v, e)"), BOUND, operator("d", "Sub", "Div")),
     ("half way between two whole numbers: the other one", "a = Add(x, c) y = Sub(a, c)", WHOLE,
      constant("c", "6755399441055744.0", "6755399441055745.0")),
     ("", "a = Add(x, c) y = Sub(a, c)", WHOLE, constant("c", "6755399441055744.0", "6755399441055746.0")),

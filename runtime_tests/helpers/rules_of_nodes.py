@@ -199,15 +199,6 @@ def none_repeated(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     return len(bounds) == 1 and not bounds[0].any() and modes == [b"edge"] and facts.ends(node.output[0]) == ends
 
 
-@of_node("how many keys beyond the farthest bucket are repeated by a Pad: fewer, of which the others are looked up")
-def fewer_repeated(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
-    """(n - f) / f in the place of n - f, where Max with 0 and a Slice and a Pad by as many follow."""
-    following = [use.node for use in facts.uses(node.output[0])]
-    if (mutation.before, mutation.after) != ("Sub", "Div") or [one.op_type for one in following] != ["Max"]:
-        return False
-    return facts.ends(following[0].output[0]) == {("Slice", 1), ("Pad", 1)}
-
-
 @of_node("a sign at 0, where both are 0")
 def sign_of_zero(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     """x < 0 and x <= 0, which choose between a number and its negative."""
