@@ -50,9 +50,10 @@ def do(command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_decode_loop_with_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need("ort-cpp")
-    monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")  # half the time of a build; the exhaustive run has it as shown
+    monkeypatch.setenv("CMAKE_BUILD_TYPE", "None")  # half the time of a build
     printed = [do(command) for command in commands("decode_loop.cpp")]
     assert printed[-1] == "13 tokens and 40 steps: the bits of one call of 53\n"
 

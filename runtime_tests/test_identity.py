@@ -76,6 +76,7 @@ def test_every_file_has_the_id_and_the_facts_that_it_is_made_of(tmp_path: Path) 
     assert of_program[ID] == manifest.id
 
 
+@pytest.mark.exhaustive
 def test_what_changes_no_number_changes_no_id(tmp_path: Path) -> None:
     first = written(tmp_path / "first", Spec("dynamic", max_len=70), "onnx")
     other = written(tmp_path / "other", Spec("dynamic", max_len=90), "onnx", rotary_op="onnx", seed=3, namespace="a")
