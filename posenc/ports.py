@@ -229,11 +229,6 @@ def carrying(ports: Iterable[Port], *kinds: type[object]) -> list[Port]:
     return [port for port in ports if isinstance(port.carries, kinds)]
 
 
-def is_strict(port: Port) -> bool:
-    """Whether a port carries numbers that must be refused beyond their range."""
-    return bounds_of(port) is not None
-
-
 def bounds_of(port: Port) -> tuple[float, float] | None:
     """Return the range beyond which the numbers of a port must be refused; None where they need not be."""
     return port.carries.bounds if isinstance(port.carries, Values) else None

@@ -212,7 +212,7 @@ def test_a_required_runtime_that_is_missing_is_unavailable(
         raise Missing("no GPU")
 
     without = replace(RUNTIMES["ort-cuda"], check=fail)
-    monkeypatch.setattr("posenc_export.runtimes.RUNTIMES", {"ort-cuda": without})
+    monkeypatch.setattr("posenc_export.runtimes.requests.RUNTIMES", {"ort-cuda": without})
     text = "ort-cuda is required and not available here: no GPU"
     with pytest.raises(Unavailable, match=text):
         posenc_export.export(to=tmp_path / "a", require=["ort-cuda"])

@@ -26,7 +26,8 @@ from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.exporter.options import check_options
 from posenc_export.exporter.settings import with_fields
 from posenc_export.formats import FORMATS
-from posenc_export.runtimes import RUNTIMES, Progress, check_trusted, prepare
+from posenc_export.runtimes import RUNTIMES, Progress
+from posenc_export.runtimes.requests import check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
 from posenc_export.validation.integrity import integrity_of_all

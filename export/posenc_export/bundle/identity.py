@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from posenc.ports import Port, is_strict
+from posenc.ports import Port, bounds_of
 
 Facts = Mapping[str, str]
 PREFIX = "posenc."
@@ -66,9 +66,7 @@ def _whole(value: object) -> object:
 def _ends(inputs: Sequence[Port]) -> Iterator[tuple[str, str]]:
     """Yield what inputs may hold, and how long their axes may be, where that ends."""
     for port in inputs:
-        ends = getattr(port.carries, "ends", ()) or getattr(port.carries, "end", None)
-        if is_strict(port):
-            ends = (getattr(port.carries, "low", None), getattr(port.carries, "high", None))
+        ends: object = bounds_of(port) or getattr(port.carries, "ends", ()) or getattr(port.carries, "end", None)
         if ends is not None:
             yield f"ends.{port.name}", canonical(ends)
         yield from ((f"ends.{port.name}.{axis.name}", str(axis.most)) for axis in port.axes if axis.most is not None)

@@ -154,7 +154,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
     from posenc_export.exporter.options import ExportOptions, check_options
     from posenc_export.exporter.settings import split
-    from posenc_export.runtimes import prepare
+    from posenc_export.runtimes.requests import prepare
     from posenc_export.validation.model import check_has_model
     from posenc_export.validation.verdict import no_progress
 

@@ -60,7 +60,7 @@ def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
     from posenc_export.cuda.plan import plans, runtimes_of, why_nothing_runs
     from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
     from posenc_export.errors import Unavailable, bad_input
-    from posenc_export.runtimes import prepare
+    from posenc_export.runtimes.requests import prepare
 
     device, schemes = values["device"], values["schemes"] or tuple(SCHEMES)
     with bad_input():

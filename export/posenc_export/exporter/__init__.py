@@ -17,7 +17,7 @@ from posenc_export.errors import own_files
 from posenc_export.exporter.embedding import embedded
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.exporter.write import write_bundle
-from posenc_export.runtimes import prepare
+from posenc_export.runtimes.requests import prepare
 from posenc_export.targets import Target
 from posenc_export.targets.ending import advised
 from posenc_export.validation.basis import basis_of

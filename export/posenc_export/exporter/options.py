@@ -8,7 +8,8 @@ from pathlib import Path
 from posenc_export.cpp.names import check_name, problem_of_namespace
 from posenc_export.errors import BadInput, bad_input, decoded
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
-from posenc_export.runtimes import Progress, check_readable
+from posenc_export.runtimes import Progress
+from posenc_export.runtimes.requests import check_readable
 from posenc_export.validation.result import ValidateResult
 from posenc_export.validation.scope import BUDGET
 from posenc_export.validation.verdict import ValidateOptions, no_progress

@@ -6,7 +6,8 @@ with the library it lacks; nothing falls back to another device in silence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from posenc.ports import Array, Feeds, Port
 from posenc.registry import Registry
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.errors import BadInput, Unavailable, bad_input, check_machine, first_line
+from posenc_export.errors import check_machine, first_line
 from posenc_export.formats import runs_code
 from posenc_export.runtimes.limit import NoAnswer, Stop, within
 
@@ -86,6 +87,12 @@ class Runner:
         except Exception as error:
             check_machine(error)
             raise RunFailed(_last_line(error)) from error
+
+
+def check_package(module: str, extra: str) -> None:
+    """Raise Missing where a Python package is not installed; extra: what pip calls it, and installs it by."""
+    if importlib.util.find_spec(module) is None:
+        raise Missing(f"the Python package {extra} is not found: pip install 'posenc-export[{extra}]'")
 
 
 Loader = Callable[[Path, Manifest], Runner]
@@ -188,44 +195,6 @@ def runtime(
         return load
 
     return register
-
-
-def prepare(names: Iterable[str], required: Sequence[str], progress: Progress) -> None:
-    """Make ready what was named; raise Unavailable, before any other work, where a required runtime cannot run."""
-    with bad_input():
-        runtimes = [RUNTIMES[name] for name in dict.fromkeys((*names, *required))]
-    for runtime in runtimes:
-        runtime.prepare(progress)
-    check_available(required)
-
-
-def check_available(required: Iterable[str]) -> None:
-    """Raise Unavailable where a required runtime cannot run here."""
-    for name in required:
-        try:
-            RUNTIMES[name].check()
-        except Missing as missing:
-            raise Unavailable(f"{name} is required and not available here: {missing}") from missing
-
-
-def check_readable(option: str, names: Iterable[str], formats: Sequence[str]) -> None:
-    """Raise BadInput where a runtime that is named by an option reads none of the formats that there are."""
-    for name in names:
-        with bad_input():
-            runtime = RUNTIMES[name]
-        if runtime.format not in formats:
-            raise BadInput(f"{option} {name} reads {runtime.format}, which is not among {', '.join(formats)}")
-
-
-def check_trusted(names: Iterable[str], required: Sequence[str]) -> None:
-    """Refuse, of a bundle that is not trusted, runtimes that run its code: Unavailable if required, else BadInput."""
-    for name in dict.fromkeys((*names, *required)):
-        with bad_input():
-            refused = RUNTIMES[name].runs_code
-        if refused and name in required:
-            raise Unavailable(f"{name} is required and {NEEDS_TRUST}")
-        if refused:
-            raise BadInput(f"--runtime {name} {NEEDS_TRUST}")
 
 
 def check_feeds(feeds: Feeds, ports: tuple[Port, ...]) -> str:

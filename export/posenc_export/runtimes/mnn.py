@@ -7,7 +7,6 @@ then reports every conversion, with the machine's number. What that command wrap
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import re
 import tempfile
@@ -24,7 +23,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.compatibility import external_files
 from posenc_export.formats.onnx.dtypes import holds_float64
-from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
+from posenc_export.runtimes import Missing, RunFailed, Runner, check_package, runtime
 from posenc_export.runtimes.in_child import Call, Slot, in_child
 
 TAKEN: Mapping[str, str] = {"float32": "float32", "int64": "int32", "int32": "int32"}
@@ -40,8 +39,7 @@ M_PERTURB, PATTERN = -6, 0xA5
 
 def _check() -> None:
     """Raise Missing where MNN is not installed."""
-    if importlib.util.find_spec("MNN") is None:
-        raise Missing("the Python package mnn is not found: pip install 'posenc-export[mnn]'")
+    check_package("MNN", "mnn")
 
 
 @runtime(

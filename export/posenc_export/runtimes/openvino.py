@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.dtypes import holds_float64
-from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
+from posenc_export.runtimes import Missing, RunFailed, Runner, check_package, runtime
 
 if TYPE_CHECKING:
     from openvino import CompiledModel
@@ -25,8 +24,7 @@ TELEMETRY = "openvino_telemetry"
 
 def _check() -> None:
     """Raise Missing where openvino is not installed."""
-    if importlib.util.find_spec("openvino") is None:
-        raise Missing("the Python package openvino is not found: pip install 'posenc-export[openvino]'")
+    check_package("openvino", "openvino")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from textwrap import shorten
@@ -10,7 +9,7 @@ from textwrap import shorten
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.runtimes import Missing, RunFailed, Runner, runtime
+from posenc_export.runtimes import Missing, RunFailed, Runner, check_package, runtime
 from posenc_export.runtimes.in_child import Call, Slot, in_child
 
 NO_HALF = "tract has no tensors of bfloat16"
@@ -24,8 +23,7 @@ CAUSE = re.compile(r"^\s*\d+: ", re.MULTILINE)
 
 def _check() -> None:
     """Raise Missing where tract is not installed."""
-    if importlib.util.find_spec("tract") is None:
-        raise Missing("the Python package tract is not found: pip install 'posenc-export[tract]'")
+    check_package("tract", "tract")
 
 
 @runtime(

@@ -17,7 +17,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, ToolFailed
-from posenc_export.runtimes import RUNTIMES, check_readable, check_trusted, prepare
+from posenc_export.runtimes import RUNTIMES
+from posenc_export.runtimes.requests import check_readable, check_trusted, prepare
 from posenc_export.validation.basis import basis_of
 from posenc_export.validation.catalogue import CATALOGUE
 from posenc_export.validation.integrity import OTHERS, check_known, integrity_beside

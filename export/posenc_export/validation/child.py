@@ -21,8 +21,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.paths import native_path
 from posenc_export.errors import Overloaded, PosencError, first_line
 from posenc_export.machine import has_nvidia_driver
-from posenc_export.runtimes import check_available
 from posenc_export.runtimes.process import end_with_parent
+from posenc_export.runtimes.requests import check_available
 from posenc_export.validation.messages import ERRORS, cut, row_json, written
 from posenc_export.validation.run import steps_of
 from posenc_export.validation.steps import OPENING, Key, Step, rows_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, axes_of, is_strict
+from posenc.ports import Array, Port, axes_of, bounds_of
 from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
@@ -99,7 +99,7 @@ class RefusedByModule(BadInput):
 
 def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> CaseRecord:
     if case.refused:  # absent floats are read back as zeros: no refusal depends on them, but that of numbers themselves
-        names = [p.name for p in encoding.inputs if p.dtype not in FLOATS or is_strict(p)]
+        names = [p.name for p in encoding.inputs if p.dtype not in FLOATS or bounds_of(p)]
         return CaseRecord(GoldenCase(case, {name: feeds[name] for name in names}))
     outputs, written = _called(encoding, case, feeds)
     eager, rows = _eager(encoding, case, outputs)

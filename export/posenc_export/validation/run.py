@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from posenc.ports import LOOKED_UP, carrying, is_strict
+from posenc.ports import LOOKED_UP, bounds_of, carrying
 from posenc_export.arrays import free
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
@@ -186,7 +186,7 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
     """
     case = golden.case
     looked_up = not case.unlike and carrying(runner.inputs, *LOOKED_UP)
-    if runtime.device == "cuda" and (looked_up or any(is_strict(port) and not case.unlike for port in runner.inputs)):
+    if runtime.device == "cuda" and (looked_up or any(bounds_of(port) and not case.unlike for port in runner.inputs)):
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
         runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)

@@ -23,7 +23,8 @@ std::uintptr_t address(const View& view) noexcept { return reinterpret_cast<std:
 std::size_t bytes(const View& view) noexcept { return view.size * size_of(view.dtype); }
 
 bool overlap(const View& one, const View& other) noexcept {
-  return one.data != nullptr && other.data != nullptr && bytes(one) != 0 && bytes(other) != 0 && address(one) < address(other) + bytes(other) &&
+  const auto is_there = [](const View& view) { return view.data != nullptr && bytes(view) != 0; };
+  return is_there(one) && is_there(other) && address(one) < address(other) + bytes(other) &&
          address(other) < address(one) + bytes(one);
 }
 
