@@ -4,7 +4,7 @@ from copy import deepcopy
 
 from torch import Tensor
 
-from posenc.families.grid import Grid
+from posenc.sources.grid.encode import Grid
 
 
 class Swapped(Grid):

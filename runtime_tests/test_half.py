@@ -19,13 +19,13 @@ from onnx.reference import ReferenceEvaluator
 import posenc
 from conftest import one_of_each
 from posenc.encoding import Encoding, eps
-from posenc.families.xpos_angles import OVERFLOWS
 from posenc.parameters import Value
 from posenc.ports import Array, Mask, Port, Positions, Start, Values, keys_axis
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.sincos.direct import HOLDS_POSITIONS, IN_FLOAT64
 from posenc.sincos.series import DIVIDES
+from posenc.sources.rotary.xpos import OVERFLOWS
 from posenc.spec import DType, Spec, UnsupportedSpec
 from posenc_export.arrays import numpy_dtype
 from posenc_export.exporter import ExportOptions, write_bundle

@@ -14,9 +14,9 @@ from torch.nn.functional import interpolate
 
 import posenc
 from conftest import ROOT
-from posenc.families.axis_weights import Filter
-from posenc.families.resampled import Line, Plane
 from posenc.references.resampling import Resampling, resampled
+from posenc.sources.interpolated.modules import Line, Plane
+from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec
 from posenc_export import export
 

@@ -28,7 +28,7 @@ from posenc_export.validation.verdict import ValidateOptions
 from reached import Owned, Reached, functions, place, reached, replaced
 from wrong import moved, wrong
 
-COMPUTES = ("families/", "schemes/", "rope_types/", "sincos/", "lookup.py")
+COMPUTES = ("arithmetic.py", "sources/", "where/", "schemes/", "rope_types/", "sincos/", "lookup.py")
 """Where modules and their constants are computed."""
 MOST = 6
 """Forms in which a wrong function is tried."""
@@ -37,16 +37,16 @@ TRIED = "what is tried, and where positions end"
 PORTS = "what goes in and out, as the manifest says it"
 DATA = "trained numbers, drawn or read: they are the same for both by definition"
 NOT_HELD = {
-    "families/additive.py:_has_no_x": PORTS,
-    "families/axis_weights.py:Filter.roundings": BOUNDS,
-    "families/decomposed.py:Tables.error": BOUNDS,
-    "families/decomposed.py:Tables.to": DATA,
-    "families/features.py:Layout.width": PORTS,
-    "families/fractions.py:Fraction.most": BOUNDS,
-    "families/interpolation.py:Grid.off": BOUNDS,
-    "families/interpolation.py:Grid.rounded": BOUNDS,
-    "families/interpolation.py:Grid.sizes": TRIED,
-    "families/xpos_angles.py:Fade.half_end": TRIED,
+    "sources/rows/additive.py:_has_no_x": PORTS,
+    "sources/interpolated/weights.py:Filter.roundings": BOUNDS,
+    "sources/window/two_products.py:Tables.error": BOUNDS,
+    "sources/window/two_products.py:Tables.to": DATA,
+    "sources/features/encode.py:Layout.width": PORTS,
+    "sources/grid/fractions.py:Fraction.most": BOUNDS,
+    "sources/interpolated/encode.py:Grid.off": BOUNDS,
+    "sources/interpolated/encode.py:Grid.rounded": BOUNDS,
+    "sources/interpolated/encode.py:Grid.sizes": TRIED,
+    "sources/rotary/xpos.py:Fade.half_end": TRIED,
     "schemes/clipped_relative.py:_table": DATA,
     "schemes/decomposed_relative.py:_random": DATA,
     "schemes/fourier_features.py:_matrix": DATA,

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 import posenc
 from conftest import Cli
-from posenc.families.relative import RelativeRows
 from posenc.ports import Array
+from posenc.sources.relative.encode import RelativeRows
 from posenc.spec import Mode, Spec, UnsupportedSpec
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.targets.scheme import scheme_target

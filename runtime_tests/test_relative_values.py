@@ -11,8 +11,8 @@ from torch import Tensor
 
 import posenc
 from posenc.encoding import Encoding
-from posenc.families.bias import KEYS
 from posenc.ports import SEQ, Array, Port, Values, fixed
+from posenc.sources.bias.encode import KEYS
 from posenc.spec import Positions, Spec
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case

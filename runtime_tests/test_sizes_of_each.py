@@ -10,8 +10,8 @@ import torch
 
 import posenc
 from conftest import Cli
-from posenc.families.axis_weights import Filter
-from posenc.families.resampled import Each, Plane
+from posenc.sources.interpolated.modules import Each, Plane
+from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec, UnsupportedSpec
 from posenc_export import export
 from test_interpolated import DYNAMIC, FILTERS, built, saved

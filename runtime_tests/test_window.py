@@ -14,8 +14,8 @@ from torch import Tensor
 import posenc
 from conftest import Cli
 from posenc.encoding import CaseLike
-from posenc.families.window import indices
 from posenc.ports import Array
+from posenc.sources.window.encode import indices
 from posenc.spec import Mode, Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
 from posenc_export.exporter import ExportOptions, export_target

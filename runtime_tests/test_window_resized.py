@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 import posenc
-from posenc.families.window import indices
 from posenc.ports import Array
+from posenc.sources.window.encode import indices
 from posenc.spec import Spec
 from posenc_export import export
 

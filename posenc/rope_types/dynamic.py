@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from posenc.families.ntk_angles import DynamicNtkAngles
 from posenc.rope_types import Frequencies, Rope, geometric, rope_type
 from posenc.sincos import computed_sincos
+from posenc.sources.rotary.ntk import DynamicNtkAngles
 from posenc.spec import Spec
 
 

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, too_small
-from posenc.families import bias
 from posenc.ports import Array, Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos.rows import float64_error
+from posenc.sources.bias import encode as bias
 from posenc.spec import Spec, UnsupportedSpec
 
 

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 
 from posenc.call import Call
 from posenc.encoding import Encoding, Probes, Tolerance
-from posenc.families import query_bias, relative_values
-from posenc.families.by_distance import edge_repeated
-from posenc.families.sizes import larger
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.bias import by_query as query_bias
+from posenc.sources.bias import values as relative_values
+from posenc.sources.bias.by_distance import edge_repeated
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
+from posenc.where.sizes import larger
 
 Output = Literal["bias", "scores", "values"]
 Distance = Literal["key_minus_query", "query_minus_key"]

@@ -28,14 +28,15 @@ import numpy as np
 
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding
-from posenc.families import additive, relative
-from posenc.families.conformer import Both, BothShift, Chunk, ChunkShift, Descending, Stored
-from posenc.families.relative import RelativeRows
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
 from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
+from posenc.sources.relative import encode as relative
+from posenc.sources.relative.conformer import Both, BothShift, Chunk, ChunkShift, Descending, Stored
+from posenc.sources.relative.encode import RelativeRows
+from posenc.sources.rows import additive
 from posenc.spec import Spec, UnsupportedSpec
 
 Style = Literal["both", "descending", "ascending", "chunk"]

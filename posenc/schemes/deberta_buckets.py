@@ -18,16 +18,16 @@ from torch import Tensor, nn
 
 from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, rounding
-from posenc.families import bias
-from posenc.families.bias_modules import WAYS
-from posenc.families.places import CountedPlaces
-from posenc.families.position_ports import start_port
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.bias import encode as bias
+from posenc.sources.bias.modules import WAYS
 from posenc.spec import Spec
 from posenc.stored import StoredRows
+from posenc.where.places import CountedPlaces
+from posenc.where.ports import start_port
 
 CHUNK = 2**16
 """Distances that are held against the formula at a time."""

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import decomposed
-from posenc.families import window as windows
-from posenc.families.decomposed import Tables
-from posenc.families.window import Sides
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
 from posenc.references.resampling import Resampling, resampled
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.window import encode as windows
+from posenc.sources.window import two_products as decomposed
+from posenc.sources.window.encode import Sides
+from posenc.sources.window.two_products import Tables
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_matrix, names_in, one_start, random_table
 

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import interpolation
-from posenc.families.axis_weights import Filter
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
 from posenc.references.resampling import Resampling, matrix, resampled
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.interpolated import encode as interpolation
+from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_tensor, random_table
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import additive
-from posenc.families.learned_tables import LearnedTable, SummedTables
 from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.rows import additive
+from posenc.sources.rows.learned_tables import LearnedTable, SummedTables
 from posenc.spec import Spec, UnsupportedSpec
 from posenc.weights import load_matrix, random_table
 

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import grid
-from posenc.families.learned_tables import LearnedTable
 from posenc.ports import Array, Floats
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.grid import encode as grid
+from posenc.sources.rows.learned_tables import LearnedTable
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
 

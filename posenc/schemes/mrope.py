@@ -12,15 +12,15 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import rotary
-from posenc.families.apply_rotary import Heads
-from posenc.families.rotary_angles import AxialAngles
 from posenc.parameters import Value
 from posenc.ports import Array, Integers
 from posenc.references import rotation
 from posenc.rope_types import ROPE_TYPES, Frequencies, Rope, scaling_parameters
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
+from posenc.sources.rotary import encode as rotary
+from posenc.sources.rotary.angles import AxialAngles
+from posenc.sources.rotary.apply import Heads
 from posenc.spec import Spec
 
 ONE_POSITION = "each token has several positions; of text alone all are equal, which is the scheme rope"

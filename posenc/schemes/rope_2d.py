@@ -10,14 +10,14 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import rotary
-from posenc.families.apply_rotary import Heads
-from posenc.families.rotary_angles import AxialAngles
 from posenc.ports import Array
 from posenc.references import rotation
 from posenc.rope_types import Rope
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
+from posenc.sources.rotary import encode as rotary
+from posenc.sources.rotary.angles import AxialAngles
+from posenc.sources.rotary.apply import Heads
 from posenc.spec import Spec
 
 

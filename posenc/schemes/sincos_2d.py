@@ -15,12 +15,12 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import grid
-from posenc.families.fractions import Fraction, fractions
-from posenc.families.grid_rows import AxisRows, CenterCrop
 from posenc.ports import Array, Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
+from posenc.sources.grid import encode as grid
+from posenc.sources.grid.axis_rows import AxisRows, CenterCrop
+from posenc.sources.grid.fractions import Fraction, fractions
 from posenc.spec import Spec
 
 FEW = 256

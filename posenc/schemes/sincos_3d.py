@@ -14,10 +14,10 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import grid
 from posenc.ports import Array, Floats
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
+from posenc.sources.grid import encode as grid
 from posenc.spec import Spec
 
 FEW = 256

@@ -18,12 +18,12 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import grid
-from posenc.families.fractions import Fraction, fractions
-from posenc.families.grid_rows import CountRows, Counts
 from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
+from posenc.sources.grid import encode as grid
+from posenc.sources.grid.axis_rows import CountRows, Counts
+from posenc.sources.grid.fractions import Fraction, fractions
 from posenc.spec import Spec
 
 SMALL = 1e-6

@@ -15,7 +15,6 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding, RowSource
-from posenc.families import additive
 from posenc.ports import Array, Floats
 from posenc.scheme import scheme
 from posenc.sincos import (
@@ -26,6 +25,7 @@ from posenc.sincos import (
     sincos_rows,
     with_zero_row,
 )
+from posenc.sources.rows import additive
 from posenc.spec import Spec
 from posenc.weights import load_number
 

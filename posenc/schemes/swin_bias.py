@@ -15,16 +15,16 @@ from torch import Tensor
 
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding
-from posenc.families import window as windows
-from posenc.families.axis_weights import Filter
-from posenc.families.interpolation import SUMS, Grid
-from posenc.families.resampled import Plane
-from posenc.families.resampled_bias import ResampledBias, ResampledBiasOfClass
-from posenc.families.window import Sides
 from posenc.ports import Array, Floats, Integers
 from posenc.references.resampling import Resampling, resampled
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.interpolated.encode import SUMS, Grid
+from posenc.sources.interpolated.modules import Plane
+from posenc.sources.interpolated.weights import Filter
+from posenc.sources.window import encode as windows
+from posenc.sources.window.encode import Sides
+from posenc.sources.window.resized import ResampledBias, ResampledBiasOfClass
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
 

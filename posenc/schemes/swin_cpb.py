@@ -17,13 +17,13 @@ from torch import nn
 
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding, eps
-from posenc.families import window as windows
-from posenc.families.continuous_bias import ContinuousBias, Network
-from posenc.families.window import Sides
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.window import encode as windows
+from posenc.sources.window.encode import Sides
+from posenc.sources.window.network import ContinuousBias, Network
 from posenc.spec import Spec
 from posenc.weights import load_tensor, names_in, one_start, record
 

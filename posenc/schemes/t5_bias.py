@@ -14,11 +14,11 @@ from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import bias
-from posenc.families.by_distance import ByDistance
 from posenc.memory import check_room
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
+from posenc.sources.bias import encode as bias
+from posenc.sources.bias.by_distance import ByDistance
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
 

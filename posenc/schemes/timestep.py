@@ -20,10 +20,10 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding, Probes
-from posenc.families import features
 from posenc.ports import Array, Axis, Floats, Port, Positions, Values
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos, sincos_of_steps
+from posenc.sources.features import encode as features
 from posenc.spec import Spec
 
 STEPS = Axis("batch", "length")

@@ -23,15 +23,15 @@ from torch import Tensor, nn
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import relative
-from posenc.families.relative import RelativeRows, shifted, skewed
-from posenc.families.sizes import larger
 from posenc.ports import BATCH, SEQ, Array, Axis, Port, fixed
 from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
+from posenc.sources.relative import encode as relative
+from posenc.sources.relative.encode import RelativeRows, shifted, skewed
 from posenc.spec import Spec
+from posenc.where.sizes import larger
 
 Attention = Literal["causal", "uni", "bi"]
 KEYS = Axis("seq_k", "length")

@@ -14,15 +14,15 @@ import torch
 
 from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.families import rotary
-from posenc.families.apply_rotary import Heads
-from posenc.families.rotary_angles import StaticAngles
-from posenc.families.xpos_angles import Fade, XPosAngles
 from posenc.ports import Array
 from posenc.references import rotation
 from posenc.rope_types import Rope
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
+from posenc.sources.rotary import encode as rotary
+from posenc.sources.rotary.angles import StaticAngles
+from posenc.sources.rotary.apply import Heads
+from posenc.sources.rotary.xpos import Fade, XPosAngles
 from posenc.spec import Spec
 
 HEADROOM = 64

@@ -59,7 +59,7 @@ def reached(form: Form) -> Reached:
 
 
 def place(code: CodeType) -> str:
-    """Return where code lies: "families/window.py:differences"."""
+    """Return where code lies: "sources/window/encode.py:differences"."""
     return f"{Path(code.co_filename).relative_to(HOME).as_posix()}:{code.co_qualname}"
 
 

@@ -56,9 +56,13 @@ def _moved_array(value: Any) -> Any:
     return value + 1 if bool((back == value).all()) else back
 
 
+PLACES = ("arithmetic", "sources", "where", "schemes", "rope_types", "sincos")
+"""Where what modules compute lies, in posenc."""
+
+
 def _moved_fields(value: Any) -> Any:
     """Return a record with other numbers; what ports and tolerances say of numbers is left alone."""
-    if type(value).__module__.split(".")[1] not in ("families", "schemes", "rope_types", "sincos"):
+    if type(value).__module__.split(".")[1] not in PLACES:
         return value
     numbers = {f.name: getattr(value, f.name) for f in fields(value)}
     other = {name: moved(v) for name, v in numbers.items() if isinstance(v, (float, np.ndarray, torch.Tensor))}

@@ -46,9 +46,9 @@ def float32_error(question: Question) -> float:
         return 0.0
     import torch
 
-    from posenc.families.continuous_bias import Network
-    from posenc.families.window import sides_of
     from posenc.schemes.swin_cpb import error
+    from posenc.sources.window.encode import sides_of
+    from posenc.sources.window.network import Network
 
     network = Network(*(torch.from_numpy(table) for table in in_order(question.tables)))
     norm = sides_of("pretrained_window", question.reading.parameters.get("pretrained_window", 0), least=0)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.families.window import Sides, by_head, differences
+from posenc.sources.window.encode import Sides, by_head, differences
 
 
 @dataclass(frozen=True)

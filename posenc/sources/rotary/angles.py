@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import NoTables, Source, Tables, Tolerance
-from posenc.families.side_by_side import side_by_side
 from posenc.ports import Integers
 from posenc.sincos import SinCosMethod
+from posenc.sources.rotary.side_by_side import side_by_side
 
 CosSin = tuple[Tensor, Tensor, Tensor, Tensor]
 BY_LENGTH = "its frequencies change with the length of a call: give --baked, for those of one length"

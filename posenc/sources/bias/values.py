@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from posenc.call import Formula
 from posenc.encoding import CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
-from posenc.families import bias
-from posenc.families.places import CountedPlaces, StoredPlaces
-from posenc.families.position_ports import start_port
 from posenc.lookup import following
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, Values, fixed
+from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
+from posenc.where.places import CountedPlaces, StoredPlaces
+from posenc.where.ports import start_port
 
 HALF_UNSAFE = "sums of probabilities and products with rows are sums, each part of which is rounded"
 TOTAL = 1.01

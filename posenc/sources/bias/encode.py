@@ -9,12 +9,12 @@ import torch
 
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding, Probes, Source, rounding
-from posenc.families.bias_modules import WAYS, BiasSource
-from posenc.families.places import CountedPlaces, StoredPlaces
-from posenc.families.position_ports import start_port
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import BATCH, SEQ, Array, Axis, Mask, Port, Positions, fixed
+from posenc.sources.bias.modules import WAYS, BiasSource
 from posenc.spec import Spec
+from posenc.where.places import CountedPlaces, StoredPlaces
+from posenc.where.ports import start_port
 
 Kind = Literal["bias", "scores"]
 KEYS = Axis("seq_k", "length")

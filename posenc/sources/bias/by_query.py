@@ -14,16 +14,16 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import Encoding, Source, rounding
-from posenc.families import bias
-from posenc.families.places import CountedPlaces, StoredPlaces
-from posenc.families.position_ports import start_port
-from posenc.families.sums import added
 from posenc.lookup import check_same, following
 from posenc.maker import Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
+from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
+from posenc.where.places import CountedPlaces, StoredPlaces
+from posenc.where.ports import start_port
 
 PLACES = "models count places, padding too; use --positions implicit or offset"
 """Why positions are given in no other way."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import SAME_BITS, Probes, Tolerance, too_small
-from posenc.families.sizes import larger
+from posenc.where.sizes import larger
 
 
 class ByDistance(nn.Module):

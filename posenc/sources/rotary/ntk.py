@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import NoTables, Tables, Tolerance
-from posenc.families.rotary_angles import BY_LENGTH, CosSin
 from posenc.sincos import ComputedSinCos
+from posenc.sources.rotary.angles import BY_LENGTH, CosSin
 
 
 class DynamicNtkAngles(nn.Module):

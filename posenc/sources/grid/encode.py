@@ -15,13 +15,13 @@ from typing import Final, Literal
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import Encoding, rounding
-from posenc.families.grid_rows import AxisRows, CountRows
-from posenc.families.sums import added
 from posenc.lookup import check_width, exactly
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import BATCH, Axis, Mask, Port, fixed
+from posenc.sources.grid.axis_rows import AxisRows, CountRows
 from posenc.spec import Spec
 
 FeatureLayout = Literal["halves", "interleaved", "sines_first"]

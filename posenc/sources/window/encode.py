@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, rounding, too_small
-from posenc.families.sums import added
 from posenc.lookup import take
 from posenc.maker import Claims, Join, encoding
 from posenc.memory import check_room

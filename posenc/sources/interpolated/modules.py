@@ -9,8 +9,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.families.axis_weights import AxisWeights, Filter
 from posenc.lookup import check_width, places
+from posenc.sources.interpolated.weights import AxisWeights, Filter
 
 
 class Line(nn.Module):

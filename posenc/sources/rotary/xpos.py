@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import NoTables, Tables, Tolerance
-from posenc.families.rotary_angles import CosSin, RotaryAngles
 from posenc.lookup import take
 from posenc.ports import Floats
+from posenc.sources.rotary.angles import CosSin, RotaryAngles
 from posenc.stored import StoredRows
 
 OVERFLOWS = (

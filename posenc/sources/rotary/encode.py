@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from posenc.call import Formula
 from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
-from posenc.families.apply_rotary import Heads, check_rank
-from posenc.families.cos_sin import CosSinAt, CosSinCache
-from posenc.families.position_ports import mask_port, positions_port, start_port
-from posenc.families.rotary_angles import AxialAngles, RotaryAngles, is_axial
 from posenc.lookup import check_same, counted
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
+from posenc.sources.rotary.angles import AxialAngles, RotaryAngles, is_axial
+from posenc.sources.rotary.apply import Heads, check_rank
+from posenc.sources.rotary.cos_sin import CosSinAt, CosSinCache
 from posenc.spec import Spec, UnsupportedSpec
+from posenc.where.ports import mask_port, positions_port, start_port
 
 
 class Rotary(nn.Module):

@@ -5,8 +5,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.families.apply_rotary import check_rank, widen
-from posenc.families.rotary_angles import RotaryAngles
+from posenc.sources.rotary.angles import RotaryAngles
+from posenc.sources.rotary.apply import check_rank, widen
 
 
 class CosSin(nn.Module):

@@ -16,16 +16,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import Encoding, Probes, Tolerance, eps, no_tables, rounding
-from posenc.families import bias, window
-from posenc.families.axis_weights import AxisWeights, Filter
-from posenc.families.query_bias import LARGEST, PRODUCTS
-from posenc.families.sums import added
-from posenc.families.window import Sides
 from posenc.lookup import check_width, take
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, Axis, Port, fixed
+from posenc.sources.bias import encode as bias
+from posenc.sources.bias.by_query import LARGEST, PRODUCTS
+from posenc.sources.interpolated.weights import AxisWeights, Filter
+from posenc.sources.window import encode as window
+from posenc.sources.window.encode import Sides
 from posenc.spec import Spec
 
 LINEAR = Filter(cubic=False)

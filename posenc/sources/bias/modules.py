@@ -15,10 +15,10 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.encoding import Source
-from posenc.families.places import CountedPlaces, StoredPlaces
-from posenc.families.sums import added
 from posenc.lookup import check_same, counted, following, inside
+from posenc.where.places import CountedPlaces, StoredPlaces
 
 
 class BiasSource(Source, Protocol):

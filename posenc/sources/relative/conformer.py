@@ -5,9 +5,9 @@ from typing import Final
 from torch import Tensor, nn
 
 from posenc.encoding import RowSource
-from posenc.families.relative import RelativeRows, skewed
-from posenc.families.sizes import larger
+from posenc.sources.relative.encode import RelativeRows, skewed
 from posenc.spec import Spec
+from posenc.where.sizes import larger
 
 
 class Both(RelativeRows):

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
-from posenc.families.axis_weights import Filter
-from posenc.families.resampled import Each, Fixed, Line, Plane
-from posenc.families.sums import added
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Extents, Port, fixed
+from posenc.sources.interpolated.modules import Each, Fixed, Line, Plane
+from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec
 
 NO_TABLES = no_tables("its rows are weighted sums of several of a table's, which no header computes")

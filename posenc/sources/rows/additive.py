@@ -11,14 +11,14 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import Encoding, RowSource, Tolerance, ToleranceOf, eps, rounding
-from posenc.families.position_ports import mask_port, positions_port, start_port
-from posenc.families.sums import added
 from posenc.lookup import check_same, counted, exactly
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
+from posenc.where.ports import mask_port, positions_port, start_port
 
 
 @dataclass(frozen=True)

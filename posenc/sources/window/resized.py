@@ -11,8 +11,8 @@ column.
 import torch
 from torch import Tensor, nn
 
-from posenc.families.resampled import Plane
-from posenc.families.window import by_head, differences
+from posenc.sources.interpolated.modules import Plane
+from posenc.sources.window.encode import by_head, differences
 
 
 class ResampledWindow(nn.Module):

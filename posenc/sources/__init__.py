@@ -1,0 +1,1 @@
+"""What encodings are made of, each with its modules: rows, angles, biases, features."""

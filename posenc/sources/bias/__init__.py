@@ -1,0 +1,1 @@
+"""Biases on scores: by distance, by query, of values."""

@@ -1,0 +1,1 @@
+"""Rows of places in a grid."""

@@ -1,0 +1,1 @@
+"""Rows of a stored grid, resampled to another."""

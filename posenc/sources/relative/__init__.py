@@ -1,0 +1,1 @@
+"""Rows of distances, multiplied with queries."""

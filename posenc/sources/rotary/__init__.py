@@ -1,0 +1,1 @@
+"""Rotations of queries and keys by angles."""

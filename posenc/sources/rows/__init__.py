@@ -1,0 +1,1 @@
+"""Rows of positions, returned or added."""

@@ -1,0 +1,1 @@
+"""Biases between the places of a window."""

@@ -1,0 +1,1 @@
+"""How a call gives its positions."""
