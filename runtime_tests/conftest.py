@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
-import posenc_export.validation.apart
 from posenc.spec import Spec
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES, Missing
+from posenc_export.validation.apart import parent
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[1]
@@ -130,7 +130,7 @@ def _in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     Tests that start `python -m posenc_export` have them too.
     """
     if not request.node.get_closest_marker("apart"):
-        monkeypatch.setattr(posenc_export.validation.apart, "validating", posenc_export.validation.apart.in_process)
+        monkeypatch.setattr(parent, "validating", parent.in_process)
 
 
 @pytest.fixture

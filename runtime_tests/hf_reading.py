@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from posenc.hf import read_config
-from posenc.hf.described import parameters_of, spec_settings
+from posenc.hf.config.settings import Settings
 from posenc.hf.encodings import ENCODINGS
-from posenc.hf.parts import parts_of
-from posenc.hf.settings import Settings
+from posenc.hf.encodings.described import parameters_of, spec_settings
+from posenc.hf.encodings.parts import parts_of
 
 
 def read(config: dict[str, Any], part: str | None = None, positions: str | None = None) -> dict[str, Any]:

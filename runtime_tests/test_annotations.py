@@ -9,8 +9,8 @@ import pytest
 
 from conftest import Cli
 from posenc_export.bundle.folder import Bundle
-from posenc_export.cli.annotations import annotated
-from posenc_export.validation.verdict import Verdict
+from posenc_export.cli.output.annotations import annotated
+from posenc_export.validation.judging.verdict import Verdict
 
 SMALL = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--runtime", "ort-cpu"]
 COMMAND = re.compile(r"::(\w+) ([^:]*)::(.*)")
@@ -48,7 +48,7 @@ def test_each_failure_is_an_error_and_what_did_not_run_a_notice(small_bundle: Pa
 
 @pytest.mark.parametrize("text", ["a,b:c", "::error::x", "50%", "%0A", "one\ntwo", "one\r\ntwo", "title=a,file=b::c"])
 def test_no_text_ends_a_title_or_begins_another_command(text: str) -> None:
-    from posenc_export.cli.annotations import _command
+    from posenc_export.cli.output.annotations import _command
 
     line = _command("error", text, text)
     assert len(line.splitlines()) == 1

@@ -15,12 +15,12 @@ import pytest
 from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import BadInput, Overloaded, ToolFailed, Unavailable
 from posenc_export.runtimes.process import import_folders
-from posenc_export.validation.apart import CRASHES, Ledger, _followed
-from posenc_export.validation.child import Speaker, Worker
-from posenc_export.validation.messages import MOST_CHARACTERS, cut, read, row_json, row_read, written
-from posenc_export.validation.process import Child, Ended, Hung
-from posenc_export.validation.steps import OPENING, Step
-from posenc_export.validation.verdict import Comparison, ValidateOptions, Verdict
+from posenc_export.validation.apart.child import Speaker, Worker
+from posenc_export.validation.apart.messages import MOST_CHARACTERS, cut, read, row_json, row_read, written
+from posenc_export.validation.apart.parent import CRASHES, Ledger, _followed
+from posenc_export.validation.apart.process import Child, Ended, Hung
+from posenc_export.validation.judging.steps import OPENING, Step
+from posenc_export.validation.judging.verdict import Comparison, ValidateOptions, Verdict
 
 ROW = Verdict(
     "ort-cpu",
@@ -213,7 +213,7 @@ def test_the_folder_that_the_tool_runs_in_is_no_place_of_modules(
 
 
 LIMITED = """
-import posenc_export.validation.child as child
+import posenc_export.validation.apart.child as child
 child.free_memory, child.THREAD = (lambda: 2**28), 0
 print(child.limit_memory())
 bytearray(2**27)

@@ -18,7 +18,7 @@ from posenc.spec import Spec
 from posenc_export.errors import BadInput, Unavailable
 from posenc_export.exporter import ExportOptions, ExportResult
 from posenc_export.runtimes import RUNTIMES, Missing
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.verdict import ValidateOptions
 
 X = Port("x", (BATCH, SEQ, fixed(8)), "float32")
 LLAMA = DATA / "configs" / "llama-3.1-8b.json"

@@ -22,7 +22,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import BadInput
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 
 TIMING = BenchOptions(batch=2, heads=2)
 SHORT = replace(SEQ, most=40)

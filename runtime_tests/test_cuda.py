@@ -21,7 +21,7 @@ from posenc_export.machine import facts
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.onnx_runtime import load_ort_cpu
 from posenc_export.validation.checks import CHECKS, Context
-from posenc_export.validation.verdict import Verdict
+from posenc_export.validation.judging.verdict import Verdict
 
 
 def quiet(_: str) -> None:

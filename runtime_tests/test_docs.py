@@ -11,9 +11,9 @@ from conftest import ROOT, need
 from pages import blocks, commands, comparable, play, run
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Spec
-from posenc_export.cli.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
-from posenc_export.cli.ports import parse_ports
-from posenc_export.cli.scheme_page import markdown_of
+from posenc_export.cli.output.scheme_page import markdown_of
+from posenc_export.cli.text.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
+from posenc_export.cli.text.ports import parse_ports
 from posenc_export.formats import FORMATS
 from posenc_export.plots.kinds import kind_of
 

@@ -11,8 +11,8 @@ import posenc_export
 from conftest import Cli
 from hf_reading import read, values_of
 from posenc.hf import ModelConfig, read_config
-from posenc.hf.described import name_of
 from posenc.hf.encodings import ENCODINGS
+from posenc.hf.encodings.described import name_of
 from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc.scheme import SCHEMES
 from posenc_export.bundle.folder import Bundle

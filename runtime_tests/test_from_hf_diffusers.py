@@ -21,7 +21,7 @@ from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.exporter.settings import spec_for, split
 from posenc_export.targets import Target
 from posenc_export.targets.hf_config import config_target
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.verdict import ValidateOptions
 
 diffusers = pytest.importorskip("diffusers")
 STEPS = torch.tensor([0.0, 1.0, 0.5, 7.0, 15.0])

@@ -19,7 +19,7 @@ from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.exporter.settings import spec_for, split
 from posenc_export.targets import Target
 from posenc_export.targets.hf_config import config_target
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.verdict import ValidateOptions
 
 ALL = (*TEXTS, *IMAGES, *SEGMENTATION, *SCORES, *SPEECH)
 MODELS = [pytest.param(model, id=model.name) for model in ALL]

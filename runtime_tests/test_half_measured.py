@@ -11,7 +11,7 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.formats.onnx.dtypes import to_bfloat16
 from posenc_export.runtimes.onnx_reference import evaluator
-from posenc_export.validation.half import Half, measured
+from posenc_export.validation.judging.half import Half, measured
 
 
 def golden(feeds: dict[str, Array]) -> GoldenCase:

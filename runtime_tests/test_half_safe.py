@@ -27,8 +27,8 @@ from posenc_export.runtimes.openvino import compiled_model
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.checks import Context
-from posenc_export.validation.run import run_checks
-from posenc_export.validation.verdict import Verdict
+from posenc_export.validation.judging.run import run_checks
+from posenc_export.validation.judging.verdict import Verdict
 
 MAX_LEN = 70
 Parameters = dict[str, Value]

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import ROOT, Cli
 from posenc_export.cli import main
-from posenc_export.cli.helping import STATUSES, epilog
+from posenc_export.cli.output.helping import STATUSES, epilog
 from posenc_export.runtimes import RUNTIMES
 
 COMMANDS = list(main.commands)

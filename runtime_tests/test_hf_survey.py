@@ -7,8 +7,8 @@ import pytest
 
 from conftest import ROOT
 from hf_survey import arguments
-from posenc.hf.defaults import class_of
-from posenc.hf.layouts import HALVES, PAIRS, REFUSED, SWITCHED
+from posenc.hf.rope.defaults import class_of
+from posenc.hf.rope.layouts import HALVES, PAIRS, REFUSED, SWITCHED
 from surveyed import Finding, names, of_type, sample, word_of
 
 PAGE = (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8")

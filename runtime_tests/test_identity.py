@@ -33,7 +33,7 @@ from posenc_export.formats import FORMATS, Request
 from posenc_export.formats.archives import MOST_BYTES, stamp_archive, stamped_archive
 from posenc_export.formats.torchscript import archive_digests
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.integrity import integrity_of_all
+from posenc_export.validation.judging.integrity import integrity_of_all
 
 WRITTEN = ("onnx", "torchscript", "pt2", "header", "header-c99")
 REQUEST = Request((), 70)

@@ -11,7 +11,7 @@ from posenc_export.bundle.consistency import misfits
 from posenc_export.cpp.example import _vector
 from posenc_export.cpp.model_class import _range
 from posenc_export.formats.guards import taken
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 
 CASE = Case("call", {"batch": 3, "seq": 200})
 

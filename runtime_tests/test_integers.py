@@ -8,7 +8,7 @@ import pytest
 from bundles import replace_array
 from conftest import Cli
 from posenc.encoding import Tolerance
-from posenc_export.validation.compare import judge, measure
+from posenc_export.validation.judging.compare import judge, measure
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])

@@ -24,7 +24,7 @@ from posenc_export.formats import FORMATS
 from posenc_export.formats.header import refuses
 from posenc_export.runtimes.runner_build import build
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 from test_learned import saved, tables
 
 __all__ = ["tables"]

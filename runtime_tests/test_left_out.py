@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from own_encodings import LEAST, MASKED, X, allowed, described, judged
 from posenc_export.bundle.case import Case
-from posenc_export.cli.ports import parse_ports
+from posenc_export.cli.text.ports import parse_ports
 from posenc_export.targets.module import own_encoding
-from posenc_export.validation.left_out import padding_of
-from posenc_export.validation.record import record
+from posenc_export.validation.planning.left_out import padding_of
+from posenc_export.validation.recording.record import record
 
 
 class Masked(nn.Module):

@@ -18,8 +18,8 @@ from posenc_export.bundle.case import PROBED, Case
 from posenc_export.bundle.manifest import CARRIES, Artifact, AskedModel, Manifest
 from posenc_export.errors import BadInput
 from posenc_export.formats import ROTARY_OPS
-from posenc_export.validation.report import report_markdown
-from posenc_export.validation.verdict import Basis, Verdict
+from posenc_export.validation.judging.verdict import Basis, Verdict
+from posenc_export.validation.report.report import report_markdown
 
 COUNT, OFF = "must be a whole number of at least 0", "must be a finite number of at least 0"
 DAMAGED: list[tuple[Change, str]] = [

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from posenc.ports import Mask, Port
 from posenc.spec import Spec
-from posenc_export.cli.ports import parse_ports
+from posenc_export.cli.text.ports import parse_ports
 from posenc_export.cpp import example
 from posenc_export.errors import BadInput
 from posenc_export.targets import Target

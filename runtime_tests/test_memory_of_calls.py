@@ -28,10 +28,10 @@ from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.exporter.embedding import uses_of
 from posenc_export.formats.onnx.memory import may_replace, unread
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.plan import plan
-from posenc_export.validation.record import record
-from posenc_export.validation.scope import Scope
-from posenc_export.validation.unread import unread as unread_by_module
+from posenc_export.validation.planning.plan import plan
+from posenc_export.validation.planning.scope import Scope
+from posenc_export.validation.recording.record import record
+from posenc_export.validation.recording.unread import unread as unread_by_module
 
 X = "(float[N, N] x, float[N, N] other) => (float[N, N] y)"
 GRAPHS = {

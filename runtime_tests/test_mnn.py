@@ -17,7 +17,7 @@ from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner
 from posenc_export.runtimes.mnn import NO_DOUBLE, NOT_CONVERTED, UNSET
-from posenc_export.validation.verdict import worst
+from posenc_export.validation.judging.verdict import worst
 from runner_tools import a_case
 from test_openvino_and_web import verdicts
 

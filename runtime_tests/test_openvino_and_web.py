@@ -19,8 +19,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, TAKES_LONGER, Missing, RunFailed
 from posenc_export.runtimes.onnxruntime_web import NO_HALF
 from posenc_export.runtimes.openvino import CUTS
-from posenc_export.validation.run import validate_bundle
-from posenc_export.validation.verdict import ValidateOptions, Verdict, worst
+from posenc_export.validation.judging.run import validate_bundle
+from posenc_export.validation.judging.verdict import ValidateOptions, Verdict, worst
 from runner_tools import a_case
 from test_half_safe import Parameters, every_sample
 

@@ -24,7 +24,7 @@ from posenc_export.formats.aoti_package import NEEDS, compiler_settings, cpu_pro
 from posenc_export.formats.exported_program import AOTI
 from posenc_export.runtimes import RUNTIMES, Missing, RunFailed
 from posenc_export.runtimes.cpp import TORCH, started
-from posenc_export.validation.verdict import worst
+from posenc_export.validation.judging.verdict import worst
 
 AVX2 = dict.fromkeys(NEEDS["avx2"], True)
 AVX512 = {**AVX2, **dict.fromkeys(NEEDS["avx512"], True)}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from conftest import Cli
 from posenc.ports import Extents, Indices, Mask, Positions, Size, Start, Values
 from posenc_export.arrays import DTYPES
-from posenc_export.cli.axis_names import PORT_WORDS, WORDS
-from posenc_export.cli.ports import parse_port, parse_ports
+from posenc_export.cli.text.axis_names import PORT_WORDS, WORDS
+from posenc_export.cli.text.ports import parse_port, parse_ports
 
 BAD: list[tuple[str, int, str]] = [
     ("", 0, "a name"),

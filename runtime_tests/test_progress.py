@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Cli, with_tests
-from posenc_export.cli.progressing import Lines, Steps, progress
+from posenc_export.cli.output.progressing import Lines, Steps, progress
 from posenc_export.exporter import ExportOptions, steps
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.verdict import ValidateOptions
 
 SMALL = ["export", "-p", "d_model=8", "--max-len", "40", "--runtime", "ort-cpu"]
 

@@ -24,7 +24,7 @@ from posenc_export.errors import PosencError
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.verdict import ValidateOptions
 from reached import Owned, Reached, functions, place, reached, replaced
 from wrong import moved, wrong
 

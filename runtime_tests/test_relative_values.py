@@ -18,7 +18,7 @@ from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 
 MODES = ("baked", "dynamic")
 LENGTHS = ((1, 1), (1, 30), (2, 3), (6, 9))

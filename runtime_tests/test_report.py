@@ -13,14 +13,14 @@ from conftest import Cli
 from posenc_export.benchmarks import BenchResult, LengthResult
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.cli.tables import fitted, print_bench, print_proofs, print_report
+from posenc_export.cli.output.tables import fitted, print_bench, print_proofs, print_report
 from posenc_export.cuda.plan import plans
 from posenc_export.cuda.prove import Proof
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.printed import lines_below
-from posenc_export.validation.report import headline, not_run, report_markdown
-from posenc_export.validation.verdict import Against, Basis, Comparison, Verdict
+from posenc_export.validation.judging.verdict import Against, Basis, Comparison, Verdict
+from posenc_export.validation.report.printed import lines_below
+from posenc_export.validation.report.report import headline, not_run, report_markdown
 
 BASIS = Basis("0" * 64)
 FILE_CHECKS = ("integrity", "purity", "determinism", "static-axis", "structure", "lost-input")

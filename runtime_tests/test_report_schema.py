@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from conftest import ROOT, Cli
-from posenc_export.validation import schema
-from posenc_export.validation.report import SCHEMA_VERSION
-from posenc_export.validation.verdict import Comparison, Verdict
+from posenc_export.validation.judging.verdict import Comparison, Verdict
+from posenc_export.validation.report import schema
+from posenc_export.validation.report.report import SCHEMA_VERSION
 
 SMALL = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--json"]
 
@@ -31,7 +31,9 @@ def statuses(data: dict[str, Any]) -> set[str]:
 
 def test_the_published_schema_is_that_of_the_code() -> None:
     text = (ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")
-    assert text == schema.json_schema(), "run: python -m posenc_export.validation.schema > docs/report.schema.json"
+    assert text == schema.json_schema(), (
+        "run: python -m posenc_export.validation.report.schema > docs/report.schema.json"
+    )
 
 
 def test_it_has_the_fields_of_the_dataclasses() -> None:

@@ -19,7 +19,7 @@ from posenc_export.formats import ROTARY_OPS
 from posenc_export.formats.onnx.rotary_op import RotaryOperator, with_rotary_op
 from posenc_export.formats.rewriting import rewritten, shallow_copy
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 
 SCHEMES: list[tuple[str, Mapping[str, Any], Any]] = [
     ("rope", {"head_dim": 16}, "explicit"),

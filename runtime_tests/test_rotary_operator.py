@@ -11,8 +11,8 @@ from conftest import one_of_each
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats import ROTARY_OPS
-from posenc_export.validation.run import validate_bundle
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.run import validate_bundle
+from posenc_export.validation.judging.verdict import ValidateOptions
 
 NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 32}
 

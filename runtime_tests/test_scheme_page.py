@@ -8,7 +8,7 @@ import pytest
 
 from conftest import ROOT, Cli
 from posenc.scheme import SCHEMES
-from posenc_export.cli.scheme_page import markdown_of
+from posenc_export.cli.output.scheme_page import markdown_of
 from posenc_export.plots import draw_small
 
 PICTURES = ROOT / "docs" / "pictures"

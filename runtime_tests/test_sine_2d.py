@@ -21,7 +21,7 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 from test_grid import CLOSE, DYNAMIC, OTHERS, SPECS, Parameters, near
 
 

@@ -18,9 +18,9 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.runtimes import RUNTIMES, RunFailed, Runner
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.plan import plan
-from posenc_export.validation.scope import Scope
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.planning.plan import plan
+from posenc_export.validation.planning.scope import Scope
 
 LENGTH, KEYS = 3, 7
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -12,7 +12,7 @@ import posenc_export
 from bundles import edit, put
 from conftest import Cli
 from posenc_export.errors import Unavailable, one_line, printable
-from posenc_export.validation.verdict import Verdict
+from posenc_export.validation.judging.verdict import Verdict
 
 V1 = re.compile(r"##\[([\w-]+)[^\]]*\]")
 V2 = re.compile(r"\s*::([\w-]+)[^:]*::")

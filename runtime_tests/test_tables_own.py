@@ -11,8 +11,8 @@ from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions
 from posenc_export.validation.checks import CHECKS, Capture, Context
-from posenc_export.validation.held import digests_of
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.stored.held import digests_of
 from stored import change_table, largest_table, zero
 from test_tables import finding
 

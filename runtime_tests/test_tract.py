@@ -23,8 +23,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner, TimedOut
 from posenc_export.runtimes.in_child import Child
 from posenc_export.runtimes.tract import NO_HALF
-from posenc_export.validation.run import refusal
-from posenc_export.validation.verdict import worst
+from posenc_export.validation.judging.run import refusal
+from posenc_export.validation.judging.verdict import worst
 from runner_tools import a_case
 from test_half_safe import Parameters
 from test_openvino_and_web import SPECS, verdicts

@@ -16,7 +16,7 @@ from transformers.models.qwen2_vl import configuration_qwen2_vl, modeling_qwen2_
 from posenc import Spec
 from posenc.encoding import eps
 from posenc.hf import replace_rotary
-from posenc.hf.modules import KeepDtype, PatchCosSin
+from posenc.hf.replacing.modules import KeepDtype, PatchCosSin
 from transformers_models import MODELS, SIZES, SWITCH, Whole, model_of, parity, run, tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -174,7 +174,9 @@ def test_what_cannot_be_replaced_is_one_line() -> None:
         replace_rotary(model)
 
 
-@pytest.mark.parametrize(("module", "absent"), [("posenc.hf.replace", ["transformers"]), ("posenc.hf", ["torch"])])
+@pytest.mark.parametrize(
+    ("module", "absent"), [("posenc.hf.replacing.replace", ["transformers"]), ("posenc.hf", ["torch"])]
+)
 def test_what_is_heavy_is_not_imported(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print([name for name in {absent} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

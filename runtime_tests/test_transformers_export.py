@@ -16,7 +16,7 @@ from posenc import Spec
 from posenc.encoding import Encoding, NoTables, Tables, Tolerance
 from posenc.hf import replace_rotary
 from posenc.ports import BATCH, SEQ, Array, Axis, Indices, Mask, Port, Positions, fixed
-from posenc_export.cli.ports import parse_ports
+from posenc_export.cli.text.ports import parse_ports
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import Request
 from posenc_export.formats.onnx import capture_onnx, write_onnx

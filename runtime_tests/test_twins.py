@@ -24,9 +24,9 @@ from posenc_export.exporter import ExportOptions, ExportResult, export_target
 from posenc_export.formats import FORMATS
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.plan import Plan, plan
-from posenc_export.validation.scope import BUDGET, Scope
-from posenc_export.validation.sizes import elements, trace_sizes
+from posenc_export.validation.planning.plan import Plan, plan
+from posenc_export.validation.planning.scope import BUDGET, Scope
+from posenc_export.validation.planning.sizes import elements, trace_sizes
 
 RECORDS = {name: SCHEMES[name] for name in ("alibi", "t5_bias", "sincos_2d")}
 MAX_LEN, LONG = 70, 2**17

@@ -23,7 +23,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.exporter import export_target
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 
 MODES: tuple[Mode, ...] = ("dynamic", "baked")
 POSITIONS: tuple[Positions, ...] = ("implicit", "offset", "explicit", "mask")

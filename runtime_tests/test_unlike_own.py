@@ -10,10 +10,10 @@ from posenc.ports import Axis, Port, fixed
 from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.targets.module import module_target
-from posenc_export.validation.plan import plan
-from posenc_export.validation.scope import Scope
-from posenc_export.validation.unlike import answered_all_the_same, fold_notes, refused_by_eager
-from posenc_export.validation.verdict import Verdict
+from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.validation.planning.plan import plan
+from posenc_export.validation.planning.scope import Scope
+from posenc_export.validation.planning.unlike import answered_all_the_same, fold_notes, refused_by_eager
 
 AXES = (Axis("batch", "batch"), Axis("seq", "length"), fixed(8))
 PORTS = (Port("x", AXES, "float32"), Port("y", AXES, "float32"))

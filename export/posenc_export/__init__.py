@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from posenc_export.cli.from_python import Inputs
     from posenc_export.exporter import ExportOptions, ExportResult
     from posenc_export.targets import Target
-    from posenc_export.validation.result import ValidateResult
-    from posenc_export.validation.verdict import ValidateOptions
+    from posenc_export.validation.judging.verdict import ValidateOptions
+    from posenc_export.validation.report.result import ValidateResult
 
     Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
 
@@ -181,8 +181,8 @@ def validate(
     from pathlib import Path
 
     from posenc_export.exporter.settings import with_fields
-    from posenc_export.validation.apart import validate_folder
-    from posenc_export.validation.verdict import ValidateOptions
+    from posenc_export.validation.apart.parent import validate_folder
+    from posenc_export.validation.judging.verdict import ValidateOptions
 
     return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings), trust)
 

@@ -9,11 +9,11 @@ Neither torch nor transformers is imported with this package; `replace_rotary` i
 import importlib
 from typing import TYPE_CHECKING
 
-from posenc.hf.config import ModelConfig, load_config
+from posenc.hf.config.config import ModelConfig, load_config
 from posenc.hf.read import Reading, read_config
 
 if TYPE_CHECKING:
-    from posenc.hf.replace import replace_rotary
+    from posenc.hf.replacing.replace import replace_rotary
 
 __all__ = ["ModelConfig", "Reading", "load_config", "read_config", "replace_rotary"]
 
@@ -22,4 +22,4 @@ def __getattr__(name: str) -> object:
     """Import `replace_rotary`, and torch with it, where it is first used."""
     if name != "replace_rotary":
         raise AttributeError(f"module 'posenc.hf' has no attribute {name!r}")
-    return importlib.import_module("posenc.hf.replace").replace_rotary
+    return importlib.import_module("posenc.hf.replacing.replace").replace_rotary

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from posenc.hf.config import ModelConfig
-from posenc.hf.described import parameters_of as described_parameters
-from posenc.hf.layouts import PAIRS, SWITCHED, check_known
-from posenc.hf.parts import Part, parts_of
-from posenc.hf.rotary import PARTIAL_KEYS, THETA_KEYS
-from posenc.hf.rows import Row
-from posenc.hf.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
-from posenc.hf.settings import Json, Setting, short
-from posenc.hf.widths import SHARE, head_dim_of, is_rotated_apart, rotary_dim_of, share_of
+from posenc.hf.config.config import ModelConfig
+from posenc.hf.config.settings import Json, Setting, short
+from posenc.hf.encodings.described import parameters_of as described_parameters
+from posenc.hf.encodings.parts import Part, parts_of
+from posenc.hf.encodings.rows import Row
+from posenc.hf.rope.layouts import PAIRS, SWITCHED, check_known
+from posenc.hf.rope.rotary import PARTIAL_KEYS, THETA_KEYS
+from posenc.hf.rope.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
+from posenc.hf.rope.widths import SHARE, head_dim_of, is_rotated_apart, rotary_dim_of, share_of
 
 Parameters = dict[str, Any]
 """Keyword arguments of a scheme."""

@@ -14,11 +14,11 @@ from posenc.encoding import Encoding, Tolerance, eps
 from posenc.hf import Reading, read_config
 from posenc.hf.asking import CannotAsk, Model, Question, model_of
 from posenc.hf.asking.model import Disagrees
+from posenc.hf.config.settings import Settings
 from posenc.hf.encodings import ENCODINGS
 from posenc.hf.encodings.diffusion import DIFFUSION
-from posenc.hf.parts import choose_part
-from posenc.hf.rows import Row
-from posenc.hf.settings import Settings
+from posenc.hf.encodings.parts import choose_part
+from posenc.hf.encodings.rows import Row
 from posenc.ports import Array, Axis, Feeds, Mask, Port, Positions, Start, Values, axes_of, sizes_of
 from posenc.scheme import SCHEMES, build
 from posenc.spec import Mode, Spec, UnsupportedSpec

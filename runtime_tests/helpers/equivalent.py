@@ -14,8 +14,8 @@ from mutations import Mutation
 from posenc.ports import Array, Axis, Feeds, Positions, Start, axes_of, carrying, keys_axis
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.sizes import elements
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.planning.sizes import elements
 from rules import rule_of
 
 TIMES, SEED = 10, 1

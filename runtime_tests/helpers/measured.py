@@ -16,7 +16,7 @@ from torch import nn
 import posenc_export
 from posenc.ports import Array, Axis, Indices, Mask, Port, axes_of
 from posenc_export.arrays import call_on_arrays
-from posenc_export.cli.ports import parse_ports
+from posenc_export.cli.text.ports import parse_ports
 from posenc_export.errors import PosencError
 from whole import Whole
 

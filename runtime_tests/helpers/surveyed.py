@@ -18,8 +18,8 @@ from asked import Asked, built_in, modes_of, own_sides, question_of, verdict
 from posenc.hf import ModelConfig, read_config
 from posenc.hf.asking import CannotAsk, model_of
 from posenc.hf.asking.model import Disagrees
-from posenc.hf.parts import parts_of
-from posenc.hf.settings import Settings
+from posenc.hf.config.settings import Settings
+from posenc.hf.encodings.parts import parts_of
 
 Found = TypeVar("Found")
 WORDS = ("right", "wrong", "refused", "not decided")

@@ -32,7 +32,7 @@ from posenc_export.machine import facts
 from posenc_export.markdown import table
 from posenc_export.runtimes.onnx_reference import evaluator
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.half import Half, measured
+from posenc_export.validation.judging.half import Half, measured
 
 PAGE = Path(__file__).parents[2] / "docs" / "precision.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"

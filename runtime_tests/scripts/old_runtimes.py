@@ -22,7 +22,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from posenc.spec import Spec
-    from posenc_export.validation.verdict import Verdict
+    from posenc_export.validation.judging.verdict import Verdict
 
 Rows = dict[str, dict[str, str]]
 """What came of each file, by release."""

@@ -21,7 +21,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import BadInput, first_line
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 
 WARM_UP, TIMED = 0.1, 0.2
 """Seconds of calls before, and while, a round is timed; the median call counts."""

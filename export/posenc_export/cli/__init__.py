@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
-from posenc_export.cli.benching import bench
-from posenc_export.cli.compatible import compat
-from posenc_export.cli.explaining import explain
-from posenc_export.cli.exporting import export
-from posenc_export.cli.helping import Group, epilog
-from posenc_export.cli.listing import schemes
+from posenc_export.cli.commands.bench import bench
+from posenc_export.cli.commands.compat import compat
+from posenc_export.cli.commands.cuda import cuda
+from posenc_export.cli.commands.explain import explain
+from posenc_export.cli.commands.export import export
+from posenc_export.cli.commands.plot import plot
+from posenc_export.cli.commands.schemes import schemes
+from posenc_export.cli.commands.validate import validate
 from posenc_export.cli.options import SETTINGS, VERSION
-from posenc_export.cli.plotting import plot
-from posenc_export.cli.proving import cuda
-from posenc_export.cli.validating import validate
+from posenc_export.cli.output.helping import Group, epilog
 
 __all__ = ["export", "main"]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc import __version__
-from posenc_export.cli.helping import ENCODING, FILES, options
-from posenc_export.cli.words import Choice, Words
+from posenc_export.cli.output.helping import ENCODING, FILES, options
+from posenc_export.cli.text.words import Choice, Words
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
-from posenc_export.validation.verdict import MODEL
+from posenc_export.validation.judging.verdict import MODEL
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from posenc_export.cuda.prove import Proof
 from posenc_export.markdown import table
-from posenc_export.validation.report import MARKS, figure
-from posenc_export.validation.verdict import Status, worst
+from posenc_export.validation.judging.verdict import Status, worst
+from posenc_export.validation.report.report import MARKS, figure
 
 COLUMNS = ("scheme", "by", "verdict", "bundles", "checks", "against eager", "against float64", "detail")
 """Errors are those of fp32: half precision is off by what it cannot hold."""

@@ -10,7 +10,7 @@ import numpy as np
 from posenc.encoding import Encoding, Tolerance, eps
 from posenc.hf.asking.model import CannotAsk, Question
 from posenc.hf.asking.process import Answers, Asking, AskingFailed
-from posenc.hf.parts import CLASS
+from posenc.hf.encodings.parts import CLASS
 from posenc.parameters import Parameter
 from posenc.ports import Array, Feeds
 from posenc.scheme import SCHEMES, build
@@ -19,8 +19,8 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import AskedModel
 from posenc_export.exporter.near import calls_of, near_rows
 from posenc_export.targets import Target
-from posenc_export.validation.compare import judge, measure
-from posenc_export.validation.record import at_rows
+from posenc_export.validation.judging.compare import judge, measure
+from posenc_export.validation.recording.record import at_rows
 
 NEAR = 512
 """Positions from here on are held against float64 alone: the model's own float32 angles hide errors there."""

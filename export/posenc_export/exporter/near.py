@@ -13,8 +13,8 @@ from posenc.ports import Array, Feeds
 from posenc.scheme import build
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.targets import Target
-from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.record import at_rows
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.recording.record import at_rows
 
 ROTARY = ("rotary", "cos_sin")
 """Families whose table holds the angles of one length of calls."""

@@ -10,9 +10,9 @@ from posenc_export.errors import BadInput, bad_input, decoded
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
 from posenc_export.runtimes import Progress
 from posenc_export.runtimes.requests import check_readable
-from posenc_export.validation.result import ValidateResult
-from posenc_export.validation.scope import BUDGET
-from posenc_export.validation.verdict import ValidateOptions, no_progress
+from posenc_export.validation.judging.verdict import ValidateOptions, no_progress
+from posenc_export.validation.planning.scope import BUDGET
+from posenc_export.validation.report.result import ValidateResult
 
 LARGEST_SEED = 2**63 - 1
 """What every generator of random numbers takes, and a manifest keeps."""

@@ -13,7 +13,7 @@ from posenc.scheme import SCHEMES
 from posenc.spec import CHOICES, Spec
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.exporter.options import ExportOptions
-from posenc_export.validation.verdict import ValidateOptions
+from posenc_export.validation.judging.verdict import ValidateOptions
 
 Options = TypeVar("Options")
 MAX_ROWS = 2**22

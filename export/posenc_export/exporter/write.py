@@ -33,14 +33,14 @@ from posenc_export.formats.onnx.traced import note_of
 from posenc_export.targets import Target
 from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
-from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.held import digests_of
-from posenc_export.validation.plan import plan
-from posenc_export.validation.record import record, worst_error
-from posenc_export.validation.scope import Scope
-from posenc_export.validation.sizes import long_sizes, trace_sizes
-from posenc_export.validation.unlike import refused_by_eager
-from posenc_export.validation.unread import unread
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.planning.plan import plan
+from posenc_export.validation.planning.scope import Scope
+from posenc_export.validation.planning.sizes import long_sizes, trace_sizes
+from posenc_export.validation.planning.unlike import refused_by_eager
+from posenc_export.validation.recording.record import record, worst_error
+from posenc_export.validation.recording.unread import unread
+from posenc_export.validation.stored.held import digests_of
 
 if TYPE_CHECKING:
     import torch
@@ -108,7 +108,7 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
     golden_cases = record(encoding, refused_by_eager(encoding, cases, options.seed), options.seed)
     golden, shown = list(golden_cases.cases), Behaviour()
     if not target.declared:
-        from posenc_export.validation.own_module import behaviour, of_rounding, own_case
+        from posenc_export.validation.recording.own_module import behaviour, of_rounding, own_case
 
         own = [own_case(encoding, one, options.seed) for one in golden]
         golden = [one.golden for one in own]

@@ -14,7 +14,7 @@ from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput, check_machine
 from posenc_export.targets import Target
-from posenc_export.validation.feeds import feeds_for
+from posenc_export.validation.planning.feeds import feeds_for
 
 if TYPE_CHECKING:
     from torch import nn

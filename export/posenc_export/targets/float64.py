@@ -17,7 +17,7 @@ from posenc.ports import Array, Feeds, Integers, Port
 from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.errors import check_machine, first_line
 from posenc_export.targets.copies import Copies
-from posenc_export.validation.record import NoReference
+from posenc_export.validation.recording.record import NoReference
 
 WIDE = {
     torch.float32: torch.float64,

@@ -16,8 +16,8 @@ from posenc.ports import Array, Mask, Port
 from posenc_export.arrays import FLOATS, call_on_arrays, numpy_dtype
 from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput
-from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.sizes import trace_sizes
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.planning.sizes import trace_sizes
 
 Ports = tuple[Port, ...]
 WORDS = {False: "1 and 0", True: "0 and minus infinity"}

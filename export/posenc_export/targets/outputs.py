@@ -10,8 +10,8 @@ from posenc.ports import Array, Axis, Port, axes_of, fixed
 from posenc_export.arrays import DTYPES, flatten, tensors_of, to_torch
 from posenc_export.bundle.case import Case
 from posenc_export.errors import BadInput, first_line
-from posenc_export.validation.feeds import feeds_for
-from posenc_export.validation.sizes import advice, elements, most_terms, other_sizes, trace_sizes
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.planning.sizes import advice, elements, most_terms, other_sizes, trace_sizes
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

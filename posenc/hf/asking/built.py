@@ -20,10 +20,10 @@ import numpy as np
 from posenc.hf.asking import load
 from posenc.hf.asking.load import library_of, quiet, said
 from posenc.hf.asking.model import Arguments, CannotAsk, Disagrees, Function, HfConfig, HfModule, Keywords, Question
-from posenc.hf.described import names_that_end
-from posenc.hf.parts import Part, choose_part
-from posenc.hf.rows import Row
-from posenc.hf.settings import Json
+from posenc.hf.config.settings import Json
+from posenc.hf.encodings.described import names_that_end
+from posenc.hf.encodings.parts import Part, choose_part
+from posenc.hf.encodings.rows import Row
 from posenc.ports import Array
 
 if TYPE_CHECKING:

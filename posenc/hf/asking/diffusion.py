@@ -12,7 +12,7 @@ from posenc.hf.asking.built import refusals, zeros
 from posenc.hf.asking.load import INSTALL, library_of
 from posenc.hf.asking.model import Arguments, CannotAsk, Function, HfModule, Keywords, Model, Question
 from posenc.hf.asking.running import array, output_name, run_
-from posenc.hf.parts import CLASS
+from posenc.hf.encodings.parts import CLASS
 from posenc.ports import Array, Feeds
 
 if TYPE_CHECKING:

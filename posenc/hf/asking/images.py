@@ -12,7 +12,7 @@ from posenc.hf.asking.built import Built, built, put
 from posenc.hf.asking.model import Disagrees, HfConfig, Model, Question
 from posenc.hf.asking.planes import planes
 from posenc.hf.asking.running import array, in_order, only, output_name, output_of, takes
-from posenc.hf.parts import CLASS
+from posenc.hf.encodings.parts import CLASS
 from posenc.ports import Array, Extents, Feeds, Values, carrying
 
 Sides = tuple[int, int]

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from posenc.hf.asking.model import CannotAsk, HfConfig
-from posenc.hf.parts import choose_part
-from posenc.hf.rotary import text_part
-from posenc.hf.settings import Json, Settings, short
+from posenc.hf.config.settings import Json, Settings, short
+from posenc.hf.encodings.parts import choose_part
+from posenc.hf.rope.rotary import text_part
 
 INSTALL = "pip install 'posenc-export[transformers]'"
 REMOTE = "auto_map"

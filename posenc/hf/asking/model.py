@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from posenc.hf.config.settings import Json
 from posenc.hf.read import Reading
-from posenc.hf.settings import Json
 from posenc.ports import Array, Feeds, Port
 
 Function = Callable[..., Any]

@@ -17,7 +17,7 @@ from posenc.hf.asking.layers import LayerSeen, differing, layers_seen, words_of
 from posenc.hf.asking.load import Loaded, load, modeling_of
 from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.rotation import Rotation, axes_of, calls_of, unlike_sizes
-from posenc.hf.defaults import text_type
+from posenc.hf.rope.defaults import text_type
 from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carrying
 
 if TYPE_CHECKING:

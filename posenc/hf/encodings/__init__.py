@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from posenc.hf.encodings.biases import BIASES
 from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc.hf.encodings.images import IMAGES
+from posenc.hf.encodings.rows import Row
 from posenc.hf.encodings.segmentation import SEGMENTATION
 from posenc.hf.encodings.tables import TABLES
 from posenc.hf.encodings.waves import WAVES
-from posenc.hf.rows import Row
 
 ENCODINGS: Mapping[str, tuple[Row, ...]] = {**TABLES, **WAVES, **IMAGES, **SEGMENTATION, **BIASES, **DIFFUSION}
 """Rows by model type, of diffusers by class."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from posenc.hf.config.keys import Key, Made, quotient
+from posenc.hf.encodings.rows import LENGTH, If, Row, alike, hidden
 from posenc.hf.encodings.tables import BERT, table
-from posenc.hf.keys import Key, Made, quotient
-from posenc.hf.rows import LENGTH, If, Row, alike, hidden
 
 T5 = "{}.block.*.layer.0.SelfAttention.relative_attention_bias.weight"
 LOCAL = "encoder.block.*.layer.0.{}.relative_attention_bias.weight"

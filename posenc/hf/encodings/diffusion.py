@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from posenc.hf.keys import Key, Made, Source, item
-from posenc.hf.rows import If, Row, alike
+from posenc.hf.config.keys import Key, Made, Source, item
+from posenc.hf.encodings.rows import If, Row, alike
 
 CHANNELS = (320, 640, 1280, 1280)
 COSINES = {"flip_sin_to_cos": True, "downscale_freq_shift": 0.0}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from posenc.hf.keys import Fixed, Key, Made, Source, grid, item
-from posenc.hf.rows import If, Row, alike, hidden
+from posenc.hf.config.keys import Fixed, Key, Made, Source, grid, item
+from posenc.hf.encodings.rows import If, Row, alike, hidden
 
 VIT = "embeddings.position_embeddings"
 CLIP = "vision_model.embeddings.position_embedding.weight|embeddings.position_embedding.weight"

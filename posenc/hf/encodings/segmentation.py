@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from posenc.hf.config.keys import Key, Made, Source, grid, quotient
 from posenc.hf.encodings.images import VIT, patches
-from posenc.hf.keys import Key, Made, Source, grid, quotient
-from posenc.hf.rows import If, Row, alike, hidden
+from posenc.hf.encodings.rows import If, Row, alike, hidden
 
 Layers = tuple[int, ...]
 COUNT, HEADS = Key("num_hidden_layers", 12), Key("num_attention_heads", 12)

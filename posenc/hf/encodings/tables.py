@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from posenc.hf.keys import Fixed, Key, Source, minus, plus
-from posenc.hf.rows import LENGTH, If, Row, hidden
+from posenc.hf.config.keys import Fixed, Key, Source, minus, plus
+from posenc.hf.encodings.rows import LENGTH, If, Row, hidden
 
 BERT = "embeddings.position_embeddings.weight"
 CLIP = "text_model.embeddings.position_embedding.weight|embeddings.position_embedding.weight"

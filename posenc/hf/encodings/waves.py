@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from posenc.hf.config.keys import Fixed, Key, Made, Source, plus, quotient
+from posenc.hf.encodings.rows import LENGTH, If, Row, alike, hidden
 from posenc.hf.encodings.tables import PARTS, table
-from posenc.hf.keys import Fixed, Key, Made, Source, plus, quotient
-from posenc.hf.rows import LENGTH, If, Row, alike, hidden
 
 CONVOLUTION = "its positions come from a convolution over the features, and no scheme is one"
 

@@ -17,7 +17,7 @@ from posenc.registry import Registry
 from posenc_export.errors import check_machine, first_line
 from posenc_export.runtimes import Missing
 from posenc_export.validation.catalogue import Words, explained
-from posenc_export.validation.verdict import Status, Verdict
+from posenc_export.validation.judging.verdict import Status, Verdict
 
 if TYPE_CHECKING:
     from posenc_export.bundle.manifest import Artifact, Manifest

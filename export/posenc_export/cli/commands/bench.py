@@ -1,0 +1,139 @@
+"""`posenc bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, console, guarded
+from posenc_export.cli.output.helping import ENCODING, FILES, Command, epilog, heading, options
+from posenc_export.cli.output.printing import print_json
+from posenc_export.cli.output.progressing import progress
+from posenc_export.cli.text.sources import Values, read_source
+from posenc_export.cli.text.words import Choice, Words, check_file, command_line, spelled, typed
+from posenc_export.errors import BadInput
+from posenc_export.runtimes import RUNTIMES, Progress
+
+if TYPE_CHECKING:
+    from posenc_export.benchmarks import BenchResult
+
+
+@click.command(
+    cls=Command,
+    context_settings=SETTINGS,
+    short_help="Time a scheme or a bundle, beside a copy of the same bytes.",
+    epilog=epilog(
+        [
+            "posenc bench --dynamic",
+            "posenc bench rope --length 4096 --runtime ort-cpu",
+            "posenc bench rope-dynamic --trust",
+        ],
+        [2, 4, 5, 130],
+    ),
+)
+@click.argument("scheme_or_bundle", required=False, shell_complete=complete_source)
+@TRUST
+@SPEC
+@WRITTEN
+@options(
+    click.option(
+        "--length",
+        "lengths",
+        multiple=True,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Lengths to time.  [default: 512, 2048, 8192, as far as a table goes]",
+    ),
+    click.option("--batch", type=click.IntRange(min=1), metavar="N", default=1, help="Sequences in a call."),
+    click.option("--heads", type=click.IntRange(min=1), metavar="N", default=32, help="Heads of queries and of keys."),
+    click.option(
+        "--rounds", type=click.IntRange(min=1), metavar="N", default=7, help="Times each contender is loaded and timed."
+    ),
+    click.option(
+        "--runtime",
+        "runtimes",
+        cls=Words,
+        multiple=True,
+        type=Choice(list(RUNTIMES)),
+        metavar="RUNTIME",
+        help=f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
+    click.option(
+        "--save",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write the table, the machine and the command into a Markdown file, in the place of the same one's.",
+    ),
+    under="What is timed",
+)
+@guarded
+def bench(**values: Any) -> None:
+    """Time SCHEME or a BUNDLE per runtime, beside a copy of the same bytes and a baseline, its usual module."""
+    from posenc_export.cli.output.tables import print_bench
+
+    check_file(values["save"])
+    with progress(values) as say:
+        result = _timed(values, say)
+    if values["save"] is not None:
+        _save(result, values["save"])
+    if values["as_json"]:
+        print_json(result.to_json())
+    else:
+        print_bench(console(), result)
+
+
+def _save(result: BenchResult, file: Path) -> None:
+    """Put the table into a file, in the place of what the same command gave on the same machine."""
+    from posenc_export.benchmarks.report import with_section
+    from posenc_export.machine import facts
+
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    command = command_line(click.get_current_context(), without="save")
+    file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
+
+
+def _is_bundle(name: str) -> bool:
+    """Return whether a folder is named; raise BadInput, in one line, for a path that is none."""
+    path = Path(name)
+    if ":" not in name and path.name != name and not path.is_dir():
+        where = f"give its folder, {path.parent}" if path.is_file() else "there is no such folder"
+        raise BadInput(f"{name} is no bundle: {where}")
+    return path.is_dir()
+
+
+def _refuse_for_bundle(context: click.Context) -> None:
+    """Raise UsageError where an option says what is exported: a bundle is there already."""
+    for parameter in typed(context):
+        if heading(parameter) in (ENCODING, FILES):
+            option = spelled(parameter, context.params[parameter.name or ""])
+            raise click.UsageError(f"{option} is for SCHEME: a bundle is timed as it was written")
+
+
+def _timed(values: Values, say: Progress) -> BenchResult:
+    """Time a bundle, or what the options ask for."""
+    import posenc_export
+    from posenc_export.benchmarks import BenchOptions
+    from posenc_export.exporter.options import ExportOptions
+    from posenc_export.exporter.settings import split
+
+    names = ("lengths", "batch", "heads", "rounds", "runtimes")
+    timing = BenchOptions(**{name: values[name] for name in names})
+    written = {"opset": values["opset"], "rotary_op": values["rotary_op"], "progress": say}
+    name = values["scheme_or_bundle"]
+    if name is not None and _is_bundle(name):
+        _refuse_for_bundle(click.get_current_context())
+        return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
+    source = read_source({**values, "scheme": name})
+    wanted = split({**source.settings, **written}, None, ExportOptions(), source.source)
+    spec: dict[str, Any] = dict(source.settings)
+    return posenc_export.bench(
+        source.source,
+        inputs=source.inputs,
+        options=wanted.options,
+        timing=timing,
+        parameters=source.parameters(),
+        **spec,
+    )

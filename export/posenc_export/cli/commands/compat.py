@@ -1,0 +1,86 @@
+"""`posenc compat`: where the ONNX file of a bundle loads, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from posenc_export.cli.options import SETTINGS, guarded
+from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.printing import print_json
+from posenc_export.errors import BadInput, check_machine, first_line, one_line
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from posenc_export.formats.onnx.compatibility import Claim, Used
+
+
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Say where the ONNX file of a bundle loads, and why.",
+    epilog=epilog(["posenc compat sinusoidal-dynamic", "posenc compat sinusoidal-dynamic --json"], [2, 5]),
+)
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@guarded
+def compat(bundle: Path, as_json: bool) -> None:
+    """Say where the ONNX file of a BUNDLE loads: from which release on, and what of it needs that.
+
+    It is loaded by the ONNX Runtime that is installed, in a process of its own; nothing of it is called.
+    """
+    from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used, refused
+    from posenc_export.formats.onnx.loading import installed_release, why_refused
+    from posenc_export.formats.onnx.phones import phone_claims
+
+    name, model = _model(bundle)
+    runtimes, operators = (*claims(model), *phone_claims(model)), operators_used(model)
+    release = installed_release()
+    reason = why_refused(bundle / name) if release else ""
+    runtimes = refused(runtimes, release, reason) if reason else runtimes
+    if as_json:
+        facts = {"file": name, "ir_version": model.ir_version, "weights_beside": external_files(model)}
+        lists = {"runtimes": [asdict(one) for one in runtimes], "operators": [_json(one) for one in operators]}
+        print_json({**facts, **lists})
+        return
+    for line in (_head(name, model), *map(_line, runtimes), _operators(operators)):
+        click.echo(one_line(line))
+
+
+def _model(folder: Path) -> tuple[str, ModelProto]:
+    """Return the ONNX file of a bundle; raise BadInput where it has none, or none that can be read."""
+    from posenc_export.bundle.folder import Bundle
+    from posenc_export.formats.onnx import read_onnx
+
+    bundle = Bundle.open(folder)
+    artifact = bundle.manifest.artifact("onnx")
+    if artifact is None:
+        raise BadInput(f"{folder} has no ONNX file: posenc compat is of ONNX; export with -f onnx")
+    try:
+        return artifact.file, read_onnx(bundle.path(artifact))
+    except Exception as error:
+        check_machine(error)
+        raise BadInput(f"cannot load {artifact.file}: it is not an ONNX file: {first_line(error)}") from error
+
+
+def _head(name: str, model: ModelProto) -> str:
+    opsets = ", ".join(f"{one.domain or 'ai.onnx'} {one.version}" for one in model.opset_import)
+    return f"{name}: opset {opsets}; IR version {model.ir_version}"
+
+
+def _line(claim: Claim) -> str:
+    """Return a claim in one line."""
+    where = f"{claim.since} and newer" if claim.runtime == "ONNX Runtime" else f"yes, tried with {claim.since}"
+    return f"{claim.runtime}: {where if claim.since else claim.loads}" + "".join(f"; {why}" for why in claim.reasons)
+
+
+def _operators(used: list[Used]) -> str:
+    words = (f"{one.operator.name} (opset {one.since or 'unknown'}, {one.release or 'unknown'})" for one in used)
+    return f"operators, with the opset of their form and the ONNX Runtime that has it: {', '.join(words)}"
+
+
+def _json(used: Used) -> dict[str, object]:
+    return {**asdict(used.operator), "since": used.since, "release": used.release}

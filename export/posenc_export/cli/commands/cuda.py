@@ -1,0 +1,80 @@
+"""`posenc cuda`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.options import SETTINGS, console, guarded
+from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.progressing import progress
+from posenc_export.cli.text.words import Choice, Words, check_file
+
+if TYPE_CHECKING:
+    from posenc_export.cuda.prove import Proof
+    from posenc_export.runtimes import Progress
+
+
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Prove every scheme on CUDA, in one table.",
+    epilog=epilog(["posenc cuda --save cuda.md", "posenc cuda --device cpu --scheme rope --no-cpp --no-bench"]),
+)
+@click.option(
+    "--device",
+    type=Choice(["cuda", "cpu"]),
+    default="cuda",
+    help="What to prove; cpu rehearses the same rows where there is no GPU.",
+)
+@click.option("--scheme", "schemes", cls=Words, multiple=True, metavar="NAME", help="Only this.  [default: all]")
+@click.option("--cpp/--no-cpp", default=True, help="Build the C++ runners and the C++ class.")
+@click.option("--bench/--no-bench", default=True, help="Time the dynamic forms.")
+@click.option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as Markdown too.")
+@guarded
+def cuda(**values: Any) -> None:
+    """Prove every scheme on CUDA: each sample on each runtime, the C++ class, placement, device memory, and times.
+
+    Exit status: 0 all that ran agreed; 1 something did not; 3 nothing could run here.
+    """
+    from posenc_export.cli.output.tables import print_proofs
+    from posenc_export.cuda.table import headline, markdown, status_of
+    from posenc_export.machine import facts
+
+    check_file(values["save"])
+    with progress(values) as say:
+        proofs = _proofs(values, say)
+    machine = facts()
+    print_proofs(console(), machine, proofs)
+    click.echo(headline(proofs))
+    if values["save"] is not None:
+        values["save"].write_text(markdown(machine, headline(proofs), proofs), encoding="utf-8")
+    sys.exit({"pass": 0, "fail": 1, "skip": 3}[status_of(proofs)])
+
+
+def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
+    """Run what the options ask for; C++ runners are built first, so that their rows run too."""
+    from posenc.scheme import SCHEMES
+    from posenc_export.cuda.plan import plans, runtimes_of, why_nothing_runs
+    from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
+    from posenc_export.errors import Unavailable, bad_input
+    from posenc_export.runtimes.requests import prepare
+
+    device, schemes = values["device"], values["schemes"] or tuple(SCHEMES)
+    with bad_input():
+        bundles = plans(schemes)
+    reason = why_nothing_runs(device)
+    if reason:
+        raise Unavailable(f"nothing can run on {device} here: {reason}")
+    if values["cpp"]:
+        prepare(runtimes_of(device), (), say)
+    proofs = list(prove(bundles, device, say))
+    if values["cpp"]:
+        for plan in (one for one in EMBEDDED if one.scheme in schemes):
+            proofs += prove_class(plan, device, say)
+    if values["bench"]:
+        for plan in (one for one in TIMED if one.scheme in schemes):
+            proofs += timed(plan, device, say)
+    return proofs

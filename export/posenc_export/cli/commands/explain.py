@@ -1,0 +1,74 @@
+"""`posenc explain`: what a check asks, what a failure means, and what to do then."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+
+import click
+
+from posenc_export.cli.options import SETTINGS, guarded
+from posenc_export.cli.output.helping import epilog
+from posenc_export.errors import BadInput, bad_input
+from posenc_export.validation.catalogue import Explanation, explanation, explanations, markdown
+
+WIDEST = 100
+"""Columns beyond which a text is hard to read."""
+
+
+def complete_check(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    """Complete a code or the name of a check."""
+    words = [word for entry in explanations() for word in (entry.code, entry.name)]
+    return [word for word in words if word.lower().startswith(text.lower())]
+
+
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Say what a check of a report means, and what to do.",
+    epilog=epilog(["posenc explain", "posenc explain PE103", "posenc explain static-axis"]),
+)
+@click.argument("check", required=False, metavar="[CODE|NAME]", shell_complete=complete_check)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print docs/checks.md.")
+@guarded
+def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
+    """Say what a check asks, what its failure means and what to do, by its CODE or NAME; without one, list all."""
+    if as_json and as_markdown:
+        raise BadInput("--json and --markdown are two ways to print one list: give one of them")
+    if as_markdown:
+        click.echo(markdown(), nl=False)
+        return
+    with bad_input():
+        entries = explanations() if check is None else [explanation(check)]
+    if as_json:
+        click.echo(json.dumps([asdict(entry) for entry in entries], indent=1))
+    else:
+        click.echo(listed(entries) if check is None else whole(entries[0]), nl=False)
+
+
+def listed(entries: list[Explanation]) -> str:
+    """Return a line or more for each check: its code and name, and what it asks."""
+    formatter = _formatter()
+    formatter.write_dl([(f"{entry.code}  {entry.name}", entry.asks) for entry in entries])
+    return formatter.getvalue()
+
+
+def whole(entry: Explanation) -> str:
+    """Return all that is known of one check."""
+    formatter = _formatter()
+    formatter.write(f"{entry.code} {entry.name}\n")
+    with formatter.indentation():
+        formatter.write_dl(
+            [
+                ("asks", entry.asks),
+                ("a failure means", f"{entry.failure}."),
+                ("what to do", entry.remedy),
+                ("for example", f"{entry.example}."),
+            ]
+        )
+    return formatter.getvalue()
+
+
+def _formatter() -> click.HelpFormatter:
+    return click.HelpFormatter(width=min(shutil.get_terminal_size().columns, WIDEST))

@@ -1,0 +1,199 @@
+"""`posenc export`, which is `posenc-export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.options import (
+    CHECKED,
+    SETTINGS,
+    SPEC,
+    SPOKEN,
+    VALIDATING,
+    VERSION,
+    WRITTEN,
+    complete_source,
+    console,
+    guarded,
+)
+from posenc_export.cli.output.helping import FILES, STATUSES, Command, epilog, options
+from posenc_export.cli.output.printing import print_json
+from posenc_export.cli.output.progressing import progress
+from posenc_export.cli.text.sources import TextSource, Values, read_source
+from posenc_export.cli.text.words import Choice, Words
+from posenc_export.errors import Unavailable, decoded, printable
+from posenc_export.formats import FORMATS
+from posenc_export.formats.aoti_package import CPU_ISAS
+from posenc_export.validation.planning.scope import BUDGET
+
+if TYPE_CHECKING:
+    from posenc_export.exporter import ExportResult
+    from posenc_export.exporter.settings import Settings
+    from posenc_export.runtimes import Progress
+
+
+@click.command(
+    cls=Command,
+    context_settings=SETTINGS,
+    short_help="Write a bundle of an encoding, or of your module, and prove it.",
+    epilog=epilog(
+        [
+            "posenc export --dynamic",
+            "posenc export rope -p head_dim=64 --dynamic -f onnx -o rope",
+            "posenc export --from-hf config.json --dynamic --rotary-op onnx",
+            "posenc export package.module:Factory -i 'x: float32[batch, seq, 512]'",
+        ],
+        STATUSES,
+    ),
+)
+@click.argument("scheme", required=False, shell_complete=complete_source)
+@SPEC
+@options(
+    click.option(
+        "-f",
+        "--format",
+        "formats",
+        cls=Words,
+        multiple=True,
+        type=Choice(list(FORMATS)),
+        default=("onnx", "torchscript"),
+        help="What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+    ),
+    under=FILES,
+)
+@WRITTEN
+@CHECKED
+@options(
+    click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="Of random weights and inputs."
+    ),
+    click.option(
+        "--budget",
+        type=click.IntRange(min=1),
+        default=BUDGET,
+        metavar="N",
+        help="Elements of the largest array of a call that is tried.",
+    ),
+    under="Validation",
+)
+@options(
+    click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
+    click.option(
+        "--cpu-isa",
+        type=Choice(CPU_ISAS),
+        default="native",
+        help="What an AOTInductor package is compiled for: this CPU; avx512; avx2; default: every x86-64.",
+    ),
+    click.option(
+        "--namespace",
+        default=None,
+        metavar="NAME",
+        help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
+    ),
+    click.option(
+        "--cpp-name",
+        default="",
+        show_default=False,
+        metavar="NAME",
+        help="Of its class, file and target.  [default: DIR's]",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]",
+    ),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
+    ),
+    under=FILES,
+)
+@SPOKEN
+@VERSION
+@guarded
+def export(**values: Any) -> None:
+    """Export SCHEME, a name or package.module:factory, to a bundle, and validate it; it is sinusoidal by default."""
+    import posenc_export
+    from posenc_export.bundle.place import check_target
+    from posenc_export.cli.output.annotations import print_annotations
+    from posenc_export.exporter import steps
+    from posenc_export.validation.judging.progress import expect
+
+    source = read_source(values)
+    if values["output"] is not None:
+        check_target(values["output"], values["force"])
+    with progress(values) as say:
+        wanted = _wanted(source, values, say)
+        expect(say, steps(wanted.options))
+        say("loading torch")
+        spec: dict[str, Any] = dict(source.settings)
+        result = posenc_export.export(
+            source.source,
+            to=values["output"],
+            inputs=source.inputs,
+            options=wanted.options,
+            parameters=source.parameters(),
+            **spec,
+        )
+    _print_result(result, values)
+    print_annotations(values, result.manifest, result.verdicts)
+    for reason in result.unmet:
+        raise Unavailable(reason)
+    sys.exit(1 if result.failed else 0)
+
+
+def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
+    """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
+    from posenc_export.exporter.options import ExportOptions, check_options
+    from posenc_export.exporter.settings import split
+    from posenc_export.runtimes.requests import prepare
+    from posenc_export.validation.judging.model import check_has_model
+    from posenc_export.validation.judging.verdict import no_progress
+
+    names = ("opset", "rotary_op", "cpu_isa", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
+    settings = {
+        **{name: values[name] for name in names},
+        "formats": tuple(dict.fromkeys(values["formats"])),
+        "validate": not values["no_validate"],
+        "progress": say,
+        "notes": source.notes,
+        "announce": no_progress if values["quiet"] else _announce,
+    }
+    wanted = split({**source.settings, **settings}, None, ExportOptions(), source.source)
+    check_options(wanted.options)
+    validation = wanted.options.validation
+    check_has_model(validation.require, not isinstance(source.source, str))
+    prepare(validation.runtimes, validation.required_runtimes, say)
+    return wanted
+
+
+def _announce(line: str) -> None:
+    """Print what --force removes, beside the report."""
+    click.echo(printable(line), err=True)
+
+
+def _print_result(result: ExportResult, values: Values) -> None:
+    from posenc_export.cli.output.tables import print_comparisons, print_report
+    from posenc_export.validation.report.report import report_json
+
+    if values["as_json"]:
+        report = report_json(result.manifest, result.verdicts, result.basis)
+        print_json({"bundle": decoded(str(result.folder)), **report})
+        return
+    if values["quiet"]:
+        return
+    print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
+    for line in result.files():
+        click.echo(line)
+    if values["verbose"]:
+        print_comparisons(result.verdicts)
+    if result.failed:
+        click.echo(f"nothing was written to its place: what failed lies in {decoded(str(result.folder))}", err=True)

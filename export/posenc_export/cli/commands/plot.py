@@ -1,0 +1,62 @@
+"""`posenc plot`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
+from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.progressing import progress
+from posenc_export.cli.text.words import Choice
+from posenc_export.errors import bad_input
+
+
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Draw an encoding, or the error of its forms.",
+    epilog=epilog(
+        [
+            "posenc plot -o table.png",
+            "posenc plot rope -p head_dim=64 --kind clock -o hands.svg",
+            "posenc plot --kind error --max-len 1000000 -o error.png",
+        ]
+    ),
+)
+@click.argument("scheme", default="sinusoidal", shell_complete=complete_source)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf."
+)
+@click.option(
+    "--kind",
+    type=Choice(["heatmap", "clock", "error"]),
+    default="heatmap",
+    help="What it gives, as heat maps; its pairs as clock hands; or the error of its three forms by position.",
+)
+@click.option(
+    "--max-len",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Positions to draw, along each axis of them.  [default: 128 (64 by 64, a grid of 24 by 32); 16; 131072]",
+)
+@PARAMS
+@guarded
+def plot(**values: Any) -> None:
+    """Draw SCHEME: heat maps, its pairs as clock hands, or the error of its three forms (baked, exact, trig).
+
+    A heat map is of positions and features, of a grid for each feature, or of queries and keys for each head.
+    """
+    from posenc.parameters import parse
+    from posenc.scheme import SCHEMES
+    from posenc_export.plots import draw
+
+    scheme = values["scheme"]
+    with bad_input():
+        parameters = parse(values["params"], SCHEMES[scheme].parameters, scheme)
+    with progress(values) as say:
+        say(f"drawing {values['output']}")
+        draw(scheme, values["kind"], values["max_len"], parameters, values["output"])
+    click.echo(f"wrote {values['output']}")

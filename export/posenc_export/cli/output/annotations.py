@@ -1,0 +1,47 @@
+"""Verdicts as annotations of GitHub's workflow runs: `::error title=PE104 agrees::ort-cpu: ...`, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from posenc_export.errors import unsteered
+from posenc_export.validation.report.report import not_run
+
+if TYPE_CHECKING:
+    from posenc_export.bundle.manifest import Manifest
+    from posenc_export.validation.judging.verdict import Verdict
+
+DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+"""What a message must not hold, as GitHub's runner reads it back; % comes first."""
+PROPERTY = {**DATA, ":": "%3A", ",": "%2C"}
+"""What a title must not hold besides: they end it."""
+
+
+def annotated(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield an error for each failure, a warning for what was not tried, a notice for what did not run."""
+    for verdict in verdicts:
+        if verdict.status == "fail":
+            yield _command("error", f"{verdict.code} {verdict.check}", f"{verdict.subject}: {verdict.detail}")
+    for line in manifest.not_tried:
+        yield _command("warning", "not tried", line)
+    for line in not_run(verdicts):
+        yield _command("notice", "not run", line.removeprefix("not run: "))
+
+
+def print_annotations(values: Mapping[str, object], manifest: Manifest, verdicts: Sequence[Verdict]) -> None:
+    """Print annotations where --github asks for them; to stderr where stdout is JSON: GitHub reads both."""
+    for line in annotated(manifest, verdicts) if values["github"] else ():
+        click.echo(line, err=bool(values["as_json"]))
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_escaped(title, PROPERTY)}::{_escaped(message, DATA)}"
+
+
+def _escaped(text: str, escapes: Mapping[str, str]) -> str:
+    """Return a text as GitHub's runner reads it back, without what would steer a terminal."""
+    lines = unsteered(text.replace("\r\n", "\n").replace("\r", "\n"))
+    return "".join(escapes.get(character, character) for character in lines)

@@ -1,0 +1,97 @@
+"""Pages of --help: options under headings, then examples, and what an exit status means."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+
+from posenc_export.cli.text.words import nearest
+
+STATUSES = {
+    0: "all that could run agreed",
+    1: "something disagreed, or a check failed",
+    2: "wrong usage, or input that cannot be read",
+    3: "a runtime given with --require did not run",
+    4: "the export itself failed",
+    5: "the tool itself failed: a full disk, no memory, a bug",
+    130: "stopped by Ctrl-C",
+}
+"""What exit statuses mean."""
+ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
+"""Headings that several commands have."""
+EXTRA = re.compile(r"Got unexpected extra argument \((\w+=\S*)\)")
+"""What click says of a parameter that stands alone."""
+_headings: dict[click.Parameter, str] = {}
+
+
+def options(*decorators: Callable[..., Any], under: str = OTHER) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Apply click decorators in the order in which --help shall list them, under a heading."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        before = list(getattr(command, "__click_params__", ()))
+        made = functools.reduce(lambda made, one: one(made), reversed(decorators), command)
+        for parameter in getattr(made, "__click_params__", ()):
+            if parameter not in before:
+                _headings.setdefault(parameter, under)
+        return made
+
+    return decorate
+
+
+def heading(parameter: click.Parameter) -> str:
+    """Return the heading under which an option is listed."""
+    return _headings.get(parameter, OTHER)
+
+
+class Command(click.Command):
+    """A command whose options stand under headings, in the order of their first ones; what has none comes last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what was typed; of a parameter without -p, say how it is given."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if extra := EXTRA.fullmatch(error.message):
+                raise click.UsageError(f"{error.message}: give it as -p {extra[1]}", ctx) from error
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, heading by heading."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(heading(parameter), []).append(record)
+        last = sections.pop(OTHER, [])
+        for title, records in {**sections, OTHER if sections else "Options": last}.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+class Group(click.Group):
+    """A group that lists its commands in the order in which they were added: what comes first is used first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; raise UsageError with the nearest name for one that there is not."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            known = list(self.commands)
+            raise click.UsageError(f"No such command {name!r}: {nearest(name, known)}known: {', '.join(known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def epilog(examples: Sequence[str], statuses: Iterable[int] = ()) -> str:
+    """Return what stands below the options: lines to try, and the exit statuses that there are."""
+    known = [f"  {status:<3} {STATUSES[status]}" for status in statuses]
+    parts = [["Examples:", *(f"  {example}" for example in examples)], ["Exit status:", *known] if known else []]
+    return "\n\n".join("\n".join(["\b", *part]) for part in parts if part)

@@ -1,0 +1,168 @@
+"""docs/schemes.md: what is registered, with formulas, pictures, forms, formats and parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import get_args
+
+from posenc.encoding import Encoding
+from posenc.parameters import ABSENT, Parameter
+from posenc.scheme import Scheme
+from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
+from posenc_export.cli.commands.schemes import typed
+from posenc_export.exporter import ExportOptions
+from posenc_export.formats import FORMATS
+from posenc_export.markdown import table
+from posenc_export.plots.encodings import seeded
+from posenc_export.plots.kinds import KINDS, kind_of
+
+HEAD = """# Schemes
+
+Made by `posenc schemes --markdown > docs/schemes.md`, and the pictures, of the first sample of each scheme, by
+`posenc schemes --pictures docs/pictures`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
+
+A scheme has every form and format that its section does not rule out: baked (a table) or dynamic (computed, for any
+length), in float32, float16, bfloat16 and float64.
+"""
+SHARED = "Parameters of rope types"
+ByMode = Mapping[Mode, Encoding]
+"""The smallest sample of a scheme, baked and dynamic, as far as there are such encodings."""
+MAX_LEN = 70
+FEW = 3
+"""Samples up to which they are written in one line."""
+
+
+def markdown_of(chosen: list[Scheme]) -> str:
+    """Return docs/schemes.md: contents by kind, a section a scheme, and once the parameters that several share."""
+    encodings = {scheme.name: _by_mode(scheme) for scheme in chosen}
+    kinds = {scheme.name: kind_of(scheme) for scheme in chosen}
+    listed = {kind: [scheme for scheme in chosen if kinds[scheme.name] == kind] for kind in KINDS}
+    shared = _shared(chosen)
+    parts = [HEAD, *([_contents(listed), _overview(chosen, encodings)] if len(chosen) > 1 else [])]
+    parts += [_section(scheme, encodings[scheme.name], shared) for schemes in listed.values() for scheme in schemes]
+    return "\n".join([*parts, *([_shared_section(shared)] if shared else [])])
+
+
+def _by_mode(scheme: Scheme) -> ByMode:
+    encodings: dict[Mode, Encoding] = {}
+    for mode in get_args(Mode):
+        with suppress(UnsupportedSpec):
+            encodings[mode] = seeded(scheme.name, Spec(mode, max_len=MAX_LEN), scheme.samples[0])
+    return encodings
+
+
+def _contents(listed: Mapping[str, list[Scheme]]) -> str:
+    lines = []
+    for kind, schemes in listed.items():
+        lines += [f"**{kind}**\n", *(f"* [{s.name}](#{s.name}): {s.summary}" for s in schemes), ""] if schemes else []
+    return "\n".join(lines)
+
+
+def _overview(chosen: Iterable[Scheme], encodings: Mapping[str, ByMode]) -> str:
+    """Return the table of which schemes can be which formats, in which modes: alike ones in one row."""
+    names = list(dict.fromkeys([*ExportOptions().formats, *FORMATS]))
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for scheme in chosen:
+        by_mode = encodings[scheme.name]
+        modes = (by_mode.keys() - _reasons(scheme, by_mode, name).keys() for name in names)
+        cells = tuple(", ".join(sorted(there)) or "no" for there in modes)
+        rows.setdefault(cells, []).append(f"[{scheme.name}](#{scheme.name})")
+    return table(("scheme", *names), [(", ".join(alike), *cells) for cells, alike in rows.items()]) + "\n"
+
+
+def _shared(chosen: Iterable[Scheme]) -> dict[str, Parameter]:
+    """Return the parameters that some schemes take under one name, of which none needs a value, if several do."""
+    takers: dict[str, list[Parameter]] = {}
+    for scheme in chosen:
+        for name, parameter in scheme.parameters.items():
+            if parameter.default is ABSENT:
+                takers.setdefault(name, []).append(parameter)
+    return {name: same[0] for name, same in takers.items() if len(same) > 1}
+
+
+def _shared_section(shared: Mapping[str, Parameter]) -> str:
+    return f"## {SHARED}\n\nThe types that take a parameter stand behind it.\n\n{_table(shared.values())}\n"
+
+
+# ---- a scheme --------------------------------------------------------------------------------------------------------
+
+
+def _section(scheme: Scheme, encodings: ByMode, shared: Mapping[str, Parameter]) -> str:
+    own = [parameter for name, parameter in scheme.parameters.items() if name not in shared]
+    parts = [f"## {scheme.name}", scheme.summary, *([f"    {scheme.formula}"] if scheme.formula else [])]
+    parts += [f"![{scheme.name}](pictures/{scheme.name}.png)", "\n".join(_facts(scheme, encodings)), _table(own)]
+    if len(own) < len(scheme.parameters):
+        parts.append(f"It takes the [{SHARED.lower()}](#{SHARED.lower().replace(' ', '-')}), too.")
+    return "\n\n".join([*parts, _samples(scheme)]) + "\n"
+
+
+def _facts(scheme: Scheme, encodings: ByMode) -> list[str]:
+    no = scheme.unsupported
+    facts = [f"* Source: {_linked(scheme.paper)}."]
+    facts += [f"* Models: {', '.join(scheme.models)}."] if scheme.models else []
+    facts.append(f"* Forms: {_there(get_args(Mode), no.modes)}; positions {_positions(scheme)}.")
+    reasons = {**no.modes, **no.positions, **no.dtypes, **({} if "dynamic" in no.modes else no.methods)}
+    alike = {reason: [what for what in reasons if reasons[what] == reason] for reason in reasons.values()}
+    facts += [f"  * No {' or '.join(what)}: {reason}." for reason, what in alike.items()]
+    return facts + _formats(scheme, encodings)
+
+
+def _linked(paper: str) -> str:
+    return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", paper)
+
+
+def _there(choices: Iterable[str], no: Mapping[str, str]) -> str:
+    return " and ".join(choice for choice in choices if choice not in no)
+
+
+def _positions(scheme: Scheme) -> str:
+    there = [way for way in get_args(Positions) if way not in scheme.unsupported.positions]
+    return ", ".join(f"{way} (by default)" if way == scheme.positions and len(there) > 1 else way for way in there)
+
+
+def _table(parameters: Iterable[Parameter]) -> str:
+    rows = [(f"`{typed(parameter)}`", parameter.type_name, parameter.help) for parameter in parameters]
+    return table(("parameter", "type", "what"), rows)
+
+
+def _samples(scheme: Scheme) -> str:
+    samples = [f"`{' '.join(_assigned(sample)) or 'the defaults'}`" for sample in scheme.samples]
+    if len(samples) <= FEW:
+        return f"Tried by the tests with {', '.join(samples)}."
+    listed = "\n".join(f"* {sample}" for sample in samples)
+    return f"<details><summary>Tried by the tests with {len(samples)} samples</summary>\n\n{listed}\n\n</details>"
+
+
+def _assigned(sample: Mapping[str, object]) -> list[str]:
+    values = {k: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for k, v in sample.items()}
+    return [f"-p {name}={value}" for name, value in values.items()]
+
+
+# ---- its formats -----------------------------------------------------------------------------------------------------
+
+
+def _formats(scheme: Scheme, encodings: ByMode) -> list[str]:
+    """Return which formats the smallest sample can be, and why not the others: those of one reason together."""
+    by_reasons: dict[tuple[tuple[Mode, str], ...], list[str]] = {}
+    for name in FORMATS:
+        by_reasons.setdefault(tuple(_reasons(scheme, encodings, name).items()), []).append(name)
+    lines = [f"* Formats: {', '.join(by_reasons.pop((), []))}."]
+    return lines + [_refused(encodings, names, dict(reasons)) for reasons, names in by_reasons.items()]
+
+
+def _reasons(scheme: Scheme, encodings: ByMode, format_: str) -> dict[Mode, str]:
+    """Return why a scheme cannot be a format, by mode; nothing where it can."""
+    if format_ in scheme.unsupported.formats:
+        return dict.fromkeys(encodings, scheme.unsupported.formats[format_])
+    refusals = {mode: FORMATS[format_].refuses(encoding) for mode, encoding in encodings.items()}
+    return {mode: reason for mode, reason in refusals.items() if reason}
+
+
+def _refused(encodings: ByMode, names: list[str], reasons: Mapping[Mode, str]) -> str:
+    left = [mode for mode in encodings if mode not in reasons]
+    if left:
+        (mode, reason), *_ = reasons.items()
+        return f"  * {', '.join(names)}: {left[0]} only; of the {mode} form {reason}."
+    return f"  * No {' or '.join(names)}: {'; '.join(dict.fromkeys(reasons.values()))}."

@@ -1,0 +1,70 @@
+"""The text of a port, read from left to right; an error has a caret under the place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from posenc_export.cli.text.axis_names import number
+
+EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NUMBER = re.compile(r"[0-9]+")
+DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+SIGN = re.compile(r">=|%")
+REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
+
+
+class PortError(ValueError):
+    """A text that is not a port, or does not fit the others, with a caret under the place."""
+
+    def __init__(self, text: str, at: int, problem: str) -> None:
+        """Lay out the message: the problem, the text, the caret."""
+        line = "".join(character if character.isprintable() else " " for character in text)
+        super().__init__(f"-i: {problem}\n  {line}\n  {' ' * at}^")
+
+
+class Reader:
+    """A position in a text, moved on by what is read there; `start` is where the last of that began."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = self.start = 0
+
+    def take(self, what: re.Pattern[str] | str) -> str | None:
+        """Return what comes next, behind spaces, where it is what is looked for; else None."""
+        self.start = self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
+        pattern = re.compile(re.escape(what)) if isinstance(what, str) else what
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match.group() if match else None
+
+    def need(self, what: re.Pattern[str] | str, expected: str) -> str:
+        """Return what comes next; raise PortError where it is another thing."""
+        if text := self.take(what):
+            return text
+        raise self.expected(expected)
+
+    def expected(self, what: str, at: int | None = None) -> PortError:
+        """Return an error that says what was expected where the last thing began."""
+        return PortError(self.text, self.start if at is None else at, f"expected {what}, {EXAMPLE}")
+
+    def one_of(self, words: Collection[str], expected: str) -> str:
+        """Return the word that comes next, of those that may."""
+        if (word := self.need(NAME, expected)) in words:
+            return word
+        raise self.expected(expected)
+
+    def count(self, expected: str, missing: str = "") -> int:
+        """Return the number above 0 that comes next."""
+        digits = self.need(NUMBER, missing or expected).lstrip("0")
+        if not 1 <= len(digits) <= 18:
+            raise self.expected("a number of at most 18 digits" if digits else expected)
+        return int(digits)
+
+    def decimal(self, dtype: str) -> float:
+        """Return the number that comes next, which a dtype must hold."""
+        value, expected = number(self.need(DECIMAL, "a number"), dtype)
+        if expected:
+            raise self.expected(expected)
+        return value

@@ -1,0 +1,193 @@
+"""The -i grammar: a name, a dtype, axes, and what the input carries.
+
+x: float32[batch, seq, 512]               names are dynamic axes, numbers fixed ones
+x: float32[B:batch, T >= 4, height % 14]  name:kind, a least size, a multiple
+mask: int64[batch, past+seq] mask         a sum of axes; 1 for tokens and 0 for padding
+m: float32[seq, seq] additive mask        added to scores of queries and keys: 0 and minus infinity
+t: float32[batch] in 0..1000              a range of values
+ids: int64[batch, seq] in 2..98           of integers, too, both ends among them
+ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
+positions: int64[batch, seq] positions    positions, below a bound with `< 512`
+start: int64[1] start                     the first position, below a bound with `< 512`
+n: int64[1] size of seq                   the size of an axis as a number
+sizes: int64[batch, 2] extents of seq     rows and columns of each image, of at most `seq` places
+n: int64[1] values                        nothing special, whatever the name is
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
+from posenc_export.arrays import DTYPES
+from posenc_export.cli.text import axis_names
+from posenc_export.cli.text.axis_names import BOUNDED, INTEGERS, KINDS, OF_AXES, WORDS, AxesSaid, AxisText
+from posenc_export.cli.text.port_text import NAME, REST, SIGN, PortError, Reader
+
+
+@dataclass(frozen=True)
+class _PortText:
+    """A port as it is written, the name at `at`; assumed: what its name says that it carries."""
+
+    text: str
+    at: int
+    name: str
+    dtype: str
+    axes: tuple[AxisText, ...]
+    carries: Carries
+    assumed: str
+
+    @property
+    def names(self) -> list[str]:
+        """Its dynamic axes, for a sum its terms."""
+        return [name for axis in self.axes if axis.size is None for name in axis.name.split("+")]
+
+    def port(self, said: AxesSaid) -> Port:
+        """Return the port, its axes as the inputs say."""
+        axes = tuple(said.axis(axis.name) if axis.size is None else fixed(axis.size) for axis in self.axes)
+        return Port(self.name, axes, self.dtype, axis_names.of_axes(self.carries, axes))
+
+
+def parse_port(text: str) -> Port:
+    """Read one port; raise PortError with a caret under the first thing that does not fit."""
+    port = _read(text)
+    return port.port(_said_of_axes((port,)))
+
+
+def parse_ports(texts: tuple[str, ...]) -> tuple[Port, ...]:
+    """Read every port; an axis is the same wherever its name stands. Raises PortError where they contradict."""
+    ports = tuple(_read(text) for text in texts)
+    _check_names(ports)
+    said = _said_of_axes(ports)
+    return tuple(port.port(said) for port in ports)
+
+
+def assumptions(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what parse_ports takes from names, or by default, a sentence each."""
+    ports = tuple(_read(text) for text in texts)
+    carried = [port.assumed for port in ports if port.assumed]
+    said = _said_of_axes(ports)
+    first = {name: port.name for port in reversed(ports) for name in port.names}
+    unknown = [name for port in ports for name in port.names if not said.has_kind(name)]
+    return (*carried, *(f"axis {name!r} of {first[name]}: a length, by default" for name in dict.fromkeys(unknown)))
+
+
+def _said_of_axes(ports: tuple[_PortText, ...]) -> AxesSaid:
+    said = AxesSaid()
+    for port in ports:
+        for axis in port.axes:
+            if contradiction := said.add(axis, port.name):
+                raise PortError(port.text, axis.at, contradiction)
+    return said
+
+
+def _check_names(ports: tuple[_PortText, ...]) -> None:
+    """Raise PortError where two ports have one name, or a size, or extents, are of no axis."""
+    axes = {name for port in ports for name in port.names}
+    for i, port in enumerate(ports):
+        if port.name in [other.name for other in ports[:i]]:
+            raise PortError(port.text, port.at, f"two inputs are named {port.name!r}")
+        if isinstance(port.carries, Size | Extents) and (of := port.carries.of) not in axes:
+            raise PortError(port.text, port.text.rindex(of), f"no input has a dynamic axis {of!r}")
+
+
+def _read(text: str) -> _PortText:
+    reader = Reader(text)
+    name = reader.need(NAME, "a name")
+    at = reader.start
+    reader.need(":", "':' after the name")
+    dtype = reader.one_of(DTYPES, f"a dtype, one of {', '.join(DTYPES)}")
+    reader.need("[", "'[' and the axes")
+    shape_at = reader.start
+    axes = _axes(reader)
+    stated = _in_words(reader, dtype)
+    carries = stated or axis_names.usual(name, dtype, _end(reader, dtype))
+    if reader.take(REST):
+        raise reader.expected("nothing more")
+    if wrong := axis_names.misshapen(carries, [axis.size for axis in axes]):
+        why = "" if stated else f" (by its name, {name!r}; 'values' after the axes says that it is none)"
+        raise reader.expected(wrong + why, shape_at)
+    return _PortText(text, at, name, dtype, axes, carries, "" if stated else axis_names.assumed(name, carries))
+
+
+def _axes(reader: Reader) -> tuple[AxisText, ...]:
+    if reader.take("]"):
+        return ()
+    axes = [_axis(reader)]
+    while not reader.take("]"):
+        reader.need(",", "',' or ']'")
+        axes.append(_axis(reader))
+    return tuple(axes)
+
+
+def _axis(reader: Reader) -> AxisText:
+    name = reader.take(NAME)
+    at = reader.start
+    if name is None:
+        size = reader.count("a size of at least 1", "an axis: a name for a dynamic one, a number for a fixed one")
+        if reader.take("+"):
+            raise reader.expected("names alone in a sum", at)
+        return AxisText("", at, size)
+    terms = _terms(reader, name)
+    if len(terms) > 1:
+        return AxisText("+".join(terms), at)
+    kind = {"kind": reader.one_of(KINDS, f"a kind, one of {', '.join(KINDS)}")} if reader.take(":") else {}
+    return AxisText(name, at, says={**kind, **_limits(reader)})
+
+
+def _terms(reader: Reader, first: str) -> list[str]:
+    """Read the rest of a sum, if it is one."""
+    terms = [first]
+    while reader.take("+"):
+        name = reader.need(NAME, "a name: names alone in a sum")
+        if name in terms:
+            raise reader.expected("another name: each once in a sum")
+        terms.append(name)
+    return terms
+
+
+def _limits(reader: Reader) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    while sign := reader.take(SIGN):
+        key, expected = ("multiple", "a number above 0") if sign == "%" else ("least", "a size of at least 1")
+        if key in limits:
+            raise reader.expected(f"one number after {sign}")
+        limits[key] = reader.count(expected)
+    return limits
+
+
+def _in_words(reader: Reader, dtype: str) -> Carries | None:
+    """Read the word that says what a port carries, and what belongs to it; return None where there is no word."""
+    if (word := reader.take(NAME)) is None:
+        return None
+    if word not in WORDS:
+        raise reader.expected(f"nothing more, or one of {', '.join(WORDS)}")
+    if dtype not in WORDS[word]:
+        raise reader.expected(axis_names.unfitting(word))
+    if word in BOUNDED:
+        return BOUNDED[word](_end(reader, dtype))
+    if word == "in":
+        return _range(reader, dtype)
+    if word in OF_AXES:
+        reader.one_of(("of",), f"'of' and an axis after {word}")
+        return OF_AXES[word](reader.need(NAME, "the name of an axis"))
+    if word == "additive":
+        reader.one_of(("mask",), "'mask' after additive")
+    return Values() if word == "values" else Mask(additive=word == "additive", causal=word == "additive")
+
+
+def _range(reader: Reader, dtype: str) -> Values:
+    low = reader.decimal(dtype)
+    reader.need("..", "'..' and a number")
+    high = reader.decimal(dtype)
+    if not low < high:
+        raise reader.expected(f"a number above {low:g}")
+    return Values(low, high)
+
+
+def _end(reader: Reader, dtype: str) -> int | None:
+    if not reader.take("<"):
+        return None
+    if dtype not in INTEGERS:
+        raise reader.expected("no bound: only integers have one")
+    return reader.count("a number above 0", "a number above every value")

@@ -1,0 +1,155 @@
+"""What is to be exported, from text: SCHEME, --from-hf, -p and -i become values here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.text.ports import assumptions, parse_ports
+from posenc_export.errors import BadInput, bad_input
+
+if TYPE_CHECKING:
+    from posenc.hf import ModelConfig
+    from posenc.ports import Port
+
+Values = Mapping[str, Any]
+"""What click read, by the names of its parameters."""
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """What the options ask for: the source, the inputs of a module, the spec's settings, -p as it was typed.
+
+    notes: what was assumed of inputs.
+    """
+
+    source: str | ModelConfig
+    inputs: tuple[Port, ...]
+    settings: Mapping[str, object]
+    texts: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def parameters(self) -> dict[str, object]:
+        """Return what -p says, by the parameters of the source; this loads the scheme, or the user's module.
+
+        Raises BadInput, in one line, for what does not fit.
+        """
+        from posenc.parameters import Parameter, parameters_of, parse
+        from posenc.scheme import SCHEMES
+
+        name = self.source if isinstance(self.source, str) else self.source.scheme
+        known: dict[str, Parameter]
+        if ":" in name:
+            from posenc_export.targets.module import import_factory
+
+            factory = import_factory(name)
+            known = parameters_of(factory) if callable(factory) else {}
+        else:
+            with bad_input():
+                known = SCHEMES[name].parameters
+        with bad_input():
+            return parse(self.texts, known, name)
+
+
+def check_texts(texts: Iterable[str]) -> None:
+    """Raise ValueError for a -p without a value, which would else pass for SCHEME."""
+    for text in texts:
+        if "=" not in text:
+            raise ValueError(f"-p {text}: expected KEY=VALUE, as in -p d_model=512")
+
+
+def read_source(values: Values) -> TextSource:
+    """Return what the options ask for; raise UsageError for options that mean nothing for it."""
+    values = {**values, "dynamic": _is_dynamic(values)}
+    with bad_input():
+        check_texts(values["params"])
+    config = _config(values)
+    name = "sinusoidal" if values["scheme"] is None else values["scheme"]
+    if config is None and ":" in name:
+        _check_module(name, values)
+    elif config is None:
+        _check_scheme(name)
+    if (config or ":" not in name) and values["method"] and not values["dynamic"]:
+        raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
+    with bad_input():
+        inputs = parse_ports(values["inputs"])
+        notes = assumptions(values["inputs"])
+    return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
+
+
+def _is_dynamic(values: Values) -> bool | None:
+    """Return the mode that --dynamic, --baked or --mode asks for, None for none; two may say the same."""
+    mode: str | None = values["mode"]
+    dynamic: bool | None = values["dynamic"]
+    if mode is not None and dynamic is not None and dynamic != (mode == "dynamic"):
+        raise click.UsageError(
+            f"--mode {mode} and {'--dynamic' if dynamic else '--baked'} contradict: give one of them"
+        )
+    return dynamic if mode is None else bool(mode == "dynamic")
+
+
+def _config(values: Values) -> ModelConfig | None:
+    from posenc.hf import ModelConfig
+
+    path: Path | None = values["from_hf"]
+    if path is None:
+        for option, among in (("layer_type", "layers"), ("layer", "layers"), ("part", "parts")):
+            if values[option] is not None:
+                name = f"--{option.replace('_', '-')}"
+                raise click.UsageError(f"{name} chooses among the {among} of a config: give --from-hf with it")
+        return None
+    if values["inputs"]:
+        raise click.UsageError("-i gives the inputs of package.module:factory; --from-hf has its own")
+    with bad_input():
+        config = ModelConfig.load(path, values["layer_type"], values["part"], values["layer"])
+        scheme = config.scheme
+    if values["scheme"] not in (None, scheme):
+        raise click.UsageError(f"{path} describes {scheme}, not {values['scheme']}: leave SCHEME out")
+    return config
+
+
+def _check_scheme(name: str) -> None:
+    """Raise BadInput for a scheme that there is not, before torch is imported for those that there are."""
+    from posenc.scheme import SCHEMES
+
+    module = name.removesuffix(".py")
+    if name not in SCHEMES.names() and Path(f"{module}.py").is_file():
+        dotted = ".".join(Path(module).parts)
+        raise BadInput(f"{name} is no scheme: give a module of your own as {dotted}:NAME, NAME being what makes it")
+    with bad_input():
+        SCHEMES.check(name)
+
+
+def _check_module(name: str, values: Values) -> None:
+    """Raise UsageError where an option of schemes is given for a module, or a file for the module in it."""
+    file, _, factory = name.partition(":")
+    if file.endswith(".py"):
+        dotted = ".".join(Path(file).with_suffix("").parts)
+        raise click.UsageError(f"{name}: give it by the module's name, as {dotted}:{factory}")
+    of_schemes = {
+        "--baked": values["dynamic"] is False,
+        "--method": values["method"],
+        "--positions": values["positions"],
+        "--position-offset": values["position_offset"],
+        "--dtype": values["dtype"] != "fp32",
+    }
+    wrong = next((option for option, used in of_schemes.items() if used), None)
+    if wrong is not None:
+        raise click.UsageError(f"{wrong} is for schemes; {name} decides that itself: give it as -p, or in -i")
+
+
+def _spec_settings(values: Values) -> dict[str, object]:
+    """Return the fields of the spec that were given."""
+    fields = {
+        "mode": {True: "dynamic", False: "baked"}.get(values["dynamic"]),
+        "method": values["method"],
+        "positions": values["positions"],
+        "position_offset": values["position_offset"],
+        "max_len": values["max_len"],
+        "dtype": values["dtype"],
+    }
+    return {name: value for name, value in fields.items() if value is not None}

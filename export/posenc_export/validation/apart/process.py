@@ -1,0 +1,121 @@
+"""A process that validates a bundle, its lines one after another, and its end: by itself, or by SIGKILL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from posenc_export.runtimes.process import import_folders, signal_name
+from posenc_export.validation.apart.messages import LINE
+
+AHEAD = 1000
+"""Lines that may wait to be read."""
+LAST = 4096
+"""Bytes of what libraries printed last."""
+
+
+class Hung(Exception):
+    """A process said nothing for longer than it may."""
+
+
+class Ended(Exception):
+    """A process has ended; the text says how."""
+
+
+class Child:
+    """A Python process of its own session, in a scratch folder; what it prints to stdout are lines."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """Start `python -P WORDS`; the working folder and current imports of this process are none of its own."""
+        self.scratch = tempfile.TemporaryDirectory(prefix="posenc-validate-", ignore_cleanup_errors=True)
+        self.errors = (Path(self.scratch.name) / "stderr").open("w+b")
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            cwd=self.scratch.name,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(import_folders()), "TMPDIR": self.scratch.name},
+            start_new_session=True,  # Ctrl-C interrupts the process that waits, which ends this one
+        )
+        assert self.process.stdout is not None
+        self.lines: queue.Queue[bytes] = queue.Queue(AHEAD)
+        threading.Thread(target=_read, args=(self.process.stdout, self.lines), daemon=True).start()
+        self.end = weakref.finalize(self, _end, self.process, self.errors, self.scratch, self.lines)
+
+    def go(self) -> None:
+        """Have the process begin, which has only loaded libraries until now."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended: that is what the next line says
+            self.process.stdin.write(b"go\n")
+            self.process.stdin.close()
+
+    def line(self, seconds: float | None) -> bytes:
+        """Return the next line; raise Hung where there is none for some seconds, Ended where there is none to come."""
+        try:
+            line = self.lines.get(timeout=seconds)
+        except queue.Empty:
+            raise Hung from None
+        if line:
+            return line
+        self.lines.put(b"")  # the last one: there is nothing to wait for
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it has closed its output, and goes on
+            self.process.wait(timeout=1)
+        raise Ended(self._how())
+
+    def _how(self) -> str:
+        status = self.process.poll()
+        if status is None:
+            return "ended what it says"
+        if status >= 0:
+            return f"ended with status {status}: {self._last_words()}"
+        name = signal_name(-status)
+        return f"ended by signal {name}" + (", as where memory is short" if name == "SIGKILL" else "")
+
+    def _last_words(self) -> str:
+        """Return the last line that libraries printed."""
+        size = self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(0, size - LAST))
+        lines = self.errors.read().decode("utf-8", "replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")[:300]
+
+
+def _read(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
+    """Put lines into a queue; last an empty one."""
+    with contextlib.suppress(OSError, ValueError):
+        while line := pipe.readline(LINE):
+            lines.put(line)
+    lines.put(b"")
+
+
+def _end(
+    process: subprocess.Popen[bytes],
+    errors: IO[bytes],
+    scratch: tempfile.TemporaryDirectory[str],
+    lines: queue.Queue[bytes],
+) -> None:
+    """End a process with all that it started, whatever it is at; remove what it had."""
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        process.kill()
+    process.wait()
+    with contextlib.suppress(queue.Empty):  # the thread that reads may wait for room
+        while lines.get(timeout=1):
+            pass
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        with contextlib.suppress(OSError):
+            pipe.close()
+    errors.close()
+    scratch.cleanup()

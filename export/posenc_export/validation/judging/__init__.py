@@ -1,0 +1,1 @@
+"""Graphs run, compared and judged."""

@@ -1,0 +1,104 @@
+"""One call of a loaded graph, compared with what the eager module and the reference gave for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from posenc.encoding import Tolerance
+from posenc.ports import Array, Port
+from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.bundle.manifest import Artifact
+from posenc_export.bundle.sampling import long_axis, sample
+from posenc_export.runtimes import RunFailed, Runtime
+from posenc_export.validation.checks import Context
+from posenc_export.validation.judging.compare import Difference, compare_names, judge, measure
+from posenc_export.validation.judging.scores import compare_scores
+from posenc_export.validation.judging.verdict import Against, Comparison, ValidateOptions
+
+
+def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions) -> list[Comparison]:
+    """Run one case and compare each output with the eager one and with the reference."""
+    runner, runtime = context.loaded
+    name = golden.case.name
+    try:
+        produced = runner.run(golden.feeds)
+    except RunFailed as failure:
+        return [Comparison(name, "", "eager", 0.0, 0.0, None, False, str(failure))]
+    names = compare_names(set(produced), set(golden.eager))
+    if not names.passed:
+        return [Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
+    golden = replace(golden, case=_allowed(golden.case, context.artifact, runtime, options))
+    comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, produced[port.name])]
+    if golden.model and context.manifest.family == "rotary":
+        comparisons += compare_scores(golden, runner.outputs, _sampled_outputs(golden, runner.outputs, produced))
+    return comparisons
+
+
+def _allowed(case: Case, artifact: Artifact, runtime: Runtime, options: ValidateOptions) -> Case:
+    """Return a case with the tolerances of a file on a device, or those that were given in their place."""
+    case = replace(case, eager_tolerance=case.eager_tolerance.plus(artifact.eager_tolerance))
+    eager, reference = case.eager_tolerance_where(runtime.same_bits), case.tolerance
+    case = replace(case, eager_tolerance=options.tolerance(eager), tolerance=options.tolerance(reference))
+    if case.model_tolerance is None:
+        return case
+    return replace(case, model_tolerance=options.tolerance(case.model_tolerance))
+
+
+def _compare_output(golden: GoldenCase, port: Port, produced: Array) -> Iterator[Comparison]:
+    actual = _sampled(port, produced, golden.rows.get(port.name))
+    yield _comparison(golden, port, "eager", measure(actual, golden.eager[port.name]))
+    if port.name in golden.reference:
+        yield _comparison(golden, port, "reference", measure(actual, golden.reference[port.name]))
+    if port.name in golden.model:
+        yield _comparison(golden, port, "model", measure(actual, golden.model[port.name]))
+
+
+def _sampled_outputs(golden: GoldenCase, outputs: Sequence[Port], produced: Mapping[str, Array]) -> dict[str, Array]:
+    return {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in outputs}
+
+
+def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
+    """Sample an output as the recorded one was; one too short for that is left whole, and is then refused."""
+    if rows is None or array.ndim != len(port.axes):
+        return array
+    axis = long_axis(port, array.shape)
+    return array if array.shape[axis] <= int(rows.max()) else sample(array, rows, axis)
+
+
+def _comparison(golden: GoldenCase, port: Port, against: Against, difference: Difference) -> Comparison:
+    case = golden.case
+    judgement = judge(difference, tolerance_against(case, against))
+    index = _worst_index(port, difference, golden.rows.get(port.name))
+    return Comparison(
+        case.name,
+        port.name,
+        against,
+        difference.max_abs,
+        difference.max_ulp,
+        None if index is None else case.first + index,
+        judgement.passed,
+        judgement.reason,
+        difference.peak,
+    )
+
+
+def tolerance_against(case: Case, against: Against) -> Tolerance:
+    """Return what an output may be off by in a case from what it is held against."""
+    if against == "model":
+        assert case.model_tolerance is not None
+        return case.model_tolerance
+    return case.eager_tolerance if against == "eager" else case.tolerance
+
+
+def _worst_index(port: Port, difference: Difference, rows: Array | None) -> int | None:
+    """Return where along its long axis an output is off the most; None where it is off nowhere, or has no such axis."""
+    error = difference.error
+    if error is None or error.ndim < 2 or not difference.max_abs > 0:
+        return None
+    lengths = [axis for axis in port.dynamic.values() if axis.is_length]
+    axis = long_axis(port, error.shape) if lengths else error.ndim - 2
+    index = difference.worst[axis]
+    if rows is None:
+        return index
+    return int(rows[index]) if error.shape[axis] == len(rows) else None

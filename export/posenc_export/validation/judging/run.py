@@ -1,0 +1,224 @@
+"""From a bundle to verdicts: every artifact on every runtime, from the golden data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from posenc.ports import LOOKED_UP, bounds_of, carrying
+from posenc_export.arrays import free
+from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.manifest import Artifact
+from posenc_export.formats import runs_code
+from posenc_export.runtimes import (
+    NEEDS_TRUST,
+    RUNTIMES,
+    Crashed,
+    Missing,
+    Progress,
+    RunFailed,
+    Runner,
+    Runtime,
+    TimedOut,
+)
+from posenc_export.validation.checks import CHECKS, Capture, Check, Context, Stage
+from posenc_export.validation.judging.call import compare_case
+from posenc_export.validation.judging.integrity import (
+    UNKNOWN,
+    integrity,
+    integrity_beside,
+    is_known,
+    without_golden,
+)
+from posenc_export.validation.judging.model import SUBJECT, against_model, unasked
+from posenc_export.validation.judging.progress import begin, expect
+from posenc_export.validation.judging.steps import AGREES, NO_FILE, Step, rows_of
+from posenc_export.validation.judging.verdict import MODEL, Comparison, ValidateOptions, Verdict
+from posenc_export.validation.planning.unlike import answered_all_the_same, fold_notes
+
+CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
+
+
+def validate_bundle(
+    bundle: Bundle, options: ValidateOptions, captures: dict[str, Capture] | None = None
+) -> list[Verdict]:
+    """Run every check and every runtime on every artifact of a bundle; code in it only where it is trusted.
+
+    captures: what its export saw of the module, by format, if it has just been exported.
+    """
+    expect(options.progress, steps((artifact.format for artifact in bundle.manifest.artifacts), options))
+    return [*rows_of(steps_of(bundle, options, captures or {}), partial(_spoken, options.progress))]
+
+
+def _spoken(progress: Progress, step: Step) -> list[Verdict]:
+    if step.text:
+        progress(step.text)
+    return step.run()
+
+
+def steps_of(bundle: Bundle, options: ValidateOptions, captures: Mapping[str, Capture]) -> Iterator[Step]:
+    """Yield every step of a validation: what is said of the model, then file after file."""
+    RUNTIMES.names()  # in the order of their files: checks import some of them
+    beside = integrity_beside(bundle)
+    moved = without_golden(beside)
+    yield Step((NO_FILE, SUBJECT, MODEL), "", lambda: [*unasked(bundle.manifest)])
+    for number, artifact in enumerate(bundle.manifest.artifacts):
+        yield Step((number, artifact.format, "integrity"), "", partial(_integrity, bundle, artifact))
+        if artifact.format.endswith(".data"):
+            continue
+        if moved or not is_known(artifact.format):
+            run = partial(not_looked_at, artifact.format, options, moved or UNKNOWN)
+            yield Step((number, artifact.format, AGREES), "", run)
+            continue
+        context = Context(bundle.manifest, artifact, bundle.path(artifact), captures.get(artifact.format))
+        context = replace(context, trusted=bundle.trusted, prove=options.prove, timeout=options.timeout)
+        yield from _of_checks(number, context)
+        for runtime in chosen(artifact.format, options.chosen):
+            run = partial(on_runtime, bundle, context, runtime, options)
+            yield Step((number, runtime.name, AGREES), f"running {artifact.file} on {runtime.name}", run)
+            free(artifact.bytes)  # the reference evaluator keeps itself, and a copy of the table, in a cycle
+    yield Step((NO_FILE, GOLDEN, "integrity"), "", lambda: beside)
+
+
+def not_looked_at(format_: str, options: ValidateOptions, reason: str) -> list[Verdict]:
+    """Return rows that say why no runtime ran a file, though it is the one that was exported."""
+    runtimes = [runtime.name for runtime in chosen(format_, options.chosen)]
+    return [Verdict(name, "agrees", "skip", reason) for name in (runtimes if is_known(format_) else [format_])]
+
+
+def _integrity(bundle: Bundle, artifact: Artifact) -> list[Verdict]:
+    return [integrity(bundle, artifact)]
+
+
+def _of_checks(number: int, context: Context) -> Iterator[Step]:
+    """Yield the checks of a file: of what its export saw first, where it was just exported."""
+    artifact = context.artifact
+    stages: tuple[Stage, ...] = ("capture", "artifact") if context.capture else ("artifact",)
+    for check in (check for stage in stages for check in checks_of(artifact.format, stage)):
+        run = partial(_run_check, check, artifact.format, context)
+        yield Step((number, artifact.format, check.name), f"checking {artifact.file}", run)
+
+
+def steps(formats: Iterable[str], options: ValidateOptions) -> int:
+    """Return how many steps the validation of files of these formats has: one for each, and one for each runtime."""
+    graphs = [format_ for format_ in formats if not format_.endswith(".data")]
+    return len(graphs) + sum(len(list(chosen(format_, options.runtimes))) for format_ in graphs)
+
+
+def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:
+    """Yield the runtimes that read a format, of those named, or of all."""
+    for runtime in RUNTIMES.values():
+        if runtime.format == format_ and (not names or runtime.name in names):
+            yield runtime
+
+
+def checks_of(subject: str, stage: Stage) -> list[Check]:
+    """Return the checks of a stage that look at a format or a runtime."""
+    return [check for check in CHECKS.values() if check.stage == stage and (not check.of or subject in check.of)]
+
+
+def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:
+    """Run the checks of a stage on a format or a runtime, and return their rows."""
+    return [row for check in checks_of(subject, stage) for row in _run_check(check, subject, context)]
+
+
+def _run_check(check: Check, subject: str, context: Context) -> list[Verdict]:
+    """Return the row of a check; none where a file cannot have what it asks for."""
+    if not check.applies(context):
+        return []
+    if check.stage == "artifact" and not context.trusted and runs_code(context.artifact.format):
+        return [Verdict(subject, check.name, "skip", NEEDS_TRUST)]
+    return [check.verdict(subject, context)]
+
+
+def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
+    """Run every case on one runtime, and the checks that look at a loaded graph."""
+    if runtime.slow and not options.asks_for(runtime.name):
+        return [Verdict(runtime.name, AGREES, "skip", runtime.left_out())]
+    begin(options.progress, AGREES, f"loading {context.path.name}")
+    try:
+        runner = replace(runtime.open(context.path, bundle.manifest, bundle.trusted), limit=options.timeout)
+    except Missing as missing:
+        return [Verdict(runtime.name, AGREES, "skip", str(missing))]
+    except RunFailed as failure:
+        return [Verdict(runtime.name, AGREES, "fail", str(failure))]
+    context = replace(context, runtime=runtime, runner=runner)
+    verdicts = []
+    for check in checks_of(runtime.name, "runner"):
+        begin(options.progress, check.name)
+        verdicts += _run_check(check, runtime.name, context)
+    return [*_tried(bundle, context, options), *verdicts]
+
+
+def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterator[Verdict]:
+    """Yield how a loaded graph agrees, and what it refuses; after a case without an answer none is tried."""
+    runner, runtime = context.loaded
+    comparisons: list[Comparison] = []
+    refusals: list[Verdict] = []
+    for golden in bundle.golden():
+        if golden.case.unlike and runtime.one_size:
+            continue
+        begin(options.progress, AGREES, golden.case.name)
+        try:
+            if golden.case.refused:
+                refusals.append(refusal(runtime, runner, golden, own=bundle.manifest.family == "module"))
+            else:
+                comparisons += compare_case(context, golden, options)
+        except TimedOut as late:
+            yield Verdict(runtime.name, AGREES, "fail", f"{golden.case.name}: {late}", tuple(comparisons))
+            return
+    of_model = [comparison for comparison in comparisons if comparison.against == MODEL]
+    others = [comparison for comparison in comparisons if comparison.against != MODEL]
+    yield agreement(runtime, others, sum(not case.refused for case in bundle.manifest.cases))
+    if bundle.manifest.model is not None:
+        yield from against_model(runtime.name, bundle.manifest.model, of_model)
+    notes = [verdict for verdict in refusals if verdict.note]
+    yield from fold_notes(notes, _folded_refusals([verdict for verdict in refusals if not verdict.note]))
+
+
+def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = False) -> Verdict:
+    """Demand an error where a position is beyond what the graph holds, or an input is longer than another.
+
+    own: whether the graph is of a user's module, of which that is a note: ONNX repeats one token for several.
+    """
+    case = golden.case
+    looked_up = not case.unlike and carrying(runner.inputs, *LOOKED_UP)
+    if runtime.device == "cuda" and (looked_up or any(bounds_of(port) and not case.unlike for port in runner.inputs)):
+        return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
+    try:
+        runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)
+    except RunFailed as failure:
+        refuses = runtime.ends_process or not isinstance(failure, Crashed)
+        return Verdict(runtime.name, "refusal", "pass" if refuses else "fail", f"{case.name}: {failure}")
+    if runtime.lenient:
+        return Verdict(runtime.name, "refusal", "skip", runtime.lenient)
+    if own and case.unlike:
+        return answered_all_the_same(runtime.name, case)
+    return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error")
+
+
+def _folded_refusals(verdicts: list[Verdict]) -> list[Verdict]:
+    """Return one row for the refusals of a runtime: the first that failed, else the first not run, else all in one."""
+    if not verdicts:
+        return []
+    for status in ("fail", "skip"):
+        of_status = [v for v in verdicts if v.status == status]
+        if of_status:
+            return [of_status[0]]
+    return [replace(verdicts[0], detail="; ".join(v.detail for v in verdicts))]
+
+
+def agreement(runtime: Runtime, comparisons: list[Comparison], cases: int) -> Verdict:
+    """Fold the comparisons of a runtime into one row."""
+    wrong = [c for c in comparisons if not c.passed]
+    if not comparisons:
+        return Verdict(runtime.name, AGREES, "fail", "no case was run")
+    if wrong:
+        first = wrong[0]
+        where = f"{first.output} against {first.against} in {first.case}" if first.output else first.case
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        return Verdict(runtime.name, AGREES, "fail", f"{where}: {first.reason}{more}", tuple(comparisons))
+    return Verdict(runtime.name, AGREES, "pass", f"{cases} cases", tuple(comparisons))

@@ -1,0 +1,1 @@
+"""Which calls are tried, and what is fed."""

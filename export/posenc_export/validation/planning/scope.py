@@ -1,0 +1,91 @@
+"""What a plan of calls is made for: an encoding, the sizes it is traced with, how far it is tried, the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from posenc.encoding import Encoding
+from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, bounds_of, carrying, keys_axis
+from posenc_export.validation.planning.sizes import most_terms
+
+BUDGET = 2**28
+"""Elements of the largest array of a call."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a plan is made for: the encoding, the sizes it is traced with, the length up to which it is tried.
+
+    also: sizes that must be among those that are tried.
+    """
+
+    encoding: Encoding
+    trace: Mapping[str, int]
+    max_len: int
+    budget: int = BUDGET
+    also: tuple[Mapping[str, int], ...] = ()
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The dynamic axes of the inputs."""
+        return axes_of(self.encoding.inputs)
+
+    @property
+    def lengths(self) -> list[Axis]:
+        """The axes along which positions run."""
+        return [axis for axis in self.axes if axis.is_length]
+
+    @property
+    def offset(self) -> int | None:
+        """Where positions begin that are counted from a mask; None where none are."""
+        offsets = [port.carries.offset for port in self.masks if isinstance(port.carries, Mask)]
+        return next((offset for offset in offsets if offset is not None), None)
+
+    @property
+    def max_length(self) -> int:
+        """The length up to which calls are tried: positions from a mask begin at its offset.
+
+        What a user's module joins may be as long as its longest call; an encoding says where each axis ends.
+        """
+        end = self.encoding.end
+        most = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
+        return max(1, most // (most_terms(self.ports) if self.encoding.family == "module" else 1))
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Everything that goes in and out."""
+        return (*self.encoding.inputs, *self.encoding.outputs)
+
+    @property
+    def position_ports(self) -> list[Port]:
+        """The ports that positions are given by."""
+        return carrying(self.encoding.inputs, Positions, Start)
+
+    @property
+    def fixed_tokens(self) -> int:
+        """How many tokens a call has where no axis of lengths is dynamic: at most, where nothing says which one it is.
+
+        With explicit positions it is the last axis of theirs; with a start, an axis of another input.
+        """
+        if self.lengths or not self.position_ports:
+            return 1
+        explicit = carrying(self.encoding.inputs, Positions)
+        beside = [axis for port in self.encoding.inputs if port not in self.position_ports for axis in port.axes[:-1]]
+        axes = [port.axes[-1] for port in explicit] or [axis for axis in beside if axis.kind != "batch"]
+        return max((axis.size for axis in axes if axis.size is not None), default=1)
+
+    @property
+    def strict(self) -> list[tuple[float, float]]:
+        """The ranges beyond which numbers must be refused."""
+        return [bounds for port in self.encoding.inputs if (bounds := bounds_of(port))]
+
+    @property
+    def keys(self) -> str | None:
+        """The axis of keys among which the tokens that follow a start must be; None where there is none."""
+        return keys_axis(self.encoding.inputs)
+
+    @property
+    def masks(self) -> list[Port]:
+        """The ports that carry masks."""
+        return carrying(self.encoding.inputs, Mask)

@@ -1,0 +1,1 @@
+"""What eager modules and references give in each call."""

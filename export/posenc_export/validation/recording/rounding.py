@@ -1,0 +1,74 @@
+"""How far the outputs of a user's module move when each result on the way moves by one ulp, and by which way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+
+from posenc.encoding import Encoding
+from posenc.ports import Array, Floats
+from posenc_export.arrays import FLOATS, call_on_arrays
+from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.validation.judging.compare import scale_of
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.planning.left_out import Padding, of_tokens
+from posenc_export.validation.recording.choices import FirstChoices, HeldChoices, Unlike
+from posenc_export.validation.recording.nudges import Nudges
+from posenc_export.validation.recording.record import at_rows
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far each ordinary element of the outputs moves.
+
+    through_floats: with every choice as it is where nothing moves. freely: with choices that may be others.
+    places: where in the module those are made that would be others.
+    """
+
+    through_floats: Floats
+    freely: Floats
+    places: tuple[str, ...] = ()
+
+
+def rounding(encoding: Encoding, golden: GoldenCase, padding: Padding, noise: float, seed: int) -> Rounding:
+    """Return how far the outputs of a case move; choices are held where outputs move by more than noise, a number.
+
+    padding: where outputs are of tokens that a mask leaves out, which do not count.
+    """
+    freely = _moves(encoding, golden, padding, Nudges(seed), seed)
+    if not np.any(freely > noise):
+        return Rounding(freely, freely)
+    first = FirstChoices()
+    outputs_of(encoding, encoding.uncalled(), golden.case, seed, Nudges(None, first))
+    held = HeldChoices(first)
+    try:
+        through_floats = _moves(encoding, golden, padding, Nudges(seed, held), seed)
+    except Unlike:  # it branches on numbers: which choices are the same, nobody knows
+        return Rounding(freely, freely)
+    return Rounding(through_floats, freely, tuple(held.places))
+
+
+def _moves(encoding: Encoding, golden: GoldenCase, padding: Padding, nudges: Nudges, seed: int) -> Floats:
+    """Return how far each ordinary element of the outputs moves."""
+    outputs = outputs_of(encoding, encoding.uncalled(), golden.case, seed, nudges)
+    moves = []
+    for port in encoding.outputs:
+        expected, actual = golden.eager[port.name], at_rows(port, outputs[port.name], golden.rows)
+        if expected.dtype.name in FLOATS and actual.shape == expected.shape:
+            expected, actual = (of_tokens(array, padding.get(port.name)) for array in (expected, actual))
+            ordinary = np.abs(expected.astype(np.float64)) <= scale_of(expected, expected.dtype.name)
+            moves.append(np.abs(actual[ordinary].astype(np.float64) - expected[ordinary].astype(np.float64)))
+    return np.nan_to_num(np.concatenate(moves), nan=np.inf) if moves else np.zeros(0)
+
+
+def outputs_of(
+    encoding: Encoding, called: Encoding, case: Case, seed: int, mode: Nudges | None = None
+) -> Mapping[str, Array]:
+    """Return what a copy of a module gives in a case."""
+    feeds = feeds_for(encoding.inputs, case, seed)
+    with mode or nullcontext():
+        outputs = call_on_arrays(called.module, [feeds[port.name] for port in encoding.inputs])
+    return {port.name: output for port, output in zip(encoding.outputs, outputs, strict=True)}

@@ -1,0 +1,65 @@
+"""Inputs that are read for their shape, dtype or device alone: nothing depends on their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from posenc.encoding import Encoding
+from posenc.ports import Array, Port, Size, Start
+from posenc_export.arrays import FLOATS, call_on_copies
+from posenc_export.bundle.case import GoldenCase
+from posenc_export.validation.planning.feeds import feeds_for
+
+CALLS, LARGE = 4, 2**20
+"""Cases of which every input is changed, and the elements of one beyond which a case is not among them."""
+
+
+def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[str, ...]:
+    """Return the inputs on whose values no output depends, in any of the cases that are tried: the largest and others.
+
+    An input whose other values the module itself refuses is one on which it depends.
+    """
+    usable = [one for one in cases if not one.case.refused and _elements(encoding.inputs, one) <= LARGE]
+    some = sorted(usable, key=lambda one: _elements(encoding.inputs, one))[:: -max(1, len(usable) // CALLS)][:CALLS]
+    if not some:
+        return ()
+    ports = [port for port in encoding.inputs if not isinstance(port.carries, Size)]
+    return tuple(port.name for port in ports if not any(_depends(encoding, port, one, seed) for one in some))
+
+
+def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
+    return max((int(np.prod(port.shape(golden.case.sizes))) for port in ports), default=0)
+
+
+def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> bool:
+    """Return whether other values of one input, in a case, change any bit of any output, or are refused."""
+    feeds = feeds_for(encoding.inputs, golden.case, seed)
+    before = _outputs(encoding, [feeds[p.name] for p in encoding.inputs])
+    for other in _others(encoding, port, golden, feeds[port.name], seed):
+        try:
+            after = _outputs(encoding, [other if p == port else feeds[p.name] for p in encoding.inputs])
+        except Exception:
+            return True
+        if [a.tobytes() for a in after] != [b.tobytes() for b in before]:
+            return True
+    return False
+
+
+def _others(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
+    """Yield other values of an input: drawn again, backward, all alike, of floats no numbers at all; another start."""
+    if isinstance(port.carries, Start):
+        yield np.zeros_like(feed)
+        yield feed + 1  # beyond its end the module refuses it, and so depends on it
+        return
+    yield feeds_for(encoding.inputs, golden.case, seed + 1)[port.name]
+    yield np.ascontiguousarray(np.flip(feed))
+    yield np.full_like(feed, feed.flat[0] if feed.size else 0)
+    yield np.full_like(feed, feed.flat[-1] if feed.size else 0)
+    if feed.dtype.name in FLOATS:
+        yield np.full_like(feed, np.nan)
+
+
+def _outputs(encoding: Encoding, inputs: Sequence[Array]) -> list[Array]:
+    return call_on_copies(encoding.uncalled().module, inputs)[0]

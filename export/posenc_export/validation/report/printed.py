@@ -1,0 +1,67 @@
+"""A whole report as lines of text, and as HTML: what a terminal, a pipe and a notebook show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.errors import one_line
+from posenc_export.markdown import html, html_lines, plain
+from posenc_export.validation.judging.verdict import Basis, Verdict
+from posenc_export.validation.report.basis import loosest
+from posenc_export.validation.report.report import (
+    Rows,
+    failures,
+    first_line,
+    headline,
+    in_words,
+    not_run,
+    noted,
+    read_from,
+    rows_held,
+    tables,
+)
+
+
+def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
+    """Return the lines of a report below its tables."""
+    lines = [
+        *failures(verdicts),
+        headline(manifest, verdicts),
+        *not_run(verdicts),
+        *noted(verdicts),
+        *standing(manifest, verdicts, basis, verbose),
+        *(f"note: {line}" for line in manifest.notes),
+        *(f"not tried: {line}" for line in manifest.not_tried),
+        *([read_from(manifest)] if manifest.origin else []),
+    ]
+    return [*lines, *in_words(verdicts, lines)]
+
+
+def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
+    """Return the lines on what the report stands on: a loose tolerance; with -v rows held, the manifest's SHA-256."""
+    more = [*rows_held(verdicts), f"manifest.json: sha256 {basis.manifest_sha256}"] if verbose else []
+    return [line for line in (loosest(basis, manifest, verdicts), *more) if line]
+
+
+def as_text(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
+    """Return a report as a terminal shows it, however long its lines are."""
+    parts = [plain(one.columns, _cells(one)) for one in tables(verdicts)]
+    below = "\n".join(_shown(lines_below(manifest, verdicts, basis, verbose=False)))
+    return "\n".join([*_shown(first_line(manifest)), "\n\n".join(parts), below] if parts else [below])
+
+
+def as_html(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
+    """Return a report as HTML, in which nothing that a bundle says is markup."""
+    above = [html_lines(_shown(first_line(manifest)))] if first_line(manifest) else []
+    parts = [html(one.columns, _cells(one)) for one in tables(verdicts)]
+    return "\n".join([*above, *parts, html_lines(_shown(lines_below(manifest, verdicts, basis, verbose=False)))])
+
+
+def _cells(table: Rows) -> list[list[str]]:
+    return [_shown(row.cells) for row in table.rows]
+
+
+def _shown(texts: Iterable[str]) -> list[str]:
+    """Return texts as a terminal shows them: each a line, whatever steers a terminal escaped."""
+    return [one_line(text) for text in texts]

@@ -1,0 +1,48 @@
+"""What a validation found, as Python shows it: short in a list, whole where it is printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.validation.judging.verdict import Basis, Verdict, failed
+from posenc_export.validation.report.printed import as_html, as_text
+from posenc_export.validation.report.report import headline
+
+
+@dataclass(frozen=True, repr=False)
+class ValidateResult:
+    """What a bundle says of itself, what was found, and on what that stands; `print` shows the report.
+
+    unmet: the required runtimes that did not run, each with the reason.
+    """
+
+    manifest: Manifest
+    verdicts: tuple[Verdict, ...]
+    basis: Basis
+    unmet: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything that could run disagreed or failed a check."""
+        return failed(self.verdicts)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed, and every required runtime ran."""
+        return not self.failed and not self.unmet
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self._facts())}>"
+
+    def __str__(self) -> str:
+        return "\n".join([as_text(self.manifest, self.verdicts, self.basis), *self.unmet])
+
+    def _repr_html_(self) -> str:
+        return as_html(self.manifest, self.verdicts, self.basis)
+
+    def _facts(self) -> list[str]:
+        """Return what tells a result from others: what was exported, whether it passed, and how it came out."""
+        manifest = self.manifest
+        outcome = headline(manifest, self.verdicts).partition("; reference: ")[0]
+        return [repr(manifest.scheme), manifest.mode, f"passed={self.passed}", repr(outcome)]

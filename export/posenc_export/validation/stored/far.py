@@ -1,0 +1,196 @@
+"""An ONNX file far out: cut at the positions that it makes, and run where they begin elsewhere.
+
+What counts in the graph, a Range or a CumSum, is given a start. A few calls of two blocks are then compared with the
+module that takes positions as an input, its bits and its float64 reference; where there is none, with the bits of the
+same module whose sources begin there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc.encoding import Encoding
+from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, axes_of, carrying, fixed
+from posenc_export.arrays import call_on_arrays
+from posenc_export.bundle.case import Case
+from posenc_export.errors import check_machine, first_line
+from posenc_export.formats.onnx.cutting import counts, from_elsewhere, start_input
+from posenc_export.runtimes import RunFailed, Runner, TimedOut
+from posenc_export.runtimes.onnx_runtime import part_runner
+from posenc_export.validation.checks import Context
+from posenc_export.validation.judging.compare import Judgement, judge, measure
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.stored.rebuilding import explicit_sibling
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+BLOCKS, FEW = 2, 5
+"""Blocks of a call, and places along the other axes of a grid."""
+STARTS = (1, 511, 512, 1023, 4096, 2**14 + 37, 2**17 + 511)
+"""Blocks at which calls begin, at edges of digits and elsewhere; one more begins two blocks before the end."""
+Outputs = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Far:
+    """What was found far out: what is wrong, and in words what was tried."""
+
+    problems: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Digits:
+    """What composes the rows of an encoding: how many positions a block has, and whose tensors its number looks up.
+
+    names: of all its tensors in the module. by_block: of those that the number of a block looks up.
+    """
+
+    block: int
+    names: frozenset[str]
+    by_block: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A graph whose positions begin elsewhere, and what it is held against.
+
+    steps: inputs that say where, and how many positions one step of each is. sibling: the encoding whose positions are
+    an input; None where there is none, and the encoding itself begins elsewhere.
+    """
+
+    runner: Runner
+    steps: Mapping[str, int]
+    encoding: Encoding
+    sibling: Encoding | None
+
+
+def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapping[str, str]) -> Far:
+    """Run a file at positions far out, where nothing that it is fed says them; of other files there is nothing to say.
+
+    twins: stored tensors of the file -> the module's tensors that they were made of.
+    """
+    digits = _digits(encoding)
+    if digits is None or encoding.positions in (None, "explicit"):
+        return Far()
+    sibling = explicit_sibling(context.manifest, encoding)
+    starts = {port.name: 1 for port in carrying(encoding.inputs, Start)}
+    steps = {} if starts else _steps(model, digits, twins, sibling is not None)
+    if not steps and not starts:
+        return Far(("nothing in its graph counts positions",)) if sibling else Far()
+    cut, names = from_elsewhere(model, list(steps)) if steps else (model, ())
+    inputs = (*encoding.inputs, *(Port(name, (fixed(1),), "int64", Start()) for name in names))
+    try:
+        runner = replace(part_runner(cut, context.path.parent, inputs), limit=context.timeout)
+    except Exception as error:
+        check_machine(error)
+        return Far((), (f"not run far out: {first_line(error)}",))
+    of_inputs = starts or dict(zip(names, steps.values(), strict=True))
+    return _tried(context, Cut(runner, of_inputs, encoding, sibling), digits.block)
+
+
+def _digits(encoding: Encoding) -> Digits | None:
+    from posenc.sincos.elsewhere import digits_of  # torch takes a second to load
+
+    parts = digits_of(encoding.module)
+    places = {place: f"{place}." if place else "" for place in parts}
+    names = (places[place] + name for place, part in parts.items() for name, _ in part.named_buffers())
+    by_block = (places[place] + name for place, part in parts.items() for name in part.by_block)
+    blocks = {part.block for part in parts.values()}
+    return Digits(max(blocks), frozenset(names), frozenset(by_block)) if blocks else None
+
+
+def _steps(model: ModelProto, digits: Digits, twins: Mapping[str, str], every: bool) -> dict[str, int]:
+    """Return the values of a graph that count positions, and how many one step of each is.
+
+    What looks up nothing but what the number of a block looks up counts blocks. every: whether what looks up none of
+    the digits counts positions too, as what is compared with the row of padding does.
+    """
+    steps = {}
+    for count in counts(model.graph):
+        looked_up = {twins.get(table, "") for table in count.tables} & digits.names
+        if looked_up or every:
+            steps[count.value] = digits.block if looked_up and looked_up <= digits.by_block else 1
+    return steps
+
+
+def _tried(context: Context, cut: Cut, block: int) -> Far:
+    """Compare calls at all starts that are below the end; the first that differs is a problem."""
+    end, tokens = cut.encoding.end, BLOCKS * block
+    if end is None or end < 2 * tokens:
+        return Far()
+    last = (end - _offset(cut.encoding)) // block - BLOCKS
+    starts = [one * block for one in (*(one for one in STARTS if one < last), last)]
+    for start in starts:
+        problem = _problem(context, cut, start, tokens)
+        if problem:
+            return Far((f"where its positions begin at {start:,}: {problem}",))
+    return Far((), (f"positions up to {starts[-1] + tokens - 1:,} in {len(starts)} calls",))
+
+
+def _offset(encoding: Encoding) -> int:
+    """Return where positions begin that are counted from a mask."""
+    masks = [port.carries for port in encoding.inputs if isinstance(port.carries, Mask)]
+    return (masks[0].offset or 0) if masks else 0
+
+
+def _problem(context: Context, cut: Cut, start: int, tokens: int) -> str:
+    """Return what is wrong with a call whose positions begin somewhere, or nothing."""
+    first = start + _offset(cut.encoding)
+    case = Case(f"at{first}", _sizes(cut.encoding, tokens), start, first + tokens - 1, padding="none")
+    feeds = feeds_for(cut.encoding.inputs, replace(case, first=0), 0)
+    starts = {name: start_input(start // step) for name, step in cut.steps.items()}
+    try:
+        produced = cut.runner.run({**feeds, **starts})
+    except RunFailed as failure:
+        return str(failure)
+    except TimedOut as late:
+        return str(late)
+    eager, reference = _expected(cut, feeds, start, first)
+    source = cut.sibling or cut.encoding
+    of_eager = source.eager_tolerance(case).plus(context.artifact.eager_tolerance)
+    judged = [(name, "eager", judge(measure(produced[name], array), of_eager)) for name, array in eager.items()]
+    of_reference = source.tolerance(case)
+    judged += [(n, "float64", judge(measure(produced[n], a), of_reference)) for n, a in reference.items()]
+    return next((_words(name, against, one) for name, against, one in judged if not one.passed), "")
+
+
+def _words(name: str, against: str, judgement: Judgement) -> str:
+    return f"{name} against {against}: {judgement.reason}"
+
+
+def _sizes(encoding: Encoding, tokens: int) -> dict[str, int]:
+    """Return the sizes of a call: of a grid one axis is as long as that, of others all lengths are."""
+    sizes: dict[str, int] = {}
+    for axis in axes_of(encoding.inputs):
+        many = axis.kind == "length" or (axis.kind == "grid" and tokens not in sizes.values())
+        sizes[axis.name] = axis.allowed(tokens if many else FEW if axis.kind == "grid" else 1)
+    return sizes
+
+
+def _expected(cut: Cut, feeds: Feeds, start: int, first: int) -> tuple[Outputs, Outputs]:
+    """Return what the eager module gives, and the reference where positions are an input of it."""
+    from posenc.sincos.elsewhere import begun_at
+
+    names = [port.name for port in cut.encoding.outputs]
+    if cut.sibling is None:
+        with begun_at(cut.encoding.module, start):
+            outputs = call_on_arrays(cut.encoding.module, [feeds[port.name] for port in cut.encoding.inputs])
+        return dict(zip(names, outputs, strict=True)), {}
+    tokens = max(array.shape[i] for p in cut.encoding.inputs for i, array in ((i, feeds[p.name]) for i in p.lengths))
+    fed = {port.name: _fed(port, feeds, first, tokens) for port in cut.sibling.inputs}
+    outputs = call_on_arrays(cut.sibling.module, [fed[port.name] for port in cut.sibling.inputs])
+    reference = cut.sibling.reference(fed, None)
+    return dict(zip(names, outputs, strict=True)), {k: np.asarray(v, np.float64) for k, v in reference.items()}
+
+
+def _fed(port: Port, feeds: Feeds, first: int, tokens: int) -> Array:
+    """Return what an input of the sibling is fed: the same, or the positions."""
+    if not isinstance(port.carries, Positions):
+        return feeds[port.name]
+    return first + np.arange(tokens, dtype=np.int64)[None, :]

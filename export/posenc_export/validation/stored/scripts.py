@@ -1,0 +1,37 @@
+"""Code and constants of a TorchScript file against a script of the encoding made again."""
+
+from __future__ import annotations
+
+from tempfile import TemporaryFile
+
+from posenc.encoding import Encoding
+from posenc_export.arrays import to_torch
+from posenc_export.bundle.case import Case
+from posenc_export.formats import FORMATS, Request
+from posenc_export.formats.torchscript import archive_digests, save_script
+from posenc_export.machine import versions
+from posenc_export.validation.checks import Context
+from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.validation.stored.rebuilding import NotHeld
+
+
+def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], str]:
+    """Return what differs between a file and a script of an encoding, and in words how much is the same.
+
+    Raises NotHeld where another torch wrote the file: its code and its archive may be others.
+    """
+    manifest = context.manifest
+    written, here = manifest.versions.get("torch"), versions().get("torch")
+    if written != here:
+        raise NotHeld(f"written by torch {written}, this is {here}")
+    feeds = feeds_for(encoding.inputs, Case("trace", manifest.trace), manifest.seed or 0)
+    request = Request(tuple(to_torch(feeds[port.name]) for port in encoding.inputs), manifest.max_len)
+    program = FORMATS["torchscript"].capture(encoding, request)
+    with TemporaryFile() as buffer:  # a table need not stand in memory once more
+        save_script(program, request.trace, buffer)
+        expected = archive_digests(buffer)
+    actual = archive_digests(context.path)
+    other = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
+    return [
+        f"{name} is not that of a script of the encoding" for name in other
+    ], f"{len(expected)} records, bit for bit"

@@ -1,0 +1,1 @@
+"""A model's config.json: its keys and settings."""

@@ -1,0 +1,97 @@
+"""What a row of `encodings` says of a config: parameters, fields of the spec, the names of weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from posenc.hf.config.settings import Setting
+from posenc.hf.encodings.parts import Part
+from posenc.hf.encodings.rows import Row
+
+LISTED = 12
+"""Names that a message lists."""
+NO_WEIGHTS = "none given: as before training; -p weights=FOLDER reads them"
+
+
+def spec_settings(part: Part, row: Row, positions: str | None) -> dict[str, Setting]:
+    """Return what is said of positions, position_offset and max_len; see `ModelConfig.spec_settings`."""
+    before = row.before.read(part.config, part.absent)
+    way = positions or row.positions
+    if positions == "implicit" and before.value and not row.shifted:
+        wanted = f"use --positions mask, or explicit with positions from {before.value} on"
+        raise ValueError(f"positions of {part.kind} begin at {before.value}: {wanted}")
+    settings = {}
+    if row.positions is not None:
+        settings["positions"] = Setting(row.positions, part.kind)
+    if way == "mask" and before.value:
+        settings["position_offset"] = before
+    if row.length is not None:
+        settings["max_len"] = _rows(row.length.read(part.config, part.absent), before, row.shifted and way != "mask")
+    return settings
+
+
+def _rows(length: Setting, before: Setting, shifted: bool) -> Setting:
+    """Return how many positions there are, those before the first counted too where they are positions."""
+    if shifted or not before.value:
+        return length
+    return Setting(int(str(length.value)) + int(str(before.value)), f"{length.path}, and {before.path} before")
+
+
+def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mapping[str, object]) -> dict[str, Setting]:
+    """Return the parameters of the scheme, with where from, but for those that are given."""
+    settings = row.read(part.config, part.absent, part.kind)
+    before = row.before.read(part.config, part.absent)
+    if before.value and row.shifted and (positions or row.positions) != "mask":
+        settings["offset"] = before
+    if row.tables and overrides.get("weights") is None:
+        settings["weights"] = Setting(None, NO_WEIGHTS)
+    elif row.tables and "key" not in overrides:
+        settings |= _key(part, row, str(overrides["weights"]))
+    return {name: setting for name, setting in settings.items() if name not in overrides}
+
+
+def _key(part: Part, row: Row, path: str) -> dict[str, Setting]:
+    """Return the names of the tables in a file of weights, or a model's folder; none of a file that has no names."""
+    from posenc.weights import names_in
+
+    names = names_in(path)
+    if not names:
+        return {}
+    keys = (name_of(table, names, path, _layers(part, row)) for table in row.tables)
+    return {"key": Setting(",".join(keys), f"its name in {path}")}
+
+
+def _layers(part: Part, row: Row) -> tuple[int, ...]:
+    """Return the numbers of the layers that have it; none where all may."""
+    numbers = () if row.layers is None else row.layers.read(part.config, part.absent).value
+    assert isinstance(numbers, tuple)
+    return numbers
+
+
+def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ...] = ()) -> str:
+    """Return the one name that ends as that of a table does; see `Row`.
+
+    layers: the numbers that `*` stands for; any, if none.
+    Raises ValueError, in one line, where none or several do.
+    """
+    for ending in table.split("|"):
+        matches = names_that_end(names, ending, layers)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            listed = ", ".join(matches[:LISTED]) + (", ..." if len(matches) > LISTED else "")
+            raise ValueError(
+                f"weights: {len(matches)} tensors of {path} may be meant: give one as -p key=NAME: {listed}"
+            )
+    endings = " or ".join(ending.replace("*", "N") for ending in table.split("|"))
+    raise ValueError(f"weights: none of the {len(names)} tensors of {path} ends in {endings}: give -p key=NAME")
+
+
+def names_that_end(names: tuple[str, ...], ending: str, layers: tuple[int, ...]) -> list[str]:
+    """Return the names that end so, or of an ending with a dot those that several tensors begin with."""
+    number = f"(?:{'|'.join(map(str, layers))})" if layers else r"\d+"
+    pattern = re.escape(ending.rstrip(".")).replace(r"\*", number)
+    wanted = re.compile(rf"(?:.*\.)?{pattern}(?={r'[.]' if ending.endswith('.') else '$'})")
+    matches = (wanted.match(name) for name in names)
+    return list(dict.fromkeys(match.group() for match in matches if match))

@@ -1,0 +1,1 @@
+"""Rotary modules of a live model, replaced by ours."""

@@ -1,0 +1,87 @@
+"""Whether a module of ours gives the cosines and sines that a model's own gives, at calls of several lengths."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import eps
+from posenc.hf.replacing.modules import CosSin
+
+CosSinFunction = Callable[[Tensor], CosSin]
+"""Positions to cosines and sines."""
+LENGTHS = (7, 33, 4096)
+"""Calls that a module is compared at, beside those around the length at which it switches."""
+PROBES = 64
+"""Positions of a call that are compared, from the first to the last."""
+ROUNDINGS = 4
+"""What float32 angles may be off by, in roundings of the largest."""
+
+
+class Candidate(NamedTuple):
+    """A module that may stand in for a model's own, and its cosines and sines at positions."""
+
+    module: nn.Module
+    cos_sin: CosSinFunction
+
+
+class Difference(NamedTuple):
+    """What cosines and sines differ by: in what float32 angles allow, and in words."""
+
+    excess: float
+    words: str
+
+
+def calls(end: int, switch: int | None = None) -> list[Tensor]:
+    """Return the positions to compare at, all below `end`: (1, n) each, of a call a length, some around a switch."""
+    lengths = {*LENGTHS, *((switch - 1, switch, switch + 1, 2 * switch + 3) if switch else ())}
+    spread = [np.geomspace(1, n, PROBES).astype(np.int64) - 1 for n in sorted({min(n, end) for n in lengths})]
+    return [torch.from_numpy(np.unique(positions)).unsqueeze(0) for positions in spread]
+
+
+def fitting(original: CosSinFunction, candidates: Sequence[Candidate], positions: Sequence[Tensor]) -> nn.Module:
+    """Return the first candidate that gives what the original does; `positions` has those of each call.
+
+    Raises ValueError, in one line, with the least difference if none does, and where the original gives no cosines and
+    sines.
+    """
+    with torch.no_grad():
+        references = [_reference(original, one) for one in positions]
+        differences = [_difference(references, candidate.cos_sin, positions) for candidate in candidates]
+    nearest = min(range(len(candidates)), key=lambda i: differences[i].excess)
+    if differences[nearest].excess > 1:
+        advice = "load the model in float32 and cast it after this, or replace it by hand"
+        raise ValueError(
+            f"its cosines and sines differ from those of its config by {differences[nearest].words}; {advice}"
+        )
+    return candidates[nearest].module
+
+
+def _reference(original: CosSinFunction, positions: Tensor) -> CosSin:
+    """Return the cosines and sines that the original gives; raise ValueError where it gives something else."""
+    try:
+        cos, sin = original(positions)
+        return cos.to(torch.float64), sin.to(torch.float64)
+    except Exception as error:
+        what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        raise ValueError(f"asked for cos and sin it raised {what}; replace it by hand") from None
+
+
+def _difference(references: Sequence[CosSin], ours: CosSinFunction, positions: Sequence[Tensor]) -> Difference:
+    """Return the worst difference over all calls."""
+    pairs = zip(references, positions, strict=True)
+    differences = [_difference_of_call(reference, ours(at), int(at.max())) for reference, at in pairs]
+    return max(differences, key=lambda difference: difference.excess)
+
+
+def _difference_of_call(reference: CosSin, ours: CosSin, last: int) -> Difference:
+    """Return by how much cosines and sines of positions up to `last` differ; infinitely where their shapes do."""
+    for one, other in zip(reference, ours, strict=True):
+        if one.shape != other.shape:
+            return Difference(np.inf, f"their shape, {tuple(reference[0].shape)} and not {tuple(ours[0].shape)}")
+    off = max(float((one - other).abs().max()) for one, other in zip(reference, ours, strict=True))
+    budget = ROUNDINGS * eps("float32") * max(last, 1) * max(1.0, float(ours[0].abs().max()))
+    words = f"{off:.2g} at positions up to {last}, where {budget:.2g} is allowed"
+    return Difference(off / budget if np.isfinite(off) else np.inf, words)

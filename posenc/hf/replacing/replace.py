@@ -1,0 +1,228 @@
+"""Rotary modules of a Hugging Face transformers model, swapped for ours: the whole model then exports, at any length.
+
+>>> replace_rotary(model)
+{'model.rotary_emb': 'LlamaRotaryEmbedding (llama3)'}
+
+Nothing here imports transformers. A rotary module is known by what it has and does, not by its class: its config is
+read, and the cosines and sines that it returns must be those of the scheme that was read. One that returns others is
+refused, and the model is left as it was. Ours keep nothing of a call: with dynamic NTK, where theirs remember the
+longest call, the frequencies are those of the call's own length.
+"""
+
+import copy
+import inspect
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from posenc.hf.read import Reading, read_config
+from posenc.hf.replacing.compare import Candidate, CosSinFunction, calls, fitting
+from posenc.hf.replacing.modules import (
+    Attention,
+    CosSin,
+    KeepDtype,
+    LayerCosSin,
+    PatchCosSin,
+    RotaryAttention,
+    TextCosSin,
+)
+from posenc.hf.rope.scaling import is_by_length
+from posenc.scheme import build
+from posenc.spec import Spec
+
+ARRANGEMENTS = (
+    {"width": "full", "layout": "halves"},
+    {"width": "full", "layout": "interleaved"},
+    {"width": "half", "layout": "halves"},
+)
+"""How rotary modules lay out the cosines of a head's pairs."""
+END = 2**24
+"""Positions are compared below it."""
+AXES = 3
+"""Positions of a token whose pairs are in sections: time, height and width."""
+
+
+class Replacement(NamedTuple):
+    """What stands in for a module, and which frequencies that one has, in words."""
+
+    module: nn.Module
+    words: str
+
+
+class Config(Protocol):
+    """What this needs of a transformers config."""
+
+    rope_parameters: dict[str, float]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the content of its config.json."""
+
+
+def replace_rotary(model: nn.Module, spec: Spec | None = None) -> dict[str, str]:
+    """Swap the rotary modules of a transformers model for ours, in place: {name: what was there}.
+
+    spec: how ours compute, by default in mode "dynamic" by method "exact"; positions are those that the model gives.
+    Raises ValueError, in one line, for a model without rotary modules and for one that ours cannot stand in for: the
+    model is then as it was.
+    """
+    spec = _explicit(spec or Spec(mode="dynamic", method="exact"))
+    theirs = {name: m for name, m in model.named_modules(remove_duplicate=False) if _is_rotary(m)}
+    if not theirs or "" in theirs:
+        what = "is itself a rotary module" if theirs else "has no rotary module"
+        raise ValueError(f"{type(model).__name__} {what}: expected a transformers model that holds one")
+    ours = {id(m): _replacement(name, m, spec) for name, m in theirs.items()}
+    for name, module in theirs.items():
+        model.set_submodule(name, ours[id(module)].module.train(module.training))
+    return {name: f"{type(m).__name__} ({ours[id(m)].words})" for name, m in theirs.items()}
+
+
+def _explicit(spec: Spec) -> Spec:
+    """Return the spec in which cosines and sines are computed: at the model's positions, cast later."""
+    if spec.positions not in (None, "explicit"):
+        raise ValueError(f"positions={spec.positions} was given: a model has its own, so leave it out")
+    return replace(spec, positions="explicit", dtype="fp64" if spec.dtype == "fp64" else "fp32")
+
+
+def _is_attention(module: nn.Module) -> bool:
+    return "embed_positions" in module._buffers
+
+
+def _is_rotary(module: nn.Module) -> bool:
+    return _is_attention(module) or "Rotary" in type(module).__name__
+
+
+def _replacement(name: str, module: nn.Module, spec: Spec) -> Replacement:
+    """Return what stands in for a module; raise ValueError, with its name, where nothing can."""
+    try:
+        return _attention(module, spec) if _is_attention(module) else _cos_sin(module, spec)
+    except ValueError as error:
+        raise ValueError(f"{name} ({type(module).__name__}) cannot be replaced: {error}") from None
+
+
+def _attention(module: nn.Module, spec: Spec) -> Replacement:
+    """Return RotaryAttention in the place of GPT-J's, whose table must hold the sines and cosines of its config."""
+    if type(module).__name__ != "GPTJAttention":
+        raise ValueError("expected GPTJAttention; load the model with attn_implementation='eager'")
+    reading, table = _read(module, spec, {}), module.get_buffer("embed_positions")
+    rotate = build("rope", spec, **{**reading.parameters, "tensor_layout": "bshd"}).module.to(table.device)
+    ours = RotaryAttention(cast("Attention", module), KeepDtype(rotate))
+    candidate = Candidate(ours, partial(_rotation_of, rotate, reading.parameters))
+    positions = [p.to(table.device) for p in _calls(spec, reading, len(table))]
+    return Replacement(fitting(partial(_rows, table), [candidate], positions), "default")
+
+
+def _rows(table: Tensor, positions: Tensor) -> CosSin:
+    """Return cos and sin from a table of sines beside cosines."""
+    sin, cos = table[positions].chunk(2, -1)
+    return cos, sin
+
+
+def _rotation_of(rotate: nn.Module, parameters: dict[str, int], positions: Tensor) -> CosSin:
+    """Return the cosines and sines by which neighbouring features are rotated: where (1, 0) goes, pair by pair."""
+    head_dim = parameters["head_dim"]
+    rotary_dim = parameters.get("rotary_dim", head_dim)
+    units = torch.zeros(1, positions.shape[1], 1, head_dim, dtype=torch.float64, device=positions.device)
+    units[..., :rotary_dim:2] = 1
+    query, _ = rotate(units, units, positions)
+    return query[:, :, 0, :rotary_dim:2], query[:, :, 0, 1:rotary_dim:2]
+
+
+def _cos_sin(module: nn.Module, spec: Spec) -> Replacement:
+    """Return what stands in for a module that gives cosines and sines."""
+    arguments, kind = list(inspect.signature(module.forward).parameters), getattr(module, "rope_type", None)
+    known = ["x", "position_ids", *(["layer_type"] if isinstance(kind, dict) else [])]
+    if arguments != known or not hasattr(getattr(module, "config", None), "to_dict"):
+        actual = f"forward({', '.join(arguments)}) of rope type {kind!r}"
+        raise ValueError(f"expected forward(x, position_ids), or with a layer_type, and a config; it has {actual}")
+    if isinstance(kind, dict):
+        layers = {layer_type: _text(module, spec, layer_type) for layer_type in kind}
+        words = ", ".join(f"{layer_type} {layer.words}" for layer_type, layer in layers.items())
+        return Replacement(LayerCosSin({name: layer.module for name, layer in layers.items()}), words)
+    return _patches(module, spec) if kind == "axial" else _text(module, spec)
+
+
+def _text(module: nn.Module, spec: Spec, layer_type: str | None = None) -> Replacement:
+    """Return TextCosSin in the place of a module, or of one of its layer types."""
+    inv_freq = _inv_freq(module, "inv_freq" if layer_type is None else f"{layer_type}_inv_freq")
+    width, x = 2 * inv_freq.numel(), torch.zeros(1, 1, 1, device=inv_freq.device)
+    reading = _read(module, spec, {"head_dim": width, "rotary_dim": width}, layer_type)
+    original = partial(_fresh, module, x, () if layer_type is None else (layer_type,))
+    axes = AXES if "sections" in reading.parameters else None
+    if axes is None and _takes_axes(original, x):
+        raise ValueError("it takes several positions a token, and its rope_parameters have no mrope_section")
+    ours = [TextCosSin(cosines, axes).to(inv_freq.device) for cosines in _arrangements(reading, spec)]
+    candidates = [Candidate(one, partial(one, x)) for one in ours]
+    positions = [p.to(inv_freq.device) for p in _calls(spec, reading)]
+    if axes is not None:
+        positions = [torch.stack([p, p.flip(1), p.roll(1)]) for p in positions]
+    words = reading.parameters["rope_type"] + (", mrope" if axes else "")
+    return Replacement(fitting(original, candidates, positions), words)
+
+
+def _arrangements(reading: Reading, spec: Spec) -> list[nn.Module]:
+    """Return the modules that may give the cosines and sines of a reading, by how they lay them out."""
+    how = [{**reading.parameters, **arrangement, "output": "cos_sin"} for arrangement in ARRANGEMENTS]
+    return [KeepDtype(build(reading.scheme, spec, **parameters).module) for parameters in how]
+
+
+def _patches(module: nn.Module, spec: Spec) -> Replacement:
+    """Return PatchCosSin in the place of a vision tower's module."""
+    inv_freq = _inv_freq(module, "inv_freq")
+    theta, head_dim = _config_of(module).rope_parameters.get("rope_theta", 10000.0), 4 * inv_freq.numel()
+    cosines = build("rope_2d", spec, head_dim=head_dim, rope_theta=theta, output="cos_sin", width="full").module
+    ours, x = PatchCosSin(KeepDtype(cosines)).to(inv_freq.device), torch.zeros(1, 1, device=inv_freq.device)
+    positions = [torch.cat([p, p.flip(1)]).t().to(inv_freq.device) for p in _calls(spec)]
+    return Replacement(fitting(partial(_fresh, module, x, ()), [Candidate(ours, partial(ours, x))], positions), "axial")
+
+
+def _inv_freq(module: nn.Module, name: str) -> Tensor:
+    """Return a module's frequencies, (pairs,): their number is how much of a head is rotated."""
+    inv_freq = dict(module.named_buffers(recurse=False)).get(name)
+    if inv_freq is None or inv_freq.dim() != 1:
+        raise ValueError(f"it has no buffer {name} of one frequency a pair; replace it by hand")
+    return inv_freq
+
+
+def _config_of(module: nn.Module) -> Config:
+    return cast("Config", module.config)
+
+
+def _read(module: nn.Module, spec: Spec, overrides: dict[str, int], layer_type: str | None = None) -> Reading:
+    """Return what the config of a module says; raise ValueError where ours have no such form."""
+    config, sections = _config_of(module).to_dict(), getattr(module, "mrope_section", None)
+    rope = config.get("rope_parameters")
+    if sections and isinstance(rope, dict):
+        config["rope_parameters"] = {"mrope_section": list(sections), **rope}
+    reading = read_config(config, layer_type, overrides, angles_alone=not _is_attention(module))
+    if spec.mode == "baked" and is_by_length(reading.parameters["rope_type"]):
+        raise ValueError(f"rope_type {reading.parameters['rope_type']} depends on a call's length: give mode='dynamic'")
+    return reading
+
+
+def _takes_axes(original: CosSinFunction, x: Tensor) -> bool:
+    """Return whether a module makes one cosine of three positions a token; others would return three."""
+    positions = torch.zeros(3, 1, 2, dtype=torch.int64, device=x.device)
+    try:
+        cos, _ = original(positions)
+        return cos.dim() == 3
+    except Exception:
+        return False
+
+
+def _fresh(module: nn.Module, x: Tensor, layer: tuple[str, ...], positions: Tensor) -> CosSin:
+    """Call a copy of a module, as some remember calls, and return what that does."""
+    cos_sin: CosSin = copy.deepcopy(module)(x, positions, *layer)
+    return cos_sin
+
+
+def _calls(spec: Spec, reading: Reading | None = None, end: int = END) -> list[Tensor]:
+    """Return the positions to compare at, of each call: the frequencies of a reading may switch between them."""
+    end = min(end, spec.max_len) if spec.mode == "baked" else end
+    if reading is None or not is_by_length(reading.parameters["rope_type"]):
+        return calls(end)
+    parameters = reading.parameters
+    switch = parameters.get("original_max_position_embeddings", parameters.get("max_position_embeddings"))
+    return calls(end, switch)

@@ -1,0 +1,1 @@
+"""Rotary settings of a config: names of keys, pairs of features, layers, scaling, defaults."""

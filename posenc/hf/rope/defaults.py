@@ -1,0 +1,105 @@
+"""What models of a type do where their config.json does not say.
+
+`class_defaults.json` holds what transformers' configuration classes take for absent keys, and which keys they take at
+all; `scripts/hf_class_defaults.py` of the tests asks them and writes it. Below is what only a model's code says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+from posenc.hf.config.settings import Json
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The rotary encoding of a model type, as far as its configs leave it out.
+
+    rope_theta: the base, of types that are rotary even if a config says nothing of it.
+    rotary_dim: the features of a head that are rotated.
+    sections: the pairs of each of several positions that a token has.
+    interleaved_sections: whether sections alternate pair by pair, and are not runs; no config has to say so.
+    aliases: names that a type has of its own for rope types.
+    still: the types of layers that do not rotate; windowed: only where the config has a sliding window.
+    still_unwindowed: the types of layers that do not rotate where it has none.
+    flat: which layers take rope settings that are not by layer type, where its class has them by layer type; null for
+        a layer type is then what its absence is, elsewhere it says that such layers do not rotate.
+    of_layers: the rope settings of a type of layers, where they have another name.
+    full_head_dim: features of a head of full attention.
+    tail: whether the features that are rotated are a head's last ones, which then count as a head.
+    heads_share: of how many times the model's width heads have their share.
+    needs: the key and the value without which nothing is rotated.
+    """
+
+    rope_theta: float | None = None
+    rotary_dim: int | None = None
+    sections: tuple[int, ...] = ()
+    interleaved_sections: bool = False
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    still: tuple[str, ...] = ()
+    windowed: bool = False
+    still_unwindowed: tuple[str, ...] = ()
+    flat: Literal["none", "full", "all"] = "none"
+    of_layers: Mapping[str, str] = field(default_factory=dict)
+    full_head_dim: int | None = None
+    tail: bool = False
+    heads_share: int = 1
+    needs: tuple[str, object] | None = None
+
+
+_FULL = ("full_attention",)
+_COMPRESSED = {
+    "sliding_attention": "main",
+    "compressed_sparse_attention": "compress",
+    "heavily_compressed_attention": "compress",
+}
+_GROUPS = (
+    ("internlm2", Defaults(rope_theta=1e4)),
+    ("gptj codegen", Defaults(rope_theta=1e4, rotary_dim=64)),
+    ("phi3", Defaults(aliases={"yarn": "longrope"})),
+    ("qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text paddleocr_vl_text", Defaults(sections=(16, 24, 24))),
+    ("qwen2_5_omni_talker", Defaults(sections=(16, 24, 24))),
+    ("qwen3_vl_text qwen3_vl_moe_text", Defaults(sections=(24, 20, 20), interleaved_sections=True)),
+    ("qwen3_omni_moe_text", Defaults(sections=(24, 20, 20), interleaved_sections=True)),
+    ("qwen3_omni_moe_talker_text", Defaults(sections=(24, 20, 20), interleaved_sections=True)),
+    ("qwen3_5_text qwen3_5_moe_text qwen4_exp_text", Defaults(sections=(11, 11, 10), interleaved_sections=True)),
+    ("glm4v_text glm4v_moe_text glm_image_text glm_ocr_text", Defaults(sections=(8, 12, 12))),
+    ("afmoe muse_glimmer_text muse_spark_text", Defaults(still=_FULL)),
+    ("cohere2 cohere2_moe flint", Defaults(still=_FULL, still_unwindowed=("sliding_attention",))),
+    ("exaone4 exaone_moe kolibri1", Defaults(still=_FULL, windowed=True)),
+    ("gemma3_text gemma3n_text olmo3 t5gemma2_decoder t5gemma2_text", Defaults(flat="full")),
+    ("modernbert modernbert-decoder", Defaults(flat="all")),
+    ("gemma4_text gemma4_unified_text diffusion_gemma_text embedding_gemma2_text", Defaults(full_head_dim=512)),
+    ("deepseek_v4", Defaults(of_layers=_COMPRESSED, tail=True)),
+    ("zamba2", Defaults(heads_share=2, needs=("use_mem_rope", True))),
+    ("granitemoehybrid", Defaults(needs=("position_embedding_type", "rope"))),
+    ("esm evolla EvollaModel", Defaults(needs=("position_embedding_type", "rotary"))),
+)
+
+DEFAULTS: Mapping[str, Defaults] = {name: defaults for names, defaults in _GROUPS for name in names.split()}
+"""Defaults by model type."""
+NO_DEFAULTS = Defaults()
+"""Those of any other type."""
+
+
+@cache
+def _classes() -> Mapping[str, Json]:
+    """Return what the classes of all model types take, by model type."""
+    text = resources.files("posenc.hf").joinpath("class_defaults.json").read_text(encoding="utf-8")
+    classes: Mapping[str, Json] = json.loads(text)["classes"]
+    return classes
+
+
+def class_of(model_type: str) -> Json:
+    """Return what the class of a model type takes for absent keys; nothing of a type that is not known."""
+    return _classes().get(model_type, {})
+
+
+def text_type(model_type: str) -> str:
+    """Return the model type of a model's text; a model without parts is its own text."""
+    return str(class_of(model_type).get("text") or model_type)

@@ -1,0 +1,235 @@
+"""Which layers of a model rotate, and how: their types, the choice of one, and those that do not rotate at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from posenc.hf.config.settings import Json, Setting, Settings, short
+from posenc.hf.rope.defaults import DEFAULTS, NO_DEFAULTS
+from posenc.hf.rope.scaling import scaling_names
+
+UNATTENDING = frozenset(("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe"))
+"""Types of layers without queries and keys."""
+MOST = 2**16
+"""Layers that a config may have."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer: its type, if its model has types, and whether it rotates; theta: its base where layers have their own.
+
+    scaled: whether its frequencies are scaled as the rope settings say.
+    """
+
+    type: str
+    rotates: bool = True
+    theta: float | None = None
+    scaled: bool = True
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which layers are read: index, of one that was given or that stands for those of a type; note: what others do.
+
+    only: the type of all layers that rotate, where no type was given.
+    """
+
+    index: int | None = None
+    type: str | None = None
+    note: str = ""
+    layer: Layer | None = None
+    only: str | None = None
+
+
+NO_CHOICE = Choice()
+"""All layers."""
+
+
+def layers_of(text: Settings, model_type: str) -> tuple[Layer, ...]:
+    """Return the layers of a model; nothing where a config does not say how many there are."""
+    count = text.at("num_hidden_layers")
+    if count.value is None or model_type == "":
+        return ()
+    total = min(count.whole(), MOST)
+    types, rotates = _types(text, total), _no_rope(text, total)
+    thetas, scaled = _thetas(text, total), _scaled(text, total)
+    still = _still(text, model_type)
+    rows = zip(types, rotates, thetas, scaled, strict=True)
+    return tuple(Layer(t, r and t not in still and theta != 0, theta, s) for t, r, theta, s in rows)
+
+
+def _types(text: Settings, total: int) -> list[str]:
+    """Return the type of each layer, as the config has them or its class makes them."""
+    setting = text.at("layer_types")
+    types = setting.value
+    if types is None:
+        types = text.absent.get("layer_types") or [""]
+    if not isinstance(types, list) or not all(isinstance(one, str) for one in types):
+        raise ValueError(f"{setting.path} must be a list of names, got {short(types)}")
+    if text.content.get("layer_types") is not None:
+        if len(types) < total:
+            raise ValueError(f"{setting.path} has {len(types)} names, and there are {total} layers")
+        return types[:total]
+    pattern = text.content.get("sliding_window_pattern")
+    if "sliding_window_pattern" in text.absent and pattern is not None:
+        period = Setting(pattern, text.path_of("sliding_window_pattern")).whole()
+        types = ["sliding_attention"] * (period - 1) + ["full_attention"]
+    return [types[i % len(types)] for i in range(total)]
+
+
+def _still(text: Settings, model_type: str) -> frozenset[str]:
+    """Return the types of layers that do not rotate."""
+    defaults, rope = DEFAULTS.get(model_type, NO_DEFAULTS), text.at("rope_parameters").value
+    by_type = rope if isinstance(rope, Mapping) and defaults.flat == "none" else {}
+    null = {name for name, value in by_type.items() if value is None}
+    is_windowed = text.at("sliding_window").value is not None
+    still = () if defaults.windowed and not is_windowed else defaults.still
+    return UNATTENDING.union(still, () if is_windowed else defaults.still_unwindowed, null)
+
+
+def _no_rope(text: Settings, total: int) -> list[bool]:
+    """Return of each layer whether a list, or an interval, lets it rotate."""
+    interval = text.at("no_rope_layer_interval")
+    if "no_rope_layer_interval" not in text.absent:
+        return [True] * total
+    numbers = text.content.get("no_rope_layers")
+    if numbers:
+        _check_list(numbers, text.path_of("no_rope_layers"), total)
+        assert isinstance(numbers, list)
+        return [bool(number) for number in numbers[:total]]
+    every = interval.whole()
+    return [(i + 1) % every != 0 for i in range(total)]
+
+
+def _thetas(text: Settings, total: int) -> list[float | None]:
+    """Return the base of each layer, 0 of one that does not rotate; None where layers have none of their own."""
+    key = "layer_rope_theta"
+    thetas = text.content.get(key)
+    if thetas is None:
+        return [None] * total
+    _check_list(thetas, text.path_of(key), total)
+    assert isinstance(thetas, list)
+    return [float(one) for one in thetas[:total]]
+
+
+def _scaled(text: Settings, total: int) -> list[bool]:
+    """Return of each layer whether its frequencies are scaled as the rope settings say."""
+    key = "rope_scaling_layers"
+    numbers = text.content.get(key)
+    if numbers is None:
+        return [True] * total
+    _check_list(numbers, text.path_of(key), 0)
+    assert isinstance(numbers, list)
+    return [i in numbers for i in range(total)]
+
+
+def _check_list(numbers: object, path: str, least: int) -> None:
+    whole = isinstance(numbers, list) and all(isinstance(n, (int, float)) and n >= 0 for n in numbers)
+    if not whole or len(numbers) < least:  # type: ignore[arg-type]
+        expected = f"a list of numbers, one for each of {least} layers" if least else "a list of numbers"
+        raise ValueError(f"{path} must be {expected}, got {short(numbers)}")
+
+
+def choose(layers: tuple[Layer, ...], index: int | None, layer_type: str | None) -> Choice:
+    """Return the layers that are read: those of an index or a type that is given, else those that rotate.
+
+    Raises ValueError, in one line, for an index that is out of range, a type that no layer has, and layers that do not
+    rotate.
+    """
+    if index is not None:
+        return _at(layers, index, layer_type)
+    rotating = [i for i, layer in enumerate(layers) if layer.rotates]
+    if layers and not rotating:
+        raise ValueError("no layer of this config has a rotary encoding")
+    types = {layers[i].type for i in rotating} - {""}
+    if layer_type is None:
+        return Choice(note=_note(layers, rotating), only=types.pop() if len(types) == 1 else None)
+    of_type = [i for i, layer in enumerate(layers) if layer.type == layer_type]
+    if of_type and not layers[of_type[0]].rotates and not any(layers[i].rotates for i in of_type):
+        raise ValueError(f"layers of type {layer_type} have no rotary encoding: {_listed(of_type)}")
+    first = next((i for i in of_type if layers[i].rotates), None)
+    return Choice(first, layer_type, "", None if first is None else layers[first])
+
+
+def _at(layers: tuple[Layer, ...], index: int, layer_type: str | None) -> Choice:
+    if not layers:
+        raise ValueError(f"layer {index} was given, and the config does not say how many layers there are")
+    if not 0 <= index < len(layers):
+        raise ValueError(f"layer {index} was given, and the config has layers 0 to {len(layers) - 1}")
+    layer = layers[index]
+    if layer_type not in (None, layer.type):
+        raise ValueError(f"layer {index} is of type {layer.type or 'none'}, not {layer_type}: give one of the two")
+    if not layer.rotates:
+        of_type = f" (of type {layer.type})" if layer.type else ""
+        raise ValueError(f"layer {index}{of_type} has no rotary encoding")
+    return Choice(index, layer.type or None, f"layer {index}", layer)
+
+
+def _note(layers: tuple[Layer, ...], rotating: list[int]) -> str:
+    """Return in words which layers are read, where others do not rotate."""
+    still = [i for i in range(len(layers)) if i not in set(rotating)]
+    return f"{_listed(rotating)}; {_listed(still)} {'do' if len(still) > 1 else 'does'} not rotate" if still else ""
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    numbers = list(numbers)
+    some = ", ".join(map(str, numbers[:6]))
+    more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+    return f"layer{'s' if len(numbers) > 1 else ''} {some}{more}"
+
+
+def of_layer(text: Settings, choice: Choice, layers: tuple[Layer, ...]) -> Settings:
+    """Return the config as a layer sees it: what `per_layer_config` says of it is stronger."""
+    per_layer = _numbered(text.content.get("per_layer_config"))
+    if not per_layer:
+        return text
+    rotating = {i for i, layer in enumerate(layers) if layer.rotates}
+    types = list(dict.fromkeys(layers[i].type for i in sorted(rotating)))
+    index = _same(per_layer, rotating, types) if choice.index is None else choice.index
+    own = per_layer.get(-1 if index is None else index)
+    return _over(text, own, f"per_layer_config.{index}") if isinstance(own, Mapping) else text
+
+
+def _numbered(per_layer: object) -> dict[int, object]:
+    """Return what stands under the numbers of layers, which may begin with 0, as in "05"."""
+    if not isinstance(per_layer, Mapping):
+        return {}
+    return {int(key): value for key, value in per_layer.items() if isinstance(key, str) and key.isdigit()}
+
+
+def _same(per_layer: Mapping[int, object], wanted: set[int], types: list[str]) -> int | None:
+    """Return a layer that stands for all that rotate; None where none has anything of its own."""
+    angles = {str(_angles(per_layer.get(number))) for number in wanted}
+    if len(angles) > 1:
+        which = f"one of {', '.join(types)} with --layer-type" if len(types) > 1 else "one with --layer N"
+        raise ValueError(f"layers of this config differ: choose {which}")
+    return min(wanted, default=None)
+
+
+def _angles(row: object) -> Json:
+    keys = ("head_dim", "qk_rope_head_dim", "rope_parameters", "rope_theta", "partial_rotary_factor", "hidden_size")
+    return {key: row[key] for key in keys if key in row} if isinstance(row, Mapping) else {}
+
+
+def _over(text: Settings, own: Json, path: str) -> Settings:
+    """Return settings over which those of a layer stand; their origin is that of the layer."""
+    content = {key: value for key, value in text.content.items() if key not in own}
+    return Settings(content, text.path, {**text.absent, **own}, f"{text.path_of(path)}, {text.absent_path}")
+
+
+def scaled(rope: Settings, layers: tuple[Layer, ...], choice: Choice) -> Settings:
+    """Return the rope settings of the layers that are read: with their own base, unscaled where these are.
+
+    Raises ValueError, in one line, where these layers differ.
+    """
+    read = [choice.layer] if choice.layer is not None else [layer for layer in layers if layer.rotates]
+    is_plain = scaling_names().isdisjoint(rope.content)
+    kinds = {(layer.theta, layer.scaled or is_plain) for layer in read}
+    if len(kinds) > 1:
+        keys = "layer_rope_theta" if any(layer.theta for layer in read) else "rope_scaling_layers"
+        raise ValueError(f"layers of this config differ ({keys}): choose one with --layer N")
+    theta, is_scaled = next(iter(kinds), (None, True))
+    content = rope.content if is_scaled else {k: v for k, v in rope.content.items() if k == "rope_theta"}
+    base = {} if theta is None else {"rope_theta": theta}
+    return Settings({**content, **base}, rope.path, rope.absent, rope.absent_path)
