@@ -8,13 +8,15 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from posenc import moved
+
 if TYPE_CHECKING:
     from posenc.encoding import Encoding, Tolerance
     from posenc.ports import Axis, Port
     from posenc.scheme import SCHEMES, Scheme, build
     from posenc.spec import Spec, UnsupportedSpec
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["SCHEMES", "Axis", "Encoding", "Port", "Scheme", "Spec", "Tolerance", "UnsupportedSpec", "build"]
 _HOMES = {
     "Axis": "ports",
@@ -27,6 +29,8 @@ _HOMES = {
     "UnsupportedSpec": "spec",
     "build": "scheme",
 }
+
+moved.install()
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,115 @@
+"""Modules that version 0.2 moved: importable under the names of 0.1 until 0.3, with a warning."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "posenc.families": {
+        "posenc": "sums:arithmetic",
+        "posenc.sources.bias": (
+            "bias:encode bias_modules:modules by_distance query_bias:by_query relative_values:values"
+        ),
+        "posenc.sources.features": "features:encode",
+        "posenc.sources.grid": "grid:encode grid_rows:axis_rows fractions",
+        "posenc.sources.interpolated": "interpolation:encode resampled:modules axis_weights:weights",
+        "posenc.sources.relative": "relative:encode conformer",
+        "posenc.sources.rotary": (
+            "rotary:encode cos_sin apply_rotary:apply rotary_angles:angles side_by_side ntk_angles:ntk xpos_angles:xpos"
+        ),
+        "posenc.sources.rows": "learned_tables additive",
+        "posenc.sources.window": "window:encode continuous_bias:network resampled_bias:resized decomposed:two_products",
+        "posenc.where": "position_ports:ports places sizes",
+    },
+    "posenc.hf": {
+        "posenc.hf.config": "config settings keys",
+        "posenc.hf.encodings": "described rows parts",
+        "posenc.hf.rope": "rotary scaling defaults layers layouts widths",
+        "posenc.hf.replacing": "replace modules compare",
+    },
+    "posenc_export.validation": {
+        "posenc_export.validation.planning": "scope plan planned probing unlike sizes feeds left_out",
+        "posenc_export.validation.recording": "record own_module unread nudges choices rounding",
+        "posenc_export.validation.judging": "run call compare verdict progress steps scores model half integrity",
+        "posenc_export.validation.stored": "held reading rebuilding scripts far",
+        "posenc_export.validation.apart": "apart:parent child messages process",
+        "posenc_export.validation.report": "report schema basis glossary printed result",
+    },
+    "posenc_export.cli": {
+        "posenc_export.cli.commands": (
+            "exporting:export benching:bench validating:validate plotting:plot proving:cuda listing:schemes "
+            "explaining:explain compatible:compat"
+        ),
+        "posenc_export.cli.text": "ports port_text axis_names sources words",
+        "posenc_export.cli.output": "tables progressing annotations helping printing scheme_page",
+    },
+}
+"""By a package of 0.1, where its modules went: their names, and `old:new` where a module was renamed as well."""
+
+NEW_NAMES = {
+    f"{package}.{pair.split(':')[0]}": f"{room}.{pair.split(':')[-1]}"
+    for package, rooms in MOVED.items()
+    for room, pairs in rooms.items()
+    for pair in pairs.split()
+}
+"""By the full name of a module in 0.1, its full name now."""
+GONE = {"posenc.families"}
+"""Packages that hold no module any more."""
+
+
+class OldNames(MetaPathFinder):
+    """Finds modules by their old names. It comes last on `sys.meta_path`: a name that is found costs nothing more."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to import a module that moved; None for every other name."""
+        if name in GONE:
+            return ModuleSpec(name, None, is_package=True)
+        return ModuleSpec(name, MovedModule(NEW_NAMES[name])) if name in NEW_NAMES else None
+
+
+class MovedModule(Loader):
+    """Gives the module under its new name, as it is."""
+
+    def __init__(self, new_name: str) -> None:
+        self.new_name = new_name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the module by its new name, with a warning."""
+        warnings.warn(_text(spec.name, self.new_name), DeprecationWarning, stacklevel=2)
+        module = importlib.import_module(self.new_name)
+        self.own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own spec back, in whose place Python put that of the old name."""
+        module.__spec__ = self.own_spec
+
+
+def names_of(package: str, new_name: str) -> Callable[[str], object]:
+    """Return a `__getattr__` for a package that was a module in 0.1: it finds the names which that module held."""
+
+    def get(name: str) -> object:
+        inside = name.startswith("__") or f"{package}.{name}" in NEW_NAMES.values()  # a module of the package
+        value = None if inside else getattr(importlib.import_module(new_name), name, None)
+        if value is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        warnings.warn(_text(package, new_name), DeprecationWarning, stacklevel=2)
+        return value
+
+    return get
+
+
+def _text(old: str, new: str) -> str:
+    return f"{old} is {new} from posenc-export 0.2 on; the old name goes with 0.3"
+
+
+def install() -> None:
+    """Find modules by their old names, from now on."""
+    if not any(isinstance(finder, OldNames) for finder in sys.meta_path):
+        sys.meta_path.append(OldNames())
