@@ -9,7 +9,6 @@ import pytest
 
 from posenc.moved import NEW_NAMES, names_of
 
-
 PACKAGES = sorted({name.rpartition(".")[0] for name in NEW_NAMES.values()} & set(NEW_NAMES))
 """Names that were modules and are packages."""
 
