@@ -49,7 +49,7 @@ class WholeCaches(Returned):
 
     def forward(self) -> tuple[Tensor, Tensor]:
         """Return cos and sin of positions 0..max_len-1: twice (max_len, width)."""
-        angles = self.angles.arange([self.length], torch.device("cpu"))
+        angles = self.angles.arange([self.length], torch.device("cpu"))  # (1, max_len, pairs) each
         return self._round(angles.cos_q[0]), self._round(angles.sin_q[0])
 
 
@@ -59,6 +59,7 @@ class Offset(Returned):
     def forward(self, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin for as many tokens as x has: (batch, seq, hidden), (1,) -> twice (1, seq, width)."""
         positions = start + torch.arange(x.shape[1], device=x.device)
+        # (seq,) -> (1, seq)
         return self.rounded(self.angles(positions.unsqueeze(0)))
 
 

@@ -85,6 +85,7 @@ class Implicit(Rotated):
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated: (batch, head, seq, dim), or (batch, head, height, width, dim)."""
+        # [seq], or [height, width]
         sizes: list[int] = []
         for axis in range(self.seq_axis, self.seq_axis + self.axes):
             check_same(q.shape[axis], k.shape[axis])
@@ -98,6 +99,7 @@ class Offset(Rotated):
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes; start is int64 (1,)."""
         positions = start + torch.arange(self.length(q, k), device=q.device)
+        # (seq,) -> (1, seq): a sequence that stands for the whole batch
         return self.rotate(q, k, self.angles(positions.unsqueeze(0)))
 
 
@@ -127,6 +129,7 @@ def rotated(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Joi
         Port(name, heads.axes(Axis(head, "heads"), *where.places), spec.torch_dtype)
         for name, head in (("q", "head"), ("k", "head_kv"))
     )
+    # k may have fewer heads than q (grouped queries), and both have all places of a call.
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
     forward = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)

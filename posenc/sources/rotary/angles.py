@@ -38,6 +38,7 @@ class MethodAngles(nn.Module):
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
         """Return those of positions 0..length-1: (1, length, pairs) each."""
+        # (length,) -> (1, length)
         angles: CosSin = self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
         return angles
 
@@ -139,6 +140,7 @@ class AxialAngles(nn.Module):
         # (..., pairs of an axis) -> (..., pairs)
         sin, cos = torch.cat(sines, -1), torch.cat(cosines, -1)
         if self.ordered:
+            # Interleaved sections take pairs of the axes by turns.
             sin, cos = sin.index_select(-1, self.order), cos.index_select(-1, self.order)
         return alike(cos, sin)
 
