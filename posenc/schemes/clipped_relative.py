@@ -77,6 +77,7 @@ class ClippedRows(nn.Module):
     formula="bias[h, i, j] = scale q[h, i] . r(j - i), values[h, i] = scale sum_j p[h, i, j] r(j - i), "
     "r(d) = row[min(max(d, -left), right)]",
     models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "SpeechT5", "VITS"),
+    sums=("baked", "dynamic"),
     samples=(
         {"head_dim": 8, "left": 20, "right": 3},
         {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"},
