@@ -22,7 +22,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.sources.features import encode as family
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_tensor, random_table
+from posenc.weights import Weights
 
 Inputs = Literal["as_given", "centered", "logs"]
 Kind = Literal["gaussian", "log", "linear"]
@@ -147,22 +147,12 @@ def _refuse(wrong: bool, names: str, kind: str) -> None:
 
 def _matrix(coordinates: Coordinates, features: int | None, std: float, weights: str | None, key: str | None) -> Floats:
     """Return the directions, drawn at random or from a file: (numbers, features)."""
-    if weights is not None:
-        return _from_file(coordinates, weights, key, features)
-    shape = (coordinates.numbers, features or 128)
-    check_room("a matrix", shape, "float64")
-    return random_table("a matrix", shape, key, std).double().numpy()
-
-
-def _from_file(coordinates: Coordinates, weights: str, key: str | None, features: int | None) -> Floats:
-    """Return the matrix of a file; of one number it may have one axis, as that of noise levels has."""
-    axes = ("in_features", "features")
-    matrix = load_tensor(weights, key, axes[1:] if coordinates.numbers == 1 else axes).double().numpy()
-    matrix = matrix.reshape(-1, matrix.shape[-1])
-    expected = (coordinates.numbers, features or matrix.shape[1])
-    if matrix.shape != expected:
-        raise ValueError(f"weights must be (in_features, features) = {expected}, got {matrix.shape} in {weights}")
-    return matrix
+    numbers, sizes = coordinates.numbers, {"features": features}
+    if numbers > 1:  # files for one number, such as a noise level, hold (features,)
+        sizes = {"in_features": numbers, **sizes}
+    check_room("a matrix", (numbers, features or 128), "float64")
+    matrix = Weights(weights, key, std).table(sizes, (numbers, 128)[-len(sizes) :])
+    return matrix.double().reshape(numbers, -1).numpy()
 
 
 def _of_projection(

@@ -27,7 +27,7 @@ from posenc.sincos import (
 )
 from posenc.sources.rows import additive
 from posenc.spec import Spec
-from posenc.weights import load_number
+from posenc.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,9 @@ def _check(d_model: int | str, base: float, strict_even: bool, spacing: str) -> 
 
 def _scale(scale: float, weights: str | None, key: str | None) -> float:
     """Return what multiplies rows, as it is given, or read from a file."""
-    if weights is None and key is not None:
-        raise ValueError(f"key names a number in a file: give weights=FILE beside key={key}")
     if weights is not None and scale != 1.0:
         raise ValueError(f"scale is read from {weights}: leave scale={scale} out")
-    number = scale if weights is None else load_number(weights, key)
+    number = Weights(weights, key).number(scale)
     if not number or not math.isfinite(number):
         raise ValueError(f"scale must be a finite number other than 0, got {number}")
     return number

@@ -26,7 +26,7 @@ from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.resized import ResampledBias, ResampledBiasOfClass
 from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights
 
 OF_CLASS = 3
 """Rows of the class token: to a place, from a place, to itself."""
@@ -70,10 +70,7 @@ def swin_bias(
     scores, baked = output == "scores", spec.mode == "baked"
     windows.check_bias(spec, 3 if heads is None else heads, sides[0] * sides[1] + class_token if baked else 1)
     rows = (2 * sides[0] - 1) * (2 * sides[1] - 1) + OF_CLASS * class_token
-    if weights is None:
-        table = random_table("a table", (rows, heads or 3), key, std)
-    else:
-        table = _from_file(weights, key, rows, heads)
+    table = Weights(weights, key, std).table({"differences": rows, "heads": heads}, (rows, 3))
     table = table.to(getattr(torch, spec.angle_dtype))
     formula = partial(
         reference,
@@ -120,14 +117,6 @@ def _parts(table: Tensor, sides: Sides, class_token: bool) -> tuple[Tensor, Tens
     """Return the grid of differences (2h - 1, 2w - 1, heads), and the rows of the class token: (3 or 0, heads)."""
     rows, columns = _differences(sides)
     return table[: rows * columns].reshape(rows, columns, -1), table[rows * columns :].clone()
-
-
-def _from_file(weights: str, key: str | None, rows: int, heads: int | None) -> Tensor:
-    table = load_matrix(weights, key)
-    if table.shape != (rows, heads or table.shape[1]):
-        shape = f"({rows}, {'heads' if heads is None else heads})"
-        raise ValueError(f"weights: the table of this window and heads must be {shape}, got {tuple(table.shape)}")
-    return table
 
 
 def with_class(index: Integers, rows: int) -> Integers:

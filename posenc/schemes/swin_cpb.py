@@ -25,7 +25,7 @@ from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.network import ContinuousBias, Network
 from posenc.spec import Spec
-from posenc.weights import load_tensor, names_in, one_start, record
+from posenc.weights import Weights, names_in, one_start, record
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
@@ -90,21 +90,17 @@ def _norm(pretrained: int | tuple[int, ...]) -> Sides:
 
 
 def _random(heads: int, hidden: int, key: str | None) -> Network:
-    if key is not None:
-        raise ValueError(f"key names tensors in a file: give weights=FILE beside key={key}")
+    Weights(None, key).check_key()
     first, second = nn.Linear(2, hidden), nn.Linear(hidden, heads, bias=False)
     return Network(*(record(tensor.detach()) for tensor in (first.weight, first.bias, second.weight)))
 
 
 def _from_file(weights: str, key: str | None, heads: int | None, hidden: int | None) -> Network:
     names = _names(weights, names_in(weights), key)
-    first = load_tensor(weights, names[0], ("hidden", "2"))
-    bias, second = load_tensor(weights, names[1], ("hidden",)), load_tensor(weights, names[2], ("heads", "hidden"))
-    units, outputs = hidden or len(first), heads or len(second)
-    for name, tensor, shape in zip(names, (first, bias, second), ((units, 2), (units,), (outputs, units)), strict=True):
-        if tensor.shape != shape:
-            raise ValueError(f"weights: {name} must be {shape} of these heads and hidden, got {tuple(tensor.shape)}")
-    return Network(first, bias, second)
+    files = [Weights(weights, name) for name in names]
+    first = files[0].table({"hidden": hidden, "2": 2})
+    bias = files[1].table({"hidden": len(first)})
+    return Network(first, bias, files[2].table({"heads": heads, "hidden": len(first)}))
 
 
 def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, ...]:

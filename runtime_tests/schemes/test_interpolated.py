@@ -162,8 +162,8 @@ OF_FILES: dict[str, tuple[tuple[int, ...], dict[str, Any], str]] = {
     "another grid": ((50, 8), {"grid": (7, 8)}, "has 50 rows: prefix 1 and a grid of 7 x 8 take 57"),
     "a grid with a prefix": ((4, 5, 8), {}, "holds a grid of 4 x 5 and no prefix: give prefix=0, got prefix 1"),
     "a grid of others": ((4, 5, 8), {"grid": (5, 4), "prefix": 0}, "holds a grid of 4 x 5 and no prefix"),
-    "features": ((50, 8), {"d_model": 16}, "d_model must be the 8 features of"),
-    "axes": ((2, 2, 4, 5, 8), {}, "weights must be floats of shape (rows, features), got"),
+    "features": ((50, 8), {"d_model": 16}, "weights must be (rows, d_model) = (50, 16), got (50, 8) in"),
+    "axes": ((2, 2, 4, 5, 8), {}, "weights must be floats of shape (rows, d_model), got"),
 }
 
 
