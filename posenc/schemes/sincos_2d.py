@@ -20,7 +20,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.grid import encode as grid
 from posenc.sources.grid.axis_rows import AxisRows, CenterCrop
-from posenc.sources.grid.fractions import Fraction, fractions
+from posenc.sources.grid.fractions import AxisFraction, fraction_rows
 from posenc.spec import Spec
 
 FEW = 256
@@ -134,8 +134,8 @@ def frequencies(features: int, base: float, spacing: str) -> Floats:
 
 def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bool) -> AxisRows:
     if where.relative:
-        whole = Fraction(float(where.base or 1) / where.scale, shift=-1.0)
-        return fractions(whole, inv_freq, spec, interleaved=interleaved)
+        whole = AxisFraction(float(where.base or 1) / where.scale, shift=-1.0)
+        return fraction_rows(whole, inv_freq, spec, interleaved=interleaved)
     of_spec = spec if where.crop is None else replace(spec, max_len=where.crop)
     check_table(of_spec, 2 * len(inv_freq))
     each = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)

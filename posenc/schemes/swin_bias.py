@@ -20,7 +20,7 @@ from posenc.references.resampling import Resampling, resampled
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated.encode import SUMS, Grid
-from posenc.sources.interpolated.modules import Plane
+from posenc.sources.interpolated.modules import Resample2d
 from posenc.sources.interpolated.weights import Filter
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
@@ -90,17 +90,18 @@ def swin_bias(
 
 def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Formula) -> Encoding:
     """Return the encoding of a window as large as each x, its table resampled in the graph."""
-    dtype, plane, class_token = getattr(torch, spec.torch_dtype), Plane(grid.weight, grid.of), len(grid.prefix) > 0
+    dtype, class_token = getattr(torch, spec.torch_dtype), len(grid.prefix) > 0
+    plane = Resample2d(grid.weight, grid.filter)
 
-    def off(sides: Sides) -> float:
+    def error_bound(sides: Sides) -> float:
         sizes = _differences(sides)
-        return grid.off(sizes, spec.angle_dtype) + grid.off(sizes, "float64")
+        return grid.error_bound(sizes, spec.angle_dtype) + grid.error_bound(sizes, "float64")
 
     made = windows.OfAny(
         ResampledBiasOfClass(plane, grid.prefix, dtype) if class_token else ResampledBias(plane, dtype),
         grid.weight.shape[-1],
         formula=formula,
-        off=off,
+        off=error_bound,
         lengths=tuple(dict.fromkeys(sides)),
         before=int(class_token),
         half_safe=SUMS,
