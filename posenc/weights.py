@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc.memory import check_room
+from posenc.ranges import check_at_least
 from posenc.strict_json import parse
 
 IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin")
@@ -96,9 +97,7 @@ class Weights:
             ValueError: in one line, for a size below 1 and for a tensor that cannot be read or has another shape; for a
                 key without a file, std not above 0, and a random table larger than the free memory.
         """
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
+        check_at_least(1, **sizes)
         if self.file is None:
             return self._random(_with_default(sizes, default))
         table = load_tensor(self.file, self.key, tuple(sizes))

@@ -17,6 +17,7 @@ from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
+from posenc.ranges import check_above, check_at_least
 from posenc.references.features import Parameters, banded, projected
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
@@ -131,11 +132,8 @@ def fourier_features(
 def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
     if not 1 <= coordinates.numbers <= MOST_NUMBERS:
         raise ValueError(f"in_features must be 1 to {MOST_NUMBERS}, got {coordinates.numbers}")
-    if features is not None and features < 1:
-        raise ValueError(f"features must be at least 1, got {features}")
-    for name, value in (("span", coordinates.span), ("std", std)):
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number above 0, got {value}")
+    check_at_least(1, features=features)
+    check_above(0, span=coordinates.span, std=std)
     if coordinates.inputs == "centered" and coordinates.span != 1:
         raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {coordinates.span}")
 

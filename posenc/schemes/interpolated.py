@@ -18,6 +18,7 @@ from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
+from posenc.ranges import check_at_least
 from posenc.references.resampling import Resampling, matrix, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated import encode as interpolation
@@ -80,7 +81,7 @@ def interpolated(
     key: the name of the table in a file that holds several tensors.
     std: standard deviation of the random rows, where no weights are given.
     """
-    _check(grid, prefix, align_corners, offset, std)
+    _check(grid, prefix, align_corners, offset)
     of = Filter(mode == "bicubic", antialias, align_corners, offset)
     held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
@@ -99,16 +100,13 @@ def interpolated(
     return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
-def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float, std: float) -> None:
+def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float) -> None:
     if grid is not None and (len(grid) not in (1, 2) or min(grid) < 1):
         raise ValueError(f"grid must be one or two numbers of at least 1, got {_text(grid, ',')}")
-    if prefix < 0:
-        raise ValueError(f"prefix must be at least 0, got {prefix}")
+    check_at_least(0, prefix=prefix)
     if not 0 <= offset < 1 or (offset and align_corners):
         value = f"{offset} with align_corners" if align_corners else offset
         raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {value}")
-    if not std > 0:
-        raise ValueError(f"std must be above 0, got {std}")
 
 
 def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...]) -> tuple[int, ...]:

@@ -70,7 +70,8 @@ def learned_2d(
     key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
     std: standard deviation of the random rows, where no weights are given.
     """
-    _check(dim, rows)
+    if dim is not None and (dim < 2 or dim % 2):
+        raise ValueError(f"dim must be an even number of at least 2, got {dim}")
     names = (key, key) if weights is None else _names(weights, key)
     sizes = {"rows": rows, "dim / 2": None if dim is None else dim // 2}
     tables: list[Tensor] = []
@@ -88,13 +89,6 @@ def learned_2d(
     exact = [table.double().numpy() for table in tables]
     formula = partial(reference, exact, order=order, tensor_layout=tensor_layout)
     return grid.encode(sources, [table.shape[1] for table in tables], spec, layout, formula=formula)
-
-
-def _check(dim: int | None, rows: int | None) -> None:
-    if dim is not None and (dim < 2 or dim % 2):
-        raise ValueError(f"dim must be an even number of at least 2, got {dim}")
-    if rows is not None and rows < 1:
-        raise ValueError(f"rows must be at least 1, got {rows}")
 
 
 def _names(weights: str, key: str | None) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array
+from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
@@ -88,10 +89,8 @@ def sine_2d(
 def _check(spec: Spec, dim: int, temperature: float, scale: float, shift: float) -> None:
     if dim < 4 or dim % 4:
         raise ValueError(f"dim must be a multiple of 4, at least 4, got {dim}")
-    if not (temperature > 1 and math.isfinite(temperature)):
-        raise ValueError(f"temperature must be a finite number above 1, got {temperature}")
-    if not (scale > 0 and math.isfinite(scale)):
-        raise ValueError(f"scale must be a finite number above 0, got {scale}")
+    check_above(1, temperature=temperature)
+    check_above(0, scale=scale)
     if not -1 <= shift <= 1:
         raise ValueError(f"shift must be within one place, from -1 to 1, got {shift}")
     if spec.position_offset:

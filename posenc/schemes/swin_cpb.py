@@ -19,6 +19,7 @@ from posenc.call import Call, Formula
 from posenc.encoding import Encoding, eps
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
+from posenc.ranges import check_at_least
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.window import encode as windows
@@ -67,8 +68,7 @@ def swin_cpb(
     """
     sides, norm = windows.sides_of("window", window), _norm(pretrained_window)
     windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
-    if hidden is not None and hidden < 1:
-        raise ValueError(f"hidden must be at least 1, got {hidden}")
+    check_at_least(1, hidden=hidden)
     check_room("a network", (hidden or 1, 2 + (heads or 3)), "float32")
     network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))

@@ -7,25 +7,60 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Extents, Port, fixed
-from posenc.sources.interpolated.modules import (
-    AddRows,
-    PrefixThenRows,
-    Resample1d,
-    Resample2d,
-    ResampleEachImage,
-    StoredRows,
-    WholeTable,
-)
+from posenc.sources.interpolated.modules import Resample1d, Resample2d, ResampleEachImage, StoredRows
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec
 
 NO_TABLES = no_tables("its rows are weighted sums of several of a table's, which no header computes")
 SUMS = "a resampled row is a sum of rows, each part of which is rounded"
 HEIGHT, WIDTH = Axis("height", "grid"), Axis("width", "grid")
+
+
+class AddRows(nn.Module):
+    """x plus the rows of its places."""
+
+    def __init__(self, source: nn.Module) -> None:
+        super().__init__()
+        self.source = source
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x + rows: (batch, *sizes, features) -> the same."""
+        return added(x, self.source(x))
+
+
+class PrefixThenRows(nn.Module):
+    """The rows of the prefix, then those of the places of x, line by line."""
+
+    def __init__(self, source: nn.Module, prefix: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.source = source
+        self.prefix = nn.Parameter(prefix)
+        self.dtype = dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rows: (batch, *sizes, features) -> (1, prefix + places, features)."""
+        rows: Tensor = self.source(x).flatten(0, -2)  # (*sizes, features) -> (places, features)
+        return torch.cat([self.prefix, rows]).unsqueeze(0).to(self.dtype)
+
+
+class WholeTable(nn.Module):
+    """Rows that were resampled to one size, with no input."""
+
+    table: Tensor  # (1, prefix + places, features)
+
+    def __init__(self, table: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.register_buffer("table", table)
+        self.dtype = dtype
+
+    def forward(self) -> Tensor:
+        """Return the rows: (1, prefix + places, features)."""
+        return self.table.to(self.dtype)
 
 
 @dataclass(frozen=True)

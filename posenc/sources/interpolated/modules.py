@@ -1,4 +1,4 @@
-"""Modules that resample a table to as many places as x has, and those that join its rows to what comes in.
+"""Modules that resample a table to as many places as x has.
 
 Along each axis the rows are multiplied by a small matrix of weights: (places, rows). On a plane that is two products,
 down and across, of the whole table: twenty times cheaper than to weigh sixteen rows for each place.
@@ -9,7 +9,6 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.arithmetic import added
 from posenc.lookup import check_width, places
 from posenc.sources.interpolated.weights import AxisWeights, Filter
 
@@ -124,45 +123,3 @@ class StoredRows(nn.Module):
         if x.shape[1:] != self.table.shape:
             raise ValueError("x is of {}, this encoding of {}".format(x.shape[1:], self.table.shape))
         return self.table
-
-
-class AddRows(nn.Module):
-    """x plus the rows of its places."""
-
-    def __init__(self, source: nn.Module) -> None:
-        super().__init__()
-        self.source = source
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return x + rows: (batch, *sizes, features) -> the same."""
-        return added(x, self.source(x))
-
-
-class PrefixThenRows(nn.Module):
-    """The rows of the prefix, then those of the places of x, line by line."""
-
-    def __init__(self, source: nn.Module, prefix: Tensor, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.source = source
-        self.prefix = nn.Parameter(prefix)
-        self.dtype = dtype
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the rows: (batch, *sizes, features) -> (1, prefix + places, features)."""
-        rows: Tensor = self.source(x).flatten(0, -2)  # (*sizes, features) -> (places, features)
-        return torch.cat([self.prefix, rows]).unsqueeze(0).to(self.dtype)
-
-
-class WholeTable(nn.Module):
-    """Rows that were resampled to one size, with no input."""
-
-    table: Tensor  # (1, prefix + places, features)
-
-    def __init__(self, table: Tensor, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.register_buffer("table", table)
-        self.dtype = dtype
-
-    def forward(self) -> Tensor:
-        """Return the rows: (1, prefix + places, features)."""
-        return self.table.to(self.dtype)
