@@ -24,7 +24,7 @@ from posenc.sources.bias import by_query as query_bias
 from posenc.sources.bias import values as relative_values
 from posenc.sources.bias.by_distance import edge_repeated
 from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights
 from posenc.where.sizes import larger
 
 Output = Literal["bias", "scores", "values"]
@@ -117,7 +117,9 @@ def clipped_relative(
     """
     if left < 0 or right < 0:
         raise ValueError(f"left and right must be at least 0, got {left} and {right}")
-    table = _table(left + 1 + right, head_dim, weights, key, std)
+    count = left + 1 + right
+    sizes = {"left + 1 + right": count, "head_dim": head_dim}
+    table = Weights(weights, key, std).table(sizes, (count, 64))
     factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
     of = Rows(table.double().numpy(), left, right, beyond, distance, scale)
     rows = table.flip(0) if distance == "query_minus_key" else table
@@ -138,18 +140,6 @@ def _factor(scale: float | None, usual: float) -> float:
     if not np.isfinite(scale) or scale == 0:
         raise ValueError(f"scale must be a finite number other than 0, got {scale}")
     return scale
-
-
-def _table(count: int, head_dim: int | None, weights: str | None, key: str | None, std: float) -> Tensor:
-    if head_dim is not None and head_dim < 1:
-        raise ValueError(f"head_dim must be at least 1, got {head_dim}")
-    if weights is None:
-        return random_table("a table", (count, head_dim or 64), key, std)
-    table = load_matrix(weights, key)
-    if table.shape[0] != count or head_dim not in (None, table.shape[1]):
-        wanted = f"({count}, {head_dim or 'head_dim'})"
-        raise ValueError(f"weights must be {wanted}, left + 1 + right rows, got {tuple(table.shape)} in {weights}")
-    return table
 
 
 @dataclass(frozen=True)

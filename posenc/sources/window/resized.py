@@ -11,14 +11,14 @@ column.
 import torch
 from torch import Tensor, nn
 
-from posenc.sources.interpolated.modules import Plane
+from posenc.sources.interpolated.modules import Resample2d
 from posenc.sources.window.encode import by_head, differences
 
 
 class ResampledWindow(nn.Module):
     """A table of differences (2h - 1, 2w - 1, heads), for windows of all sizes."""
 
-    def __init__(self, plane: Plane, dtype: torch.dtype) -> None:
+    def __init__(self, plane: Resample2d, dtype: torch.dtype) -> None:
         super().__init__()
         self.plane = plane
         self.dtype = dtype
@@ -47,7 +47,7 @@ class ResampledBiasOfClass(ResampledWindow):
 
     which: Tensor  # (3, 1): of a row for places as the class token sees them, as they see it, and as it sees itself
 
-    def __init__(self, plane: Plane, of_class: Tensor, dtype: torch.dtype) -> None:
+    def __init__(self, plane: Resample2d, of_class: Tensor, dtype: torch.dtype) -> None:
         super().__init__(plane, dtype)
         self.of_class = nn.Parameter(of_class)
         self.register_buffer("which", torch.arange(3).unsqueeze(1), persistent=False)
