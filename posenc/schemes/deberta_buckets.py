@@ -8,7 +8,6 @@ made.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Call
-from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, rounding
+from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
@@ -26,8 +25,8 @@ from posenc.sources.bias import encode as bias
 from posenc.sources.bias.modules import WAYS
 from posenc.spec import Spec
 from posenc.stored import StoredRows
+from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces
-from posenc.where.ports import start_port
 
 CHUNK = 2**16
 """Distances that are held against the formula at a time."""
@@ -122,18 +121,19 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
     module = WAYS[str(spec.positions)][0](source, CountedPlaces(), torch.int64, 0)
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
-    join = Join("bias", module, _ports(spec, end), (_RESULT,), rounding(spec, add=False))
-    return encoding(spec, join, bias.claims(source, spec, end), formula)
+    where = queries_and_keys(spec, end)
+    join = Join("bias", module, _values(spec, where.places[0]), (_RESULT,))
+    return encoding(spec, where, bias.claims(source, spec), join, formula)
 
 
-_RESULT = Port("buckets", (fixed(1, "batch"), SEQ, bias.KEYS), "int64")
+_RESULT = Port("buckets", (fixed(1, "batch"), SEQ, KEYS), "int64")
 
 
-def _ports(spec: Spec, end: int) -> tuple[Port, ...]:
-    dim, keys = Axis("head_dim", "features"), replace(bias.KEYS, most=end)
+def _values(spec: Spec, keys: Axis) -> tuple[Port, ...]:
+    dim = Axis("head_dim", "features")
     q = Port("q", (BATCH, Axis("heads", "heads"), SEQ, dim), spec.torch_dtype)
     k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, dim), spec.torch_dtype)
-    return (q, k) if spec.positions == "implicit" else (q, k, start_port(end, keys.name))
+    return q, k
 
 
 def buckets(distance: Integers, mid: int, far: int) -> Integers:

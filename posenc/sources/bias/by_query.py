@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import Encoding, Source, rounding
+from posenc.encoding import Encoding, Source
 from posenc.lookup import check_same, following
 from posenc.maker import Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
+from posenc.where import queries_and_keys
 from posenc.where.places import CountedPlaces, StoredPlaces
-from posenc.where.ports import start_port
 
 PLACES = "models count places, padding too; use --positions implicit or offset"
 """Why positions are given in no other way."""
@@ -114,17 +114,16 @@ def encode(source: QueryBiasSource, spec: Spec, kind: bias.Kind, head_dim: int, 
     end = spec.max_len if spec.mode == "baked" else None
     scores, places = kind == "scores", CountedPlaces() if end is None else StoredPlaces(end)
     module = WAYS[str(spec.positions)][scores](source, places, getattr(torch, spec.torch_dtype))
-    inputs, output = _ports(spec, scores, head_dim, end)
-    join = Join("bias", module, inputs, (output,), rounding(spec, scores), scores)
-    return encoding(spec, join, bias.claims(source, spec, end), formula)
+    where = queries_and_keys(spec, end)
+    values, output = _ports(spec, scores, head_dim, where.places[0])
+    return encoding(spec, where, bias.claims(source, spec), Join("bias", module, values, (output,), scores), formula)
 
 
-def _ports(spec: Spec, scores: bool, head_dim: int, end: int | None) -> tuple[tuple[Port, ...], Port]:
-    """Return what goes in, q with k or scores, and what positions are given by; and what comes out."""
-    heads, keys = Axis("heads", "heads"), replace(bias.KEYS, most=end)
+def _ports(spec: Spec, scores: bool, head_dim: int, keys: Axis) -> tuple[tuple[Port, ...], Port]:
+    """Return what goes in, q with k or scores; and what comes out."""
+    heads = Axis("heads", "heads")
     q = Port("q", (BATCH, heads, SEQ, fixed(head_dim)), spec.torch_dtype)
     k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, fixed(head_dim)), spec.torch_dtype)
     square = Port("scores", (BATCH, heads, SEQ, keys), spec.torch_dtype)
     output = replace(square, name=bias.BIASED if scores else "bias")
-    starts = (start_port(end, keys.name),) if spec.positions == "offset" else ()
-    return (q, square if scores else k, *starts), output
+    return (q, square if scores else k), output

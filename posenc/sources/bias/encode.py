@@ -8,16 +8,15 @@ import numpy as np
 import torch
 
 from posenc.call import Call, Formula
-from posenc.encoding import Encoding, Probes, Source, rounding
+from posenc.encoding import Encoding, Probes, Source
 from posenc.maker import Claims, Join, claims_of, encoding
-from posenc.ports import BATCH, SEQ, Array, Axis, Mask, Port, Positions, fixed
+from posenc.ports import BATCH, SEQ, Array, Axis, Port, fixed
 from posenc.sources.bias.modules import WAYS, BiasSource
 from posenc.spec import Spec
+from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces, StoredPlaces
-from posenc.where.ports import start_port
 
 Kind = Literal["bias", "scores"]
-KEYS = Axis("seq_k", "length")
 BIASED = "biased"
 LAST_QUERIES = Probes(pairs=("1,1", "1,n", "n,n", "n,past+n"))
 """There are as many keys as queries, or more: a query is itself among the keys."""
@@ -52,36 +51,25 @@ def encode(source: BiasSource, spec: Spec, output: Output, *, formula: Formula) 
         (bias,) = formula(call)
         return (call.values[0].astype(np.float64) + bias,)
 
-    join = Join("bias", module, ports(spec, output, end), (result(spec, output),), rounding(spec, scores), scores)
-    return encoding(spec, join, claims(source, spec, end), biased if scores else formula)
+    where = queries_and_keys(spec, end)
+    join = Join("bias", module, values(spec, output, where.places[0]), (result(spec, output),), added=scores)
+    return encoding(spec, where, claims(source, spec), join, biased if scores else formula)
 
 
-def claims(source: Source, spec: Spec, end: int | None) -> Claims:
+def claims(source: Source, spec: Spec) -> Claims:
     """Return what a source of biases says of itself, of queries and keys that meet as positions are given."""
-    return claims_of(source, tables=TABLES, probes=replace(source.probes, pairs=pairs(spec)), end=end)
+    return claims_of(source, tables=TABLES, probes=replace(source.probes, pairs=pairs(spec)))
 
 
-def ports(spec: Spec, output: Output, end: int | None) -> tuple[Port, ...]:
-    """Return what goes in: q and k, of which the shapes count alone, or scores; and what positions are given by."""
-    counts = spec.positions in ("implicit", "offset")
-    keys = replace(KEYS, most=end) if counts else KEYS
+def values(spec: Spec, output: Output, keys: Axis) -> tuple[Port, ...]:
+    """Return the values that go in: scores; or q and k, of which the shapes count alone."""
     heads, dim = fixed(output.heads, "heads"), Axis("head_dim", "features")
+    if output.kind == "scores":
+        return (Port("scores", (BATCH, heads, SEQ, keys), spec.torch_dtype),)
     q = Port("q", (BATCH, heads, SEQ, dim), spec.torch_dtype)
     k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, dim), spec.torch_dtype)
-    shapes: dict[str | None, tuple[Port, ...]] = {"implicit": (q, k), "offset": (q, k), "mask": (q,), "explicit": ()}
-    values = shapes[spec.positions]
-    if output.kind == "scores":
-        values = (Port("scores", (BATCH, heads, SEQ, keys), spec.torch_dtype),)
-    ways: dict[str | None, tuple[Port, ...]] = {
-        "implicit": (),
-        "offset": (start_port(end, KEYS.name),),
-        "explicit": (
-            Port("positions_q", (BATCH, SEQ), "int64", Positions(end)),
-            Port("positions_k", (BATCH, KEYS), "int64", Positions(end)),
-        ),
-        "mask": (Port("attention_mask", (BATCH, KEYS), "int64", Mask(offset=spec.position_offset, end=end)),),
-    }
-    return (*values, *ways[spec.positions])
+    shapes: dict[str | None, tuple[Port, ...]] = {"mask": (q,), "explicit": ()}
+    return shapes.get(spec.positions, (q, k))
 
 
 def result(spec: Spec, output: Output) -> Port:

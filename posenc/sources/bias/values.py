@@ -10,21 +10,21 @@ sums 0.7. Rejected: sums by Where 1.5, a shift of all rows 1.5, masks as matrice
 that adds needs opset 18, and promises no order.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula
-from posenc.encoding import CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
+from posenc.encoding import CaseLike, Encoding, Probes, Tolerance, eps, no_tables
 from posenc.lookup import following
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, Values, fixed
 from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
+from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces, StoredPlaces
-from posenc.where.ports import start_port
 
 HALF_UNSAFE = "sums of probabilities and products with rows are sums, each part of which is rounded"
 TOTAL = 1.01
@@ -113,7 +113,7 @@ class Bound:
 
     def at(self, case: CaseLike, dtype: str, sides: int = 1) -> Tolerance:
         """Return the bound in a dtype: a sum of n numbers, all above 0, is off by n half eps of itself at most."""
-        terms = case.sizes[bias.KEYS.name] + self.distances + 3
+        terms = case.sizes[KEYS.name] + self.distances + 3
         return Tolerance(sides * eps(dtype) / 2 * terms * TOTAL * self.largest)
 
 
@@ -123,24 +123,23 @@ def encode(rows: Tensor, spec: Spec, *, before: int, beyond: bool, formula: Form
     A baked one refuses positions from max_len on; a dynamic one has no end. formula: a call -> the output in float64.
     """
     end = spec.max_len if spec.mode == "baked" else None
-    inputs, output = _ports(spec, rows.shape[1], end)
+    where = queries_and_keys(spec, end)
+    p, output = _ports(spec, rows.shape[1], where.places[0])
     bound = Bound(len(rows), float(rows.abs().max()))
     claims = Claims(
         error=lambda case: bound.at(case, spec.angle_dtype).plus(bound.at(case, "float64")),
         graph_error=lambda case: bound.at(case, spec.angle_dtype, 2),
         tables=no_tables("its rows go by distances, not by positions"),
         probes=Probes(lengths=(before, before + 1, before + 2), pairs=bias.pairs(spec)),
-        end=end,
         half_safe=HALF_UNSAFE,
     )
     module = WAYS[str(spec.positions)](rows, before, beyond, spec)
-    return encoding(spec, Join("values", module, inputs, (output,), rounding(spec, add=False)), claims, formula)
+    return encoding(spec, where, claims, Join("values", module, (p,), (output,)), formula)
 
 
-def _ports(spec: Spec, head_dim: int, end: int | None) -> tuple[tuple[Port, ...], Port]:
-    """Return probabilities, with what positions are given by, and what comes out."""
-    heads, keys = Axis("heads", "heads"), replace(bias.KEYS, most=end)
+def _ports(spec: Spec, head_dim: int, keys: Axis) -> tuple[Port, Port]:
+    """Return probabilities, and what comes out."""
+    heads = Axis("heads", "heads")
     probabilities = Values(0.0, 1.0, probabilities=True)
     p = Port("probabilities", (BATCH, heads, SEQ, keys), spec.torch_dtype, probabilities)
-    starts = (start_port(end, keys.name),) if spec.positions == "offset" else ()
-    return (p, *starts), Port("added", (BATCH, heads, SEQ, fixed(head_dim)), spec.torch_dtype)
+    return p, Port("added", (BATCH, heads, SEQ, fixed(head_dim)), spec.torch_dtype)
