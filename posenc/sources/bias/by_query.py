@@ -40,17 +40,20 @@ class ByQuery(nn.Module):
         seq, seq_k = values.shape[2], keys.shape[0]
         far = larger(seq_k - seq - max(self.before, 1), 0)  # keys in the first row for every query
         query = torch.arange(seq, device=keys.device) + (seq_k - seq)
-        return edge_repeated(self.between(query.unsqueeze(0).unsqueeze(2), keys[far:], values), far)
+        return edge_repeated(self.between(query.unsqueeze(1), keys[far:], values), far)
 
     def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
-        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,), q (batch, heads, seq, dim)."""
+        """Return the bias of positions: (batch, seq, 1) or (seq, 1), (batch, 1, seq_k) or (seq_k,), q.
+
+        (batch, heads, seq, head_dim) -> (batch, heads, seq, seq_k)
+        """
         assert values is not None  # queries always come in
         # (batch, heads, seq, head_dim) @ (head_dim, rows) -> (batch, heads, seq, rows)
         products = torch.matmul(values.to(self.rows.dtype), self.rows)
         at = (key - (query - self.before)).clamp(0, self.rows.shape[1] - 1)
-        # (batch or 1, seq, seq_k) -> (batch, heads, seq, seq_k)
-        at = at.unsqueeze(1).expand(values.shape[0], values.shape[1], values.shape[2], at.shape[2])
-        return products.gather(3, at)
+        if key.dim() == 3:  # each sequence has keys of its own: (batch, seq, seq_k) -> (batch, 1, seq, seq_k)
+            at = at.unsqueeze(1)
+        return products.gather(3, at.expand(values.shape[0], values.shape[1], values.shape[2], key.shape[-1]))
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far a bias may be from the reference: as many roundings as features, each of the largest sum."""
