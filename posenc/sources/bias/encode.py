@@ -13,7 +13,7 @@ from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import BATCH, SEQ, Array, Axis, Port, fixed
 from posenc.sources.bias.modules import WAYS, BiasSource
 from posenc.spec import Spec
-from posenc.where import queries_and_keys
+from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces, StoredPlaces
 
 Kind = Literal["bias", "scores"]
