@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Call
-from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, rounding
+from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
 from posenc.ports import SEQ, Array, Floats, Integers, Port, fixed
@@ -25,6 +25,7 @@ from posenc.sources.bias import encode as bias
 from posenc.sources.bias.modules import FORWARDS
 from posenc.spec import Spec
 from posenc.stored import StoredRows
+from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces
 
 CHUNK = 2**16
@@ -120,12 +121,10 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
     module = FORWARDS["bias"][str(spec.positions)](source, CountedPlaces(), torch.int64, 0)
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
-    inputs = bias.ports(spec, bias.Output("bias"), end)
-    join = Join("bias", module, inputs, (_RESULT,), rounding(spec, add=False))
-    return encoding(spec, join, bias.claims(source, spec, end), formula)
-
-
-_RESULT = Port("buckets", (fixed(1, "batch"), SEQ, bias.KEYS), "int64")
+    where = queries_and_keys(spec, end)
+    values = bias.tensors(spec, bias.Output("bias"), where.places[0])
+    join = Join("bias", module, values, (Port("buckets", (fixed(1, "batch"), SEQ, KEYS), "int64"),))
+    return encoding(spec, where, bias.claims(source, spec), join, formula)
 
 
 def buckets(distance: Integers, mid: int, far: int) -> Integers:

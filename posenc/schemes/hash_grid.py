@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Call
-from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, eps, no_tables, rounding
+from posenc.encoding import SAME_BITS, Encoding, Tolerance, eps, no_tables
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Array, Floats, Port, Values, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
 from posenc.weights import load_matrix, random_table
+from posenc.where import Where
 
 PRIMES = (1, 2654435761, 805459861)
 MAX_CELLS = 2**20
@@ -192,14 +193,13 @@ def hash_grid(
         error=lambda case: Tolerance(own + exact),
         graph_error=lambda case: SAME_BITS,
         tables=no_tables("its rows are corners of grids, between which it interpolates"),
-        probes=Probes(),
         half_safe=HALF_UNSAFE,
     )
     x = Port("x", (BATCH, SEQ, fixed(in_features)), spec.angle_dtype, Values(0.0, 1.0, strict=True))
     y = Port("y", (BATCH, SEQ, fixed(levels * table.shape[1])), spec.torch_dtype)
     module = HashGrid(table, grids, getattr(torch, spec.torch_dtype))
-    join = Join("features", module, (x,), (y,), rounding(spec, add=False))
-    return encoding(spec, join, claims, partial(reference, table=table.double().numpy(), grids=grids))
+    formula = partial(reference, table=table.double().numpy(), grids=grids)
+    return encoding(spec, Where(spec.positions), claims, Join("features", module, (x,), (y,)), formula)
 
 
 def _check(grids: Grids, features: int | None) -> None:
@@ -236,7 +236,8 @@ def error(numbers: int, cells: int, largest: float, unit: float) -> float:
     largest number along each axis. A term has a difference and a product for each axis, and the look-up's product is
     one of those; the sum of the terms has one rounding less than terms, each of the largest sum at most.
     """
-    return unit / 2 * largest * (2 * numbers * cells + 2 * numbers + 2**numbers)
+    roundings = 2 * numbers * cells + 2 * numbers + (1 << numbers)
+    return unit / 2 * largest * roundings
 
 
 def reference(call: Call, *, table: Floats, grids: Grids) -> tuple[Array]:

@@ -28,7 +28,7 @@ class ByDistance(nn.Module):
         self.register_buffer("rows", rows, persistent=False)
 
     def last(self, keys: Tensor, values: Tensor) -> Tensor:
-        """Return the bias of the last keys, as queries: (seq_k,), (batch, heads, seq, any) -> (1, heads, seq, seq_k)."""
+        """Return the bias of the last keys, as queries: (seq_k,), (.., .., seq, any) -> (1, heads, seq, seq_k)."""
         seq, seq_k = values.shape[2], keys.shape[0]
         far = larger(seq_k - seq - max(self.before, 1), 0)  # keys in the first row for every query
         query = torch.arange(seq, device=keys.device) + (seq_k - seq)
@@ -36,7 +36,7 @@ class ByDistance(nn.Module):
         return edge_repeated(near, far)
 
     def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
-        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> (batch, heads, seq, seq_k)."""
+        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> (.., heads, seq, seq_k)."""
         at = (key - (query - self.before)).clamp(0, self.rows.shape[0] - 1)
         # (batch, seq, seq_k, heads) -> (batch, heads, seq, seq_k)
         return nn.functional.embedding(at, self.rows).permute(0, 3, 1, 2)

@@ -6,9 +6,9 @@ A source of biases is a module with two methods, and what a `Source` says of its
     between(query, key, values)   (batch or 1, seq, 1), and        any positions
                                   (batch, 1, seq_k) or (seq_k,)
 
-`values` is a tensor that comes in, with a row for each query: queries, scores or probabilities, (batch, heads, seq, any).
-A source multiplies with them, or reads the number of their rows alone. It returns (batch or 1, heads, seq, seq_k); rows
-that are weighted by probabilities, (batch, heads, seq, head_dim).
+`values` is a tensor that comes in and has a row for each query: queries, scores or probabilities, (batch, heads, seq,
+any). A source multiplies with them, or reads only how many rows they have. It returns (batch or 1, heads, seq, seq_k),
+or for rows that are weighted by probabilities (batch, heads, seq, head_dim).
 
 The cost of a bias grows with its queries: one query takes one row, and not the square that it is the last row of.
 
@@ -33,10 +33,12 @@ class BiasSource(Source, Protocol):
         """Return the bias where queries are the last of the keys: (seq_k,), (batch, heads, seq, any)."""
 
     def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
-        """Return the bias of positions: (batch or 1, seq, 1), (batch, 1, seq_k) or (seq_k,), as `last`.
+        """Return the bias of positions, as `last`: (batch or 1, seq, 1), (batch, 1, seq_k) or (seq_k,).
 
         Args:
-            values: None where positions come in alone.
+            query: Positions of the queries.
+            key: Positions of the keys.
+            values: A row for each query; None where only positions come in.
         """
 
 

@@ -35,10 +35,12 @@ class WeightedRows(nn.Module):
     beyond: Final[bool]
 
     def __init__(self, rows: Tensor, before: int, beyond: bool) -> None:
-        """Take the rows of keys from `before` places before their query on: (distances, head_dim).
+        """Take the rows of keys from `before` places before their query on.
 
         Args:
-            beyond: whether the first and the last row hold for all keys beyond; else nothing is added of those keys.
+            rows: A row for each distance: (distances, head_dim).
+            before: Distance from the key of the first row to the query.
+            beyond: Whether the first and the last row hold for all keys beyond; else nothing is added for those keys.
         """
         super().__init__()
         self.distances = len(rows)

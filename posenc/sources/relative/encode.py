@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, Pair, Probes, RowSource, Tolerance, no_tables, rounding
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Pair, Probes, RowSource, Tolerance, no_tables
 from posenc.lookup import exactly, take
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import Port
 from posenc.spec import Spec
 from posenc.stored import StoredRows, laid_out
+from posenc.where import Where
 
 NO_TABLES = "its rows are of distances, not of positions"
 LAST_QUERIES: tuple[Pair, ...] = ("1,1", "1,n", "n,n", "n,past+n")
@@ -97,11 +98,10 @@ def encode(rows: Rows, spec: Spec) -> Encoding:
         source,
         tables=NO_TABLES,
         probes=replace(source.probes, lengths=lengths, pairs=LAST_QUERIES),
-        end=rows.end,
         at=rows.max_distance,
     )
-    join = Join("relative", rows.module, rows.inputs, (rows.output,), rounding(spec, add=False))
-    return encoding(spec, join, claims, rows.formula)
+    join = Join("relative", rows.module, rows.inputs, (rows.output,))
+    return encoding(spec, Where(spec.positions, end=rows.end), claims, join, rows.formula)
 
 
 def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, formula: Formula) -> Encoding:
@@ -112,7 +112,8 @@ def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, formula: Fo
         tables=no_tables(NO_TABLES),
         probes=Probes(pairs=LAST_QUERIES),
     )
-    return encoding(spec, Join("shift", module, (scores,), (by_key,), Tolerance()), claims, formula)
+    join = Join("shift", module, (scores,), (by_key,), rounding=Tolerance())
+    return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
 def shifted(scores: Tensor, first: int, width: int) -> Tensor:

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, rounding, too_small
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, too_small
 from posenc.lookup import take
 from posenc.maker import Claims, Join, encoding
 from posenc.memory import check_room
 from posenc.ports import BATCH, Axis, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
+from posenc.where import Where
 
 Sides = tuple[int, int]
 """Rows and columns of a window."""
@@ -122,13 +123,12 @@ def encode(spec: Spec, table: Tensor, index: Integers, formula: Formula, *, scor
         probes=Probes(),
         half_safe=too_small(float(table.abs().max())),
     )
-    rounded = rounding(spec, add=scores)
     if scores:
         module: nn.Module = BiasedScores(table, index, dtype)
-        join = Join("window", module, (square,), (replace(square, name="biased"),), rounded, added=True)
+        join = Join("window", module, (square,), (replace(square, name="biased"),), added=True)
     else:
-        join = Join("window", WindowBias(table, index, dtype), (), (bias,), rounded)
-    return encoding(spec, join, claims, formula)
+        join = Join("window", WindowBias(table, index, dtype), (), (bias,))
+    return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
 @dataclass(frozen=True)
@@ -167,5 +167,5 @@ def encode_any(spec: Spec, made: OfAny) -> Encoding:
         probes=Probes(lengths=made.lengths),
         half_safe=made.half_safe,
     )
-    join = Join("window", made.module, (x,), (bias,), rounding(spec, add=False))
-    return encoding(spec, join, claims, made.formula)
+    join = Join("window", made.module, (x,), (bias,))
+    return encoding(spec, Where(spec.positions), claims, join, made.formula)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import Encoding, Probes, Tolerance, eps, no_tables, rounding
+from posenc.encoding import Encoding, Probes, Tolerance, eps, no_tables
 from posenc.lookup import check_width, take
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, Axis, Port, fixed
@@ -28,6 +28,7 @@ from posenc.sources.interpolated.weights import AxisWeights, Filter
 from posenc.sources.window import encode as window
 from posenc.sources.window.encode import Sides
 from posenc.spec import Spec
+from posenc.where import Where
 
 LINEAR = Filter(cubic=False)
 RESAMPLED = 8
@@ -190,7 +191,8 @@ def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Fo
         half_safe=PRODUCTS,
     )
     module = _module(tables, spec, size, scores)
-    return encoding(spec, Join("window", module, inputs, (output,), rounding(spec, scores), scores), claims, formula)
+    join = Join("window", module, inputs, (output,), added=scores)
+    return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
 def _module(tables: Tables, spec: Spec, size: Sides, scores: bool) -> nn.Module:
