@@ -87,14 +87,18 @@ class HashGrid(nn.Module):
         numbers, levels = grids.in_features, levels_of(grids)
         self.numbers, self.corners, self.mask, self.dtype = numbers, 2**numbers, 2**grids.log2_size - 1, dtype
         self.table = nn.Parameter(table)
+        # T is a power of two: modulo T, a product with a prime is that with the prime modulo T.
+        primes = torch.tensor([prime % 2**grids.log2_size for prime in PRIMES[:numbers]])
+        fits = max(int(primes.max()) * levels[-1].cells, len(table)) < 2**31
+        self.integers = torch.int32 if fits else torch.int64  # some runtimes have no int64, and compute it in int32
         strides = [[(level.cells + 1) ** i * (not level.is_hashed) for i in range(numbers)] for level in levels]
         ends = np.cumsum([level.rows for level in levels])
         cells = torch.tensor([[level.cells] for level in levels], dtype=table.dtype)
         self.register_buffer("cells", cells, persistent=False)
-        self.register_buffer("strides", torch.tensor(strides), persistent=False)
-        self.register_buffer("primes", torch.tensor(PRIMES[:numbers]), persistent=False)
+        self.register_buffer("strides", torch.tensor(strides, dtype=self.integers), persistent=False)
+        self.register_buffer("primes", primes.to(self.integers), persistent=False)
         self.register_buffer("is_hashed", torch.tensor([level.is_hashed for level in levels]), persistent=False)
-        self.register_buffer("first", torch.tensor([0, *ends[:-1]]), persistent=False)
+        self.register_buffer("first", torch.tensor([0, *ends[:-1]], dtype=self.integers), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features: (batch, seq, numbers) -> (batch, seq, levels * features)."""
@@ -103,11 +107,11 @@ class HashGrid(nn.Module):
         scaled = x.masked_fill(~inside, 0.0).unsqueeze(2) * self.cells
         low = scaled.floor()
         shares = [1 - (scaled - low), scaled - low]
-        corners = [low.to(torch.int64), scaled.ceil().to(torch.int64)]
+        corners = [low.to(self.integers), scaled.ceil().to(self.integers)]
         rows = [corners[0] * self.strides, corners[1] * self.strides]
         mixed = [corners[0] * self.primes, corners[1] * self.primes]
         # A coordinate outside 0..1 gets a row that does not exist, which the look-up refuses: (batch, seq, levels)
-        first = torch.where(inside.all(2, keepdim=True), self.first, self.table.shape[0])
+        first = self.first.masked_fill(~inside.all(2, keepdim=True), self.table.shape[0])
         features: list[Tensor] = []
         for corner in range(self.corners):
             # Bit i of a corner's number says on which side of the cell it lies along axis i.
