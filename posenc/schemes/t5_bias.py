@@ -73,7 +73,7 @@ def _shares(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[i
         raise ValueError(f"num_buckets must be {wanted}, got {num_buckets}")
     each = num_buckets // 2 if bidirectional else num_buckets
     single, half = each // 2, num_buckets // 2
-    if max_distance <= half:  # the logarithm takes any above `single`; so near to it, distances are fewer than buckets
+    if max_distance <= half:  # the logarithm takes any above `single`, but then buckets outnumber distances
         raise ValueError(f"max_distance must be above {half}, half of num_buckets, got {max_distance}")
     return single, each - single
 
