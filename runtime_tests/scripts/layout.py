@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STAGES = (
-    *("errors", "machine", "markdown", "arrays", "bundle", "cpp", "formats", "runtimes"),
+    *("errors", "machine", "markdown", "arrays", "carries", "bundle", "cpp", "formats", "runtimes"),
     *("validation", "targets", "exporter", "benchmarks", "plots", "cuda", "cli"),
 )
 """The stages of posenc_export: each imports only those before it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import reprlib
 from functools import cache
-from typing import Annotated, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Union
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from posenc.ports import Kind
 from posenc.spec import Method, Mode, Positions
+from posenc_export.bundle import kinds
 from posenc_export.bundle.case import Padding
 from posenc_export.bundle.kinds import (
     AxisName,
@@ -31,9 +32,6 @@ from posenc_export.bundle.kinds import (
     Natural,
     NoCount,
     NoDigest,
-    NoName,
-    NoNumber,
-    NoWhole,
     Off,
     Origin,
     Params,
@@ -41,6 +39,7 @@ from posenc_export.bundle.kinds import (
     Text,
     Whole,
 )
+from posenc_export.carries import PORT_KINDS, PortKind
 
 
 class ToleranceJson(TypedDict):
@@ -53,54 +52,21 @@ class ToleranceJson(TypedDict):
     bits: Flag
 
 
-class ValuesJson(TypedDict):
-    """Numbers, and the range that they are in; whether along the last axis they are probabilities, which sum to 1."""
-
-    what: Literal["values"]
-    low: NoNumber
-    high: NoNumber
-    strict: NotRequired[Flag]
-    probabilities: NotRequired[Flag]
-
-
-class PositionsJson(TypedDict):
-    """Positions of tokens, below `end`, or, where a token has several, each below its own of `ends`."""
-
-    what: Literal["positions"]
-    end: NoWhole
-    ends: NotRequired[list[Natural]]
+def _carried(kind: PortKind[Any]) -> type:
+    """Return the object of a manifest that says what a port of a kind carries."""
+    fields = {"what": Literal[kind.name]}
+    for name, word in kind.fields.items():
+        value = getattr(kinds, word.removesuffix("?"))
+        fields[name] = NotRequired[value] if word.endswith("?") else value
+    typed = TypedDict(f"{kind.name.title()}Json", fields)  # type: ignore[misc]
+    typed.__doc__ = kind.summary
+    return typed
 
 
-class StartJson(TypedDict):
-    """The first position of tokens, which are below `end`, and among the keys along the axis `among`."""
-
-    what: Literal["start"]
-    end: NoWhole
-    among: NotRequired[NoName]
-
-
-class IndicesJson(TypedDict):
-    """Indices of a table, below `end`."""
-
-    what: Literal["indices"]
-    end: NoWhole
-
-
-class MaskJson(TypedDict):
-    """Which tokens are no padding."""
-
-    what: Literal["mask"]
-    additive: Flag
-    offset: NoCount
-    end: NoWhole
-    causal: NotRequired[Flag]
-
-
-class SizeJson(TypedDict):
-    """The size of a dynamic axis, or those of images whose places it holds."""
-
-    what: Literal["size", "extents"]
-    of: Name
+if TYPE_CHECKING:
+    CarriesJson = dict[str, object]
+else:
+    CarriesJson = Annotated[Union[tuple(map(_carried, PORT_KINDS.values()))], Field(discriminator="what")]  # noqa: UP007
 
 
 class AxisJson(TypedDict):
@@ -120,9 +86,7 @@ class PortJson(TypedDict):
     name: Name
     axes: list[AxisJson]
     dtype: DType
-    carries: Annotated[
-        ValuesJson | PositionsJson | StartJson | IndicesJson | MaskJson | SizeJson, Field(discriminator="what")
-    ]
+    carries: CarriesJson
 
 
 class FileJson(TypedDict):
