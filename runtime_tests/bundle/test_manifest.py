@@ -17,7 +17,7 @@ from posenc_export.arrays import DTYPES
 from posenc_export.bundle import kinds, schema
 from posenc_export.bundle.case import PROBED, Case
 from posenc_export.bundle.manifest import Artifact, AskedModel, Manifest
-from posenc_export.carries import PORT_KINDS
+from posenc_export.carries import port_kinds
 from posenc_export.errors import BadInput
 from posenc_export.formats import ROTARY_OPS
 from posenc_export.validation.judging.verdict import Basis, Verdict
@@ -137,9 +137,9 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
     for typed, made in pairs:
         fields = {field.name for field in dataclasses.fields(made)}
         assert get_type_hints(typed).keys() - {"what", "__pydantic_config__"} == fields - set(PROBED), typed
-    for kind in PORT_KINDS.values():
-        assert kind.fields.keys() == {field.name for field in dataclasses.fields(kind.carries)}, kind.name
-    assert {kind.carries.__name__ for kind in PORT_KINDS.values()} == set(str(ports.Carries).split(" | "))
+    for kind in port_kinds().values():
+        assert kind.fields.keys() == {field.name for field in dataclasses.fields(kind.carries)}, kind.carries
+    assert {kind.carries.__name__ for kind in port_kinds().values()} == set(str(ports.Carries).split(" | "))
 
 
 def test_the_choices_of_the_schema_are_those_of_the_code() -> None:

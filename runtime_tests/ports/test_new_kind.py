@@ -29,7 +29,7 @@ import numpy as np
 
 from posenc.ports import Array, Durations, Port
 from posenc_export.arrays import INTEGERS
-from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word, register
+from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
 
 FRAMES = 8
 
@@ -43,23 +43,18 @@ def _feed(carries: Durations, port: Port, shape: Shape, call: PlannedCall, rng: 
     return durations
 
 
-register(
-    PortKind(
-        "durations",
-        Durations,
-        "How many frames each token lasts.",
-        {"end": "NoWhole"},
-        feed=_feed,
-        least=lambda durations, port, sizes: 1,
-        limits=lambda durations: Limits(end=durations.end),
-        refused=lambda durations: [(durations.end, 2)] if durations.end else (),
-        looked_up=True,
-        words=(Word("durations", Durations, INTEGERS, "no durations: only of integers", "end"),),
-        usual_names=("durations",),
-        by_name=lambda dtype, end: Durations(end) if dtype in INTEGERS else None,
-        assumed=lambda durations: "durations",
-        misshapen=lambda durations, sizes: "" if sizes else "an axis along which tokens are",
-    )
+KIND = PortKind(
+    Durations,
+    {"end": "NoWhole"},
+    feed=_feed,
+    least=lambda durations, port, sizes: 1,
+    limits=lambda durations: Limits(end=durations.end),
+    refused=lambda durations: [(durations.end, 2)] if durations.end else (),
+    looked_up=True,
+    words=(Word("durations", Durations, INTEGERS, "end"),),
+    usual_names=("durations",),
+    by_name=lambda dtype, end: (Durations(end), "durations") if dtype in INTEGERS else None,
+    misshapen=lambda durations, sizes: "" if sizes else "an axis along which tokens are",
 )
 '''
 MODULE = '''import torch

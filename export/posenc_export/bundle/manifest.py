@@ -12,7 +12,7 @@ from posenc.ports import Axis, Port
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
-from posenc_export.carries import PORT_KINDS, kind_of
+from posenc_export.carries import name_of, port_kinds
 from posenc_export.errors import BadInput
 
 SCHEMA_VERSION = 2
@@ -211,14 +211,14 @@ def _case(data: Mapping[str, Any]) -> Case:
 
 def _port(data: Mapping[str, Any]) -> Port:
     carries = dict(data["carries"])
-    made = PORT_KINDS[carries.pop("what")].carries
+    made = port_kinds()[carries.pop("what")].carries
     carries = {key: tuple(value) if isinstance(value, list) else value for key, value in carries.items()}
     return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], made(**carries))
 
 
 def _port_json(port: Port) -> dict[str, object]:
     axes = [asdict(axis) for axis in port.axes]
-    return {**asdict(port), "axes": axes, "carries": {"what": kind_of(port.carries).name, **asdict(port.carries)}}
+    return {**asdict(port), "axes": axes, "carries": {"what": name_of(port.carries), **asdict(port.carries)}}
 
 
 def _artifact(data: Mapping[str, Any]) -> Artifact:

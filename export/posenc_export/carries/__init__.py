@@ -1,21 +1,25 @@
 """What ports carry: a file for each kind of port, found by itself, with what the product knows of the kind.
 
-A new kind is a dataclass in `posenc/ports.py`, and a file here that registers a `PortKind`: what a port of it is fed,
-what must be refused, how it is drawn, its words in `-i`, its fields in the manifest, its limits in C++. What only one
-kind has stays where it is used: masks read as one of two (`targets/mask_readings.py`) and tokens that they leave out
-(`validation/planning/left_out.py`), how positions are counted (`posenc/call.py`).
+A new kind is a dataclass in `posenc/ports.py`, and a file here of the same name with its `KIND`: what a port of it is
+fed, what must be refused, how it is drawn, its words in `-i`, its fields in the manifest, its limits in C++.
+
+Rules that concern one kind by its mathematics stay where they are used: how positions are counted (`posenc/call.py`)
+and planned (`validation/planning`), which tokens masks leave out (`left_out.py` there), the two readings of a mask
+(`targets/mask_readings.py`), the arguments of headers and of usual modules (`runtimes/header.py`, `benchmarks`).
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from posenc.ports import Array, Axis, Carries, Port
-from posenc.registry import Registry
 
 C = TypeVar("C", bound=Carries)
 Sizes = Mapping[str, int]
@@ -87,18 +91,18 @@ class Word:
         text: The word.
         make: Makes what is carried from what the word takes.
         dtypes: The dtypes that it is for.
-        refusal: What is expected instead of the word where the dtype is another.
         takes: What stands behind it: an upper bound that may be left out, an axis, or a range.
         then: The word that must follow at once.
+        refusal: What is expected instead of the word where the dtype is another, if it is not for integers alone.
 
     """
 
     text: str
     make: Callable[..., Carries]
     dtypes: tuple[str, ...]
-    refusal: str
     takes: Literal["nothing", "end", "axis", "range"] = "nothing"
     then: str = ""
+    refusal: str = ""
 
     @property
     def usage(self) -> str:
@@ -112,9 +116,7 @@ class PortKind(Generic[C]):
     """A kind of port. Functions take what the port carries first; what most kinds share is the default.
 
     Args:
-        name: The word for it in the manifest.
         carries: Its dataclass.
-        summary: What it is, for the manifest's schema.
         fields: Its fields in the manifest: names of types in `bundle/kinds.py`, with `?` where a field may be missing.
         feed: Makes an input of a planned call: carries, port, shape, call, generator.
         draw: Makes an input of a call that is plotted: carries, shape, least, fill. By default the least everywhere.
@@ -131,8 +133,8 @@ class PortKind(Generic[C]):
         misfits: How a manifest contradicts itself: the place behind `carries`, and what must be.
         words: Its words in `-i`.
         usual_names: The names of inputs that usually carry it.
-        by_name: What an input of such a name carries, by its dtype and its bound; None if something else.
-        assumed: What a report calls it where a name alone said so.
+        by_name: What an input of such a name carries, by its dtype and its bound, and how a report calls that, if
+            it says so; None if such an input carries something else.
         settled: What is carried once the axes are known.
         misshapen: The shape that is expected where the sizes of the axes are wrong.
         documented: What the C++ class says of the elements, behind the port.
@@ -140,9 +142,7 @@ class PortKind(Generic[C]):
 
     """
 
-    name: str
     carries: type[C]
-    summary: str
     fields: Mapping[str, str]
     feed: Callable[[C, Port, Shape, PlannedCall, Random], Array]
     draw: Callable[[C, Shape, int, int], Array] = lambda _, shape, least, fill: np.full(shape, least)
@@ -159,26 +159,28 @@ class PortKind(Generic[C]):
     misfits: Callable[[C, Port], Iterable[str]] = lambda *_: ()
     words: tuple[Word, ...] = ()
     usual_names: tuple[str, ...] = ()
-    by_name: Callable[[str, int | None], C | None] = lambda *_: None
-    assumed: Callable[[C], str] = lambda _: ""
+    by_name: Callable[[str, int | None], tuple[C, str] | None] = lambda *_: None
     settled: Callable[[C, tuple[Axis, ...]], C] = lambda carries, _: carries
     misshapen: Callable[[C, list[int | None]], str] = lambda *_: ""
-    documented: Callable[[C, Port], str] = field(default=lambda carries, port: below(limits_of(port).end))
+    documented: Callable[[C, Port], str] = lambda carries, port: below(limits_of(port).end)
     cpp_vector: str = ""
 
 
-PORT_KINDS: Registry[PortKind[Any]] = Registry("kind of port", __name__)
-"""The kinds of ports by their names in the manifest."""
+@cache
+def port_kinds() -> Mapping[str, PortKind[Any]]:
+    """Return the kinds of ports by their names: those of the files here, and what the manifest calls them."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    return {name: importlib.import_module(f"{__name__}.{name}").KIND for name in names}
 
 
-def register(kind: PortKind[C]) -> None:
-    """Register a kind of port, which a file here describes."""
-    PORT_KINDS.add(kind.name, kind, kind.feed.__module__)
+def name_of(carries: Carries) -> str:
+    """Return the name of the kind of the ports that carry this: that of the dataclass in lower case."""
+    return type(carries).__name__.lower()
 
 
 def kind_of(carries: Carries) -> PortKind[Any]:
     """Return the kind of the ports that carry this."""
-    return next(kind for kind in PORT_KINDS.values() if kind.carries is type(carries))
+    return port_kinds()[name_of(carries)]
 
 
 def limits_of(port: Port) -> Limits:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from posenc.ports import Array, Extents, Port
-from posenc_export.carries import PlannedCall, PortKind, Random, Shape, Word, register
+from posenc_export.carries import PlannedCall, PortKind, Random, Shape, Word
 
 REFUSED, FEW_PLACES = (3, 0, -1, 2**32), 8
 """Height and width of an image that has no room in so many places; of the last, the product is 0 in 64 bits."""
@@ -28,18 +28,14 @@ def _misshapen(carries: Extents, sizes: list[int | None]) -> str:
     return "" if len(sizes) == 2 and sizes[1] == 2 else "[batch, 2], the rows and columns of each image"
 
 
-register(
-    PortKind(
-        "extents",
-        Extents,
-        "Sizes of images, whose places a dynamic axis holds.",
-        {"of": "Name"},
-        feed=_feed,
-        least=lambda extents, port, sizes: 1,
-        refused=lambda extents: [(size, FEW_PLACES) for size in REFUSED],
-        looked_up=True,
-        axes=("of",),
-        words=(Word("extents", Extents, ("int64",), "no extents: only of int64", "axis", then="of"),),
-        misshapen=_misshapen,
-    )
+KIND = PortKind(
+    Extents,
+    {"of": "Name"},
+    feed=_feed,
+    least=lambda extents, port, sizes: 1,
+    refused=lambda extents: [(size, FEW_PLACES) for size in REFUSED],
+    looked_up=True,
+    axes=("of",),
+    words=(Word("extents", Extents, ("int64",), "axis", then="of", refusal="no extents: only of int64"),),
+    misshapen=_misshapen,
 )

@@ -7,7 +7,7 @@ import numpy as np
 
 from posenc.ports import Array, Axis, Mask, Port
 from posenc_export.arrays import DTYPES, FLOATS
-from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word, register
+from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
 
 MASKED = -1e9
 """What is added to a score that does not count: finite, so that rows without any token stay numbers."""
@@ -15,6 +15,7 @@ LOWEST = {"float16": -65504.0}
 """The lowest number of a dtype that does not hold that."""
 HOLES = 3
 """One in so many places is no token, where there are holes."""
+ADDITIVE = partial(Mask, additive=True, causal=True)
 
 
 def _feed(mask: Mask, port: Port, shape: Shape, call: PlannedCall, rng: Random) -> Array:
@@ -68,10 +69,12 @@ def _seen(shape: Shape, call: PlannedCall) -> Array:
     return earlier if call.padding == "none" else earlier & (places < keys - padding)
 
 
-def _by_name(dtype: str, end: int | None) -> Mask | None:
+def _by_name(dtype: str, end: int | None) -> tuple[Mask, str] | None:
     if end is not None:
         return None
-    return Mask(additive=None, causal=True) if dtype in FLOATS else Mask()
+    if dtype in FLOATS:
+        return Mask(additive=None, causal=True), ""  # the module decides whether it is added, and says so
+    return Mask(), "a mask of 1 and 0"
 
 
 def _settled(mask: Mask, axes: tuple[Axis, ...]) -> Mask:
@@ -88,31 +91,20 @@ def _misshapen(mask: Mask, sizes: list[int | None]) -> str:
     return "" if sizes else "an axis along which tokens are"
 
 
-register(
-    PortKind(
-        "mask",
-        Mask,
-        "Which tokens are no padding.",
-        {"additive": "Flag", "offset": "NoCount", "end": "NoWhole", "causal": "Flag?"},
-        feed=_feed,
-        least=lambda mask, port, sizes: None if mask.additive or mask.causal else 1,
-        limits=lambda mask: Limits(tokens=None if mask.end is None else mask.end - (mask.offset or 0)),
-        looked_up=True,
-        gives_positions=True,
-        words=(
-            Word("mask", Mask, DTYPES, ""),
-            Word(
-                "additive",
-                partial(Mask, additive=True, causal=True),
-                FLOATS,
-                "no additive mask: only floats are added",
-                then="mask",
-            ),
-        ),
-        usual_names=("attention_mask", "mask"),
-        by_name=_by_name,
-        assumed=lambda mask: "" if mask.additive is None else "a mask of 1 and 0",  # else the module decides
-        settled=_settled,
-        misshapen=_misshapen,
-    )
+KIND = PortKind(
+    Mask,
+    {"additive": "Flag", "offset": "NoCount", "end": "NoWhole", "causal": "Flag?"},
+    feed=_feed,
+    least=lambda mask, port, sizes: None if mask.additive or mask.causal else 1,
+    limits=lambda mask: Limits(tokens=None if mask.end is None else mask.end - (mask.offset or 0)),
+    looked_up=True,
+    gives_positions=True,
+    words=(
+        Word("mask", Mask, DTYPES),
+        Word("additive", ADDITIVE, FLOATS, then="mask", refusal="no additive mask: only floats are added"),
+    ),
+    usual_names=("attention_mask", "mask"),
+    by_name=_by_name,
+    settled=_settled,
+    misshapen=_misshapen,
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from posenc.ports import Array, Port, Positions
 from posenc_export.arrays import INTEGERS
-from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word, register
+from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
 
 
 def _feed(carries: Positions, port: Port, shape: Shape, call: PlannedCall, rng: Random) -> Array:
@@ -31,23 +31,18 @@ def _misfits(carries: Positions, port: Port) -> Iterator[str]:
         yield ".ends must be one for each position of a token, along its first axis"
 
 
-register(
-    PortKind(
-        "positions",
-        Positions,
-        "Positions of tokens, below `end`, or, where a token has several, each below its own of `ends`.",
-        {"end": "NoWhole", "ends": "Naturals?"},
-        feed=_feed,
-        draw=lambda positions, shape, least, fill: np.broadcast_to(np.arange(shape[-1]), shape),
-        limits=lambda positions: Limits(end=positions.end, ends=positions.ends, tokens=positions.end),
-        looked_up=True,
-        gives_positions=True,
-        misfits=_misfits,
-        words=(Word("positions", Positions, INTEGERS, "no positions: only of integers", "end"),),
-        usual_names=("positions", "position_ids"),
-        by_name=lambda dtype, end: Positions(end) if dtype in INTEGERS else None,
-        assumed=lambda positions: "positions",
-        misshapen=lambda positions, sizes: "" if sizes else "an axis along which tokens are",
-        cpp_vector="positions_vector.cpp",
-    )
+KIND = PortKind(
+    Positions,
+    {"end": "NoWhole", "ends": "Naturals?"},
+    feed=_feed,
+    draw=lambda positions, shape, least, fill: np.broadcast_to(np.arange(shape[-1]), shape),
+    limits=lambda positions: Limits(end=positions.end, ends=positions.ends, tokens=positions.end),
+    looked_up=True,
+    gives_positions=True,
+    misfits=_misfits,
+    words=(Word("positions", Positions, INTEGERS, "end"),),
+    usual_names=("positions", "position_ids"),
+    by_name=lambda dtype, end: (Positions(end), "positions") if dtype in INTEGERS else None,
+    misshapen=lambda positions, sizes: "" if sizes else "an axis along which tokens are",
+    cpp_vector="positions_vector.cpp",
 )

@@ -7,7 +7,7 @@ import numpy as np
 
 from posenc.ports import Array, Port, Values
 from posenc_export.arrays import DTYPES, FLOATS, INTEGERS
-from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word, register
+from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
 
 WHOLE = 5
 """One in so many numbers of a range is a whole one."""
@@ -86,23 +86,19 @@ def _documented(values: Values, port: Port) -> str:
     return ""
 
 
-register(
-    PortKind(
-        "values",
-        Values,
-        "Numbers, and the range that they are in; whether along the last axis they are probabilities, which sum to 1.",
-        {"low": "NoNumber", "high": "NoNumber", "strict": "Flag?", "probabilities": "Flag?"},
-        feed=_feed,
-        draw=lambda values, shape, least, fill: np.full(shape, 1 / shape[-1] if values.probabilities else fill),
-        least=_least,
-        limits=lambda values: Limits(bounds=values.bounds),
-        refused=_refused,
-        in_part=True,
-        misfits=_misfits,
-        words=(
-            Word("in", Values, (*FLOATS, *INTEGERS), "no range: only numbers have one", "range"),
-            Word("values", Values, DTYPES, ""),
-        ),
-        documented=_documented,
-    )
+KIND = PortKind(
+    Values,
+    {"low": "NoNumber", "high": "NoNumber", "strict": "Flag?", "probabilities": "Flag?"},
+    feed=_feed,
+    draw=lambda values, shape, least, fill: np.full(shape, 1 / shape[-1] if values.probabilities else fill),
+    least=_least,
+    limits=lambda values: Limits(bounds=values.bounds),
+    refused=_refused,
+    in_part=True,
+    misfits=_misfits,
+    words=(
+        Word("in", Values, (*FLOATS, *INTEGERS), "range", refusal="no range: only numbers have one"),
+        Word("values", Values, DTYPES),
+    ),
+    documented=_documented,
 )

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from posenc.ports import ANYTHING, Axis, Carries, Indices, Kind
 from posenc_export.arrays import FLOATS, INTEGERS
-from posenc_export.carries import PORT_KINDS, Word
+from posenc_export.carries import Word, port_kinds
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AXIS_KINDS: dict[str, Kind] = {
@@ -27,20 +27,20 @@ DIGITS = 20
 
 def words() -> dict[str, Word]:
     """Return the words after the axes that say what an input carries."""
-    return {word.text: word for kind in PORT_KINDS.values() for word in kind.words}
+    return {word.text: word for kind in port_kinds().values() for word in kind.words}
 
 
 def usual_names() -> dict[str, str]:
     """Return the names of inputs that say what they usually carry, with the kinds; a word in the text is stronger."""
-    return {name: kind.name for kind in PORT_KINDS.values() for name in kind.usual_names}
+    return {name: what for what, kind in port_kinds().items() for name in kind.usual_names}
 
 
 def usual(name: str, dtype: str, end: int | None) -> tuple[Carries, str]:
     """Return what an input of this name carries where no word says it, and what a report calls that, if anything."""
-    for kind in PORT_KINDS.values():
-        carries = kind.by_name(dtype, end) if name in kind.usual_names else None
-        if carries is not None:
-            return carries, kind.assumed(carries)
+    for kind in port_kinds().values():
+        carried = kind.by_name(dtype, end) if name in kind.usual_names else None
+        if carried is not None:
+            return carried
     return Indices(end) if dtype in INTEGERS else ANYTHING, ""
 
 

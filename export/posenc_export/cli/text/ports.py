@@ -166,7 +166,7 @@ def _in_words(reader: Reader, dtype: str) -> Carries | None:
     if word not in known:
         raise reader.expected(f"nothing more, or one of {', '.join(sorted(known))}")
     if dtype not in known[word].dtypes:
-        raise reader.expected(known[word].refusal)
+        raise reader.expected(known[word].refusal or f"no {word}: only of integers")
     return _taken(reader, known[word], dtype)
 
 
