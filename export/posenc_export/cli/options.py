@@ -15,6 +15,7 @@ import click
 
 from posenc import __version__
 from posenc_export.cli.output.helping import ENCODING, FILES, options
+from posenc_export.cli.text.axis_names import words
 from posenc_export.cli.text.words import Choice, Words
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
@@ -142,8 +143,7 @@ SPEC = options(
         multiple=True,
         metavar="PORT",
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
-        "Words after the axes: positions, start, indices (each may be < N), in A..B, size of AXIS, extents of AXIS, "
-        "mask, additive mask, values.",
+        f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
     ),
     click.option("--dtype", type=Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."),
     under=ENCODING,

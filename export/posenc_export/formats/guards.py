@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from posenc.ports import Axis, Extents, Port, Size, Values, axes_of
+from posenc.ports import Axis, Port, axes_of
+from posenc_export.carries import kind_of
 from posenc_export.errors import ExportFailed, first_line
 
 if TYPE_CHECKING:
@@ -150,13 +151,11 @@ def _takes(encoding: Encoding, sizes: Mapping[str, int]) -> bool:
 
 
 def _input(port: Port, sizes: Mapping[str, int]) -> torch.Tensor:
-    """Return an input of zeros, the least integer of a range, or the size that it carries; images have a place each."""
+    """Return an input that holds the least integer that it may; of floats zeros."""
     import torch
 
-    value = sizes[port.carries.of] if isinstance(port.carries, Size) else int(isinstance(port.carries, Extents))
-    if isinstance(port.carries, Values) and port.carries.low is not None and "int" in port.dtype:
-        value = int(port.carries.low)  # zero may be no index of its tables
-    return torch.full(port.shape(sizes), value, dtype=getattr(torch, port.dtype))
+    least = kind_of(port.carries).least(port.carries, port, sizes) or 0  # zero may be no index of its tables
+    return torch.full(port.shape(sizes), least, dtype=getattr(torch, port.dtype))
 
 
 def breaking_sizes(

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from posenc.ports import LOOKED_UP, bounds_of, carrying
 from posenc_export.arrays import free
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import Artifact
+from posenc_export.carries import are_looked_up, bounds_of
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import (
     NEEDS_TRUST,
@@ -185,8 +185,8 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
     own: whether the graph is of a user's module, of which that is a note: ONNX repeats one token for several.
     """
     case = golden.case
-    looked_up = not case.unlike and carrying(runner.inputs, *LOOKED_UP)
-    if runtime.device == "cuda" and (looked_up or any(bounds_of(port) and not case.unlike for port in runner.inputs)):
+    refuses_values = are_looked_up(runner.inputs) or any(map(bounds_of, runner.inputs))
+    if runtime.device == "cuda" and refuses_values and not case.unlike:
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
         runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, floor
 
 from posenc.encoding import Encoding, Pair
-from posenc.ports import Extents, Port, Positions, carrying
 from posenc_export.bundle.case import Case
+from posenc_export.carries import kind_of, limits_of
 from posenc_export.formats.guards import RESIDUES
 from posenc_export.validation.planning.planned import DRAWS, SIZES, TOKENS, case_of
 from posenc_export.validation.planning.probing import every_row, holes, unlike
@@ -20,8 +19,6 @@ MOST_TOKENS = 2**14
 """Tokens of a call beyond max_len: what a position far out takes where positions are counted from 0."""
 KEYS = 4
 """Keys of a call whose tokens are not among them."""
-NO_SIDES, TOO_FEW = (3, 0, -1, 2**32), 8
-"""Height and width of an image that must be refused of so many tokens; of the last, 64 bits hold a product of 0."""
 
 
 @dataclass(frozen=True)
@@ -150,21 +147,18 @@ def _refused(scope: Scope) -> Iterable[Case]:
     if scope.keys:
         yield from _not_among(scope, scope.keys)
     elif end is not None and scope.position_ports:
-        ends = {end, *(one for port in carrying(scope.position_ports, Positions) for one in _ends(port))}
+        ends = {end, *(own_end for port in scope.position_ports for own_end in limits_of(port).ends)}
         inside = 1 if names or len(ends) > 1 else 0  # a call of fixed sizes may have one token
         for first in (*(one - inside for one in sorted(ends, reverse=True)), -1, -63, -64, -65):
             yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
         yield case_of(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
-    for low, high in scope.strict:
-        for first in (floor(low) - 1, ceil(high) + 1):
-            yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
+    for port in scope.encoding.inputs:
+        for first, length in kind_of(port.carries).refused(port.carries):
+            yield case_of(scope, dict.fromkeys(names, length), 0, first=first, refused=True)
     for axis in scope.lengths:
         if axis.most is not None:
             yield case_of(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
-    if carrying(scope.encoding.inputs, Extents):
-        for side in NO_SIDES:
-            yield case_of(scope, dict.fromkeys(names, TOO_FEW), 0, first=side, refused=True)
 
 
 def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
@@ -172,11 +166,6 @@ def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
     lengths = {axis.name: KEYS if axis.name == keys else 2 for axis in scope.lengths}
     for first in (-1, -2, -KEYS, -(2**63), KEYS - 1, KEYS):
         yield case_of(scope, lengths, 0, first=first, refused=True)
-
-
-def _ends(port: Port) -> tuple[int, ...]:
-    """Return where each of several positions of a token ends, where that is said."""
-    return port.carries.ends if isinstance(port.carries, Positions) else ()
 
 
 def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
