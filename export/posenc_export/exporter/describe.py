@@ -49,7 +49,7 @@ def describe(target: Target, options: ExportOptions, request: Request, tried: Tr
         family=encoding.family,
         params=dict(target.params),
         mode=spec.mode,
-        method=spec.method if spec.mode == "dynamic" and target.declared else None,
+        method=spec.method if spec.mode == "dynamic" and target.rules.registered else None,
         positions=encoding.positions,
         max_len=spec.max_len,
         dtype=spec.torch_dtype,

@@ -31,10 +31,12 @@ def facts_for(target: Target, request: Request, captured: Mapping[str, Digests])
         "offset": spec.position_offset or None,
         "dtype": spec.torch_dtype,
     }
-    made = {SCHEME: target.name, **(form if target.declared else {})}
+    made = {SCHEME: target.name, **(form if target.rules.registered else {})}
     module = encoding.module
     tensors = tensor_digests({**dict(module.named_parameters()), **dict(module.named_buffers())})
-    digests = {TENSORS: tensors} if target.declared else {CODE: _code(target, request, captured), TENSORS: tensors}
+    digests = (
+        {TENSORS: tensors} if target.rules.registered else {CODE: _code(target, request, captured), TENSORS: tensors}
+    )
     return facts_of(made, _parameters(target), (encoding.inputs, encoding.outputs), digests)
 
 
@@ -43,7 +45,7 @@ def _parameters(target: Target) -> dict[str, object]:
 
     The tensors are facts themselves. What a user's own factory makes of a text, or of nothing, is in code and tensors.
     """
-    if not target.declared:
+    if not target.rules.registered:
         return {name: value for name, value in target.params.items() if not isinstance(value, str | None)}
     known = SCHEMES[target.name].parameters
     return {name: fit(known[name], value) for name, value in target.params.items() if not known[name].takes_any_text}

@@ -56,7 +56,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     anything. Otherwise nothing is shown.
     """
     encoding = target.encoding
-    stored = {} if target.declared else digests_of(encoding.module)  # before anything is called
+    stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
     request, trace = _request(target, options)
     asking = start(target.question)
     asked, (request, written) = request, _written(target, request, options, folder)
@@ -76,7 +76,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     write_golden(folder, answers.cases)
     not_tried = (*planned.not_tried, *seen.dropped)
     of_guards = (note for one in written.values() for note in one.findings.notes)
-    of_inputs = (*notes_on_writes(seen.written), *(() if target.declared else unread_inputs(seen.unread)))
+    of_inputs = (*notes_on_writes(seen.written), *(unread_inputs(seen.unread) if target.rules.notes_unread else ()))
     notes = tuple(dict.fromkeys((*of_guards, *notes_on_calls(seen, captures), *of_inputs)))
     cases = tuple(golden.case for golden in answers.cases)
     tried = Tried(facts, cases, trace, not_tried, seen.reference, notes, seen.unread, answers.model)
@@ -107,7 +107,7 @@ def _seen(target: Target, cases: Sequence[Case], options: ExportOptions) -> Seen
     state = fingerprint(unwrapped(called.module))
     golden_cases = record(encoding, refused_by_eager(encoding, cases, options.seed), options.seed)
     golden, shown = list(golden_cases.cases), Behaviour()
-    if not target.declared:
+    if not target.rules.derived_tolerances:
         from posenc_export.validation.recording.own_module import behaviour, of_rounding, own_case
 
         own = [own_case(encoding, one, options.seed) for one in golden]
@@ -135,7 +135,7 @@ def _request(target: Target, options: ExportOptions) -> tuple[Request, Mapping[s
         raise BadInput(
             f"max_len {max_len} leaves no length to vary behind position_offset {target.spec.position_offset}"
         )
-    end = (encoding.end or max(max_len, 64)) if target.declared else max_len
+    end = (encoding.end or max(max_len, 64)) if target.rules.known_end else max_len
     trace = trace_sizes(encoding, dims_of(encoding), end)
     if trace and end < SHORTEST:
         raise BadInput(f"max_len {max_len} leaves no length to vary: give --max-len {SHORTEST} or more")
@@ -181,7 +181,7 @@ def _write(format_: Format, program: Program, target: Target, folder: Path, requ
 
 def _others(request: Request, target: Target, options: ExportOptions) -> list[Callable[[str], Request]]:
     """Return how else a module of somebody's own is written, by why it cannot be: at newer opsets, then traced."""
-    if target.declared:
+    if not target.rules.tries_other_ways:
         return []
     newer = [opset for opset in FALLBACK_OPSETS if opset > request.opset and options.opset is None]
     reason = f"it cannot be written at opset {request.opset}: "
@@ -214,7 +214,7 @@ def dims_of(encoding: Encoding) -> set[int]:
 
 
 def _refuse_unsupported(target: Target, format_: str) -> None:
-    reasons = SCHEMES[target.name].unsupported.formats if target.declared else {}
+    reasons = SCHEMES[target.name].unsupported.formats if target.rules.registered else {}
     reason = reasons.get(format_) or FORMATS[format_].refuses(target.encoding)
     if reason:
         raise BadInput(f"{target.name} cannot be exported to {format_}: {reason}")

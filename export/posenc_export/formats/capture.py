@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from posenc.encoding import Encoding
 from posenc.ports import Axis
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, check_machine, first_line
 from posenc_export.formats import Digests, Request, quiet
 from posenc_export.formats.assumptions import holds_anyway
@@ -68,7 +69,7 @@ def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], reque
     try:
         return _captured(first, encoding, rewrite, request)
     except ExportFailed as error:
-        for way in others if encoding.family == "module" else ():
+        for way in others if rules_of(encoding).tries_other_ways else ():
             with suppress(ExportFailed):
                 program = _captured(way, encoding.uncalled(), rewrite, request)
                 note = f"captured by {way.name}; in the usual way, {error.message}"
@@ -90,7 +91,7 @@ def _captured(
     _check_guards_are_said(program, encoding)
     assumed = []
     for broken, words in _assumptions(program, module, encoding, request.max_len):
-        if encoding.family != "module" or not holds_anyway(program, encoding, request, broken):
+        if not rules_of(encoding).may_branch or not holds_anyway(program, encoding, request, broken):
             raise ExportFailed(words)
         assumed.append(broken)
     notes = tuple(map(_note, assumed))
@@ -127,7 +128,7 @@ def _shapes(module: nn.Module, encoding: Encoding) -> Shapes:
 def _check_guards_are_said(program: ExportedProgram, encoding: Encoding) -> None:
     import torch
 
-    if encoding.family == "module" and not hasattr(program, "_guards_code"):
+    if rules_of(encoding).may_branch and not hasattr(program, "_guards_code"):
         raise UnsaidGuards(
             f"torch {torch.__version__} does not say what torch.export assumed of sizes: a module of your own may hold "
             "for some lengths only; use torch 2.13"

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
 from posenc_export.formats.aoti_package import compiler_settings
@@ -34,7 +35,7 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
     """Return the program of an encoding, which refuses no call of ours by what was assumed while tracing."""
     program = capture(encoding, lambda module: module, request)
-    if encoding.family == "module":
+    if rules_of(encoding).may_branch:
         loosen(program, encoding, findings(program).sizes)
     else:
         release(program, encoding, request)

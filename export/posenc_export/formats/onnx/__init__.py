@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
 from posenc_export.formats.capture import UnsaidGuards, capture, findings, program_digests
@@ -68,7 +69,7 @@ def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
         raise
     except ExportFailed as error:
         with suppress(ExportFailed):
-            if encoding.family == "module":
+            if rules_of(encoding).tries_other_ways:
                 return traced(encoding, request, error.message, branches=False)
         raise
 
@@ -93,7 +94,7 @@ def write_onnx(program: OnnxProgram, encoding: Encoding, request: Request, path:
         program = traced(encoding, request, request.why_traced, branches=branches)
     with quiet(), sources_unread():
         model = program.read() if isinstance(program, Traced) else _translated(program, encoding, request)
-        if encoding.family != "module":
+        if rules_of(encoding).known_operators:
             demand_equal_lengths(model.graph, encoding.inputs)
             load_on_more(model)
         _name_axes(model, encoding)
@@ -101,7 +102,7 @@ def write_onnx(program: OnnxProgram, encoding: Encoding, request: Request, path:
         model.ir_version = OPSETS[request.opset].ir_version
         _clear_notes(model)
         _save(model, path)
-    if encoding.family == "module":
+    if not rules_of(encoding).known_operators:
         _check_opset(path, request)
 
 
@@ -161,7 +162,7 @@ def _translations(
     import torch
     from onnxscript import opset18 as op
 
-    if encoding.family == "module":
+    if not rules_of(encoding).known_operators:
         return attention.translations() if attention.is_otherwise(program) else {}
 
     def floor_divide(dividend: Part, divisor: Part) -> Part:

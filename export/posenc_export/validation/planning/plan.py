@@ -10,6 +10,7 @@ from math import ceil, floor
 from posenc.encoding import Encoding, Pair
 from posenc.ports import Extents, Port, Positions, carrying
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.rules import rules_of
 from posenc_export.formats.guards import RESIDUES
 from posenc_export.validation.planning.planned import DRAWS, SIZES, TOKENS, case_of
 from posenc_export.validation.planning.probing import every_row, holes, unlike
@@ -96,7 +97,7 @@ def _lengths(scope: Scope) -> list[int]:
     traced = scope.trace[scope.lengths[0].name]
     around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.max_length}
     probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
-    residues = RESIDUES if scope.encoding.family == "module" else ()
+    residues = RESIDUES if rules_of(scope.encoding).may_branch else ()
     return sorted(
         {n for n in (*around, *residues) if 1 <= n <= scope.max_length} | {n for n in probes if _holds(scope, n)}
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from posenc.encoding import Encoding
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import check_machine
 from posenc_export.validation.judging.verdict import Verdict
 from posenc_export.validation.planning.feeds import feeds_for
@@ -16,7 +17,7 @@ from posenc_export.validation.planning.feeds import feeds_for
 def refused_by_eager(encoding: Encoding, cases: Sequence[Case], seed: int) -> list[Case]:
     """Return cases without those of unlike lengths that a user's module answers: it may repeat a token on purpose."""
     tried = [case for case in cases if case.unlike]
-    if encoding.family != "module" or not tried:
+    if rules_of(encoding).known_refusals or not tried:
         return list(cases)
     called = encoding.uncalled()
     answered = {case.name for case in tried if _answers(called, case, seed)}

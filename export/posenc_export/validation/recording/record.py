@@ -11,6 +11,7 @@ from posenc.encoding import Encoding
 from posenc.ports import Array, Port, axes_of, bounds_of
 from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
 from posenc_export.errors import BadInput, ToolFailed, check_machine, first_line
 from posenc_export.validation.judging.compare import measure
@@ -72,7 +73,7 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
     records: list[CaseRecord] = []
     dropped: list[str] = []
     refused_alike: list[RefusedByModule] = []
-    several = encoding.family == "module" and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
+    several = not rules_of(encoding).known_refusals and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
     for case in cases:
         try:
             records.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
@@ -140,13 +141,13 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple
     """Return what the module gives, and the inputs that it writes into: a user's is called on copies of them."""
     inputs = [feeds[p.name] for p in encoding.inputs]
     try:
-        if encoding.family != "module":
+        if not rules_of(encoding).may_keep_state:
             return call_on_arrays(encoding.module, inputs), ()
         outputs, after = call_on_copies(encoding.module, inputs)
     except Exception as error:
         check_machine(error)
         reason = f"fails at {case.name}: {type(error).__name__}: {first_line(error)}"
-        if encoding.family != "module":  # whoever asked for a scheme can mend nothing in it
+        if rules_of(encoding).known_refusals:  # whoever asked for a scheme can mend nothing in it
             raise ToolFailed(f"the encoding {reason}") from error
         raise RefusedByModule(f"the module itself {reason}{advice(encoding.inputs, case.sizes)}") from error
     pairs = zip(encoding.inputs, inputs, after, strict=True)
@@ -160,7 +161,7 @@ def _reference(
 
     Integers of a user's module have none: in float64 it may round otherwise, as an argmax of what is nearly alike.
     """
-    own = encoding.family == "module"
+    own = not rules_of(encoding).derived_tolerances
     judged = [port for port in encoding.outputs if not own or eager[port.name].dtype.name in FLOATS]
     if not judged:
         return {}, "its outputs are integers or flags, which must be equal"
