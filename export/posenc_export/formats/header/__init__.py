@@ -43,11 +43,19 @@ INSTEAD = {"rows": "give --dynamic, or less --max-len", "digits": "give fewer fe
 
 @dataclass(frozen=True)
 class Parts:
-    """What a header is made of: its tables, its functions, and the name that all of it goes by."""
+    """What a header is made of.
+
+    Attributes:
+        tables: Its constants.
+        functions: What it computes.
+        namespace: The name that everything in it goes by.
+        dtype: Of the rows.
+    """
 
     tables: Tables
     functions: Functions
     namespace: str
+    dtype: str
 
 
 def refuses(encoding: Encoding) -> str:
@@ -104,10 +112,9 @@ def _digests(made: Parts) -> Digests:
     stamped=stamped_header,
     refuses=refuses,
 )
-def write_header(made: Parts, encoding: Encoding, request: Request, path: Path) -> None:
+def write_header(made: Parts, request: Request, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
-    dtype = encoding.outputs[0].dtype
-    path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, dtype), "ascii")
+    path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtype), "ascii")
 
 
 @format_(
@@ -120,10 +127,9 @@ def write_header(made: Parts, encoding: Encoding, request: Request, path: Path) 
     stamped=stamped_header,
     refuses=refuses,
 )
-def write_c_header(made: Parts, encoding: Encoding, request: Request, path: Path) -> None:
+def write_c_header(made: Parts, request: Request, path: Path) -> None:
     """C99 header of the same tables and functions, for firmware, and for every language that calls C."""
-    dtype = encoding.outputs[0].dtype
-    path.write_text(header_text(C99, made.namespace, made.tables, made.functions, dtype), "ascii")
+    path.write_text(header_text(C99, made.namespace, made.tables, made.functions, made.dtype), "ascii")
 
 
 def _parts(encoding: Encoding, namespace: str) -> Parts:
@@ -136,7 +142,7 @@ def _parts(encoding: Encoding, namespace: str) -> Parts:
     dtype = encoding.outputs[0].dtype
     if dtype not in REALS:
         raise ValueError(f"C++17 has no {dtype}: give --dtype fp32 or fp64")
-    return Parts(tables, FUNCTIONS[encoding.family](tables, encoding.shape or {}, dtype), namespace)
+    return Parts(tables, FUNCTIONS[encoding.family](tables, encoding.shape or {}, dtype), namespace, dtype)
 
 
 def _check(tables: Tables) -> None:

@@ -11,7 +11,7 @@ from posenc.encoding import Encoding, Pair
 from posenc.ports import Extents, Port, Positions, carrying
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.rules import rules_of
-from posenc_export.formats.guards import RESIDUES
+from posenc_export.formats.calls import RESIDUES
 from posenc_export.validation.planning.planned import DRAWS, SIZES, TOKENS, case_of
 from posenc_export.validation.planning.probing import every_row, holes, unlike
 from posenc_export.validation.planning.scope import Scope
