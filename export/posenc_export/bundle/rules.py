@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,6 @@ USERS = Rules(
 )
 
 
-class OfFamily(Protocol):
-    """An encoding, or the manifest of its export."""
-
-    @property
-    def family(self) -> str:
-        """What kind of encoding it is; "module" for a user's module."""
-
-
-def rules_of(described: OfFamily) -> Rules:
-    """Return the rules for an encoding, or for the one that a manifest describes."""
-    return USERS if described.family == "module" else OURS
+def rules_of(family: str) -> Rules:
+    """Return the rules for an encoding of a family, or for the manifest of its export."""
+    return USERS if family == "module" else OURS

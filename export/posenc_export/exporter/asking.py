@@ -24,6 +24,8 @@ from posenc_export.targets import Target
 from posenc_export.validation.judging.compare import judge, measure
 from posenc_export.validation.recording.record import at_rows
 
+Variants = Iterator[tuple[str, Encoding]]
+"""Encodings with another value of a parameter, and which value in words."""
 ROUNDINGS = 4
 """Roundings of float32, of its position, that an angle of a model may be off by, and those of a rotation after it."""
 
@@ -58,7 +60,8 @@ def collect(asking: Asking | AskedModel | None, target: Target, draft: Draft, se
     if unlike:
         return replace(draft, model=replace(model, difference=unlike))
     cases = tuple(_with_answers(golden, answers, encoding) for golden in draft.cases)
-    return replace(draft, cases=cases, model=replace(model, difference=_difference(target, cases, calls.feeds)))
+    variants = _variants(target.name, target.spec, target.params)
+    return replace(draft, cases=cases, model=replace(model, difference=_difference(variants, cases, calls.feeds)))
 
 
 def _shape_off(golden: GoldenCase, answers: Answers, ports: Sequence[Port]) -> str:
@@ -112,18 +115,18 @@ def model_tolerance(case: Case, answers: Answers, last: int, family: str) -> Tol
     return from_float64.plus(rotated if family == "rotary" else Tolerance(atol=angle * answers.amplitude))
 
 
-def _difference(target: Target, cases: Sequence[GoldenCase], feeds: Mapping[str, Feeds]) -> str:
+def _difference(variants: Variants, cases: Sequence[GoldenCase], feeds: Mapping[str, Feeds]) -> str:
     """Return which other choice of a parameter agrees with the model where the reading does not; nothing where none."""
     answered = [golden for golden in cases if golden.model]
     if not answered or all(_agrees(golden, golden.reference) for golden in answered):
         return ""
-    for words, encoding in _variants(target.name, target.spec, target.params):
+    for words, encoding in variants:
         if all(_agrees(golden, reference_of(encoding, golden, feeds[golden.case.name])) for golden in answered):
             return f"the model agrees with {words}"
     return ""
 
 
-def _variants(name: str, spec: Spec, params: Mapping[str, object]) -> Iterator[tuple[str, Encoding]]:
+def _variants(name: str, spec: Spec, params: Mapping[str, object]) -> Variants:
     """Yield a scheme with other values of the parameters that are a choice among few words, and which those are."""
     parameters: Mapping[str, Parameter] = SCHEMES[name].parameters
     for key in ("layout", "section_layout"):

@@ -45,7 +45,7 @@ def recorded(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[
     }
     of_guards = (note for written in draft.written.values() for note in written.findings.notes)
     of_calls = () if called.fresh is None else notes_on_calls(captures, seen)
-    of_inputs = unread_inputs(ignored) if rules_of(encoding).notes_unread else ()
+    of_inputs = unread_inputs(ignored) if rules_of(encoding.family).notes_unread else ()
     return replace(
         draft,
         cases=cases,
@@ -67,7 +67,7 @@ def _measured(
     encoding: Encoding, called: Encoding, cases: Sequence[GoldenCase], options: ExportOptions
 ) -> tuple[tuple[GoldenCase, ...], Behaviour]:
     """Return the cases with measured tolerances where none are derived, and how the module behaves when called."""
-    if rules_of(encoding).derived_tolerances:
+    if rules_of(encoding.family).derived_tolerances:
         return tuple(cases), Behaviour()
     from posenc_export.validation.recording.own_module import behaviour, of_rounding, own_case
 
@@ -75,4 +75,5 @@ def _measured(
     measured = tuple(case.golden for case in own)
     if not options.validate:
         return measured, Behaviour()
-    return measured, of_rounding(behaviour(encoding, called, measured, options.seed), encoding, own)
+    shown = behaviour(encoding, called, measured, options.seed)
+    return measured, of_rounding(shown, encoding.inputs, encoding.outputs, own)

@@ -70,7 +70,7 @@ def write_formats(encoding: Encoding, draft: Draft, options: ExportOptions, fold
         capture = partial(format_.capture, encoding.uncalled())
         program = capture(request)
         showed, digests = findings(program), format_.digests(program) if options.validate else {}
-        others = _others(request, showed, options.opset is None) if rules_of(encoding).tries_other_ways else []
+        others = _others(request, showed, options.opset is None) if rules_of(encoding.family).tries_other_ways else []
         by = _first_that_writes(partial(_write, format_, capture, program, folder), request, others)
         if by.why_traced:
             showed = replace(showed, notes=(note_of(by.why_traced), *showed.notes))

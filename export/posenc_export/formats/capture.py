@@ -75,7 +75,7 @@ def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], reque
     Raises ExportFailed where every program, or a range of it, went static, with the reason of the first.
     """
     first, *others = WAYS
-    rules, calls = rules_of(encoding), calls_of(encoding)
+    rules, calls = rules_of(encoding.family), calls_of(encoding)
     try:
         return _captured(first, rewrite(encoding.module), calls, request, rules.may_branch)
     except ExportFailed as error:

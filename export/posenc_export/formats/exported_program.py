@@ -36,7 +36,7 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
     """Return the program of an encoding, which refuses no call of ours by what was assumed while tracing."""
     program = capture(encoding, lambda module: module, request)
-    if rules_of(encoding).may_branch:
+    if rules_of(encoding.family).may_branch:
         loosen(program, encoding.module, calls_of(encoding), findings(program).sizes)
     else:
         drop_unneeded_guards(program, encoding.module, calls_of(encoding), request)

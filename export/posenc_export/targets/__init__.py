@@ -35,7 +35,7 @@ class Target:
     @property
     def rules(self) -> Rules:
         """What is known of it before it is looked at."""
-        return rules_of(self.encoding)
+        return rules_of(self.encoding.family)
 
     @property
     def folder(self) -> str:

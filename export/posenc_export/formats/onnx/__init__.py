@@ -82,26 +82,24 @@ def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
 
     A user's module that torch.export refuses, or torch.onnx cannot write, is traced in the last way.
     """
-    rules = rules_of(encoding)
-    program = _traced_last(encoding, request, rules.tries_other_ways)
-    return OnnxProgram(program, encoding.inputs, encoding.outputs, rules.known_operators)
-
-
-def _traced_last(encoding: Encoding, request: Request, may_trace: bool) -> ExportedProgram | Traced:
-    """Return what torch.export captures or, where that fails and one may, what one run of the module shows."""
     from posenc_export.formats.onnx.rotary_op import with_rotary_op
 
-    if request.why_traced:
-        return traced(encoding, request, request.why_traced, branches=request.branches)
-    try:
-        return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
-    except UnsaidGuards:
-        raise
-    except ExportFailed as error:
-        with suppress(ExportFailed):
-            if may_trace:
-                return traced(encoding, request, error.message, branches=False)
-        raise
+    rules = rules_of(encoding.family)
+
+    def captured() -> ExportedProgram | Traced:
+        if request.why_traced:
+            return traced(encoding, request, request.why_traced, branches=request.branches)
+        try:
+            return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
+        except UnsaidGuards:
+            raise
+        except ExportFailed as error:
+            with suppress(ExportFailed):
+                if rules.tries_other_ways:
+                    return traced(encoding, request, error.message, branches=False)
+            raise
+
+    return OnnxProgram(captured(), encoding.inputs, encoding.outputs, rules.known_operators)
 
 
 def _digests(captured: OnnxProgram) -> Digests:

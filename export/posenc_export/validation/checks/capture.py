@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 def purity(context: Context) -> list[str]:
     """No output depends on earlier calls; of this package's encodings, no call changes anything at all."""
     capture = context.captured
-    if rules_of(
-        context.manifest
-    ).may_keep_state:  # which may keep what it likes: its file is that of the uncalled module
+    if rules_of(context.manifest.family).may_keep_state:  # the file is that of the uncalled module
         order = capture.behaviour.order
         todo = "keep nothing of a call that a later one reads, or give a class or function that makes it uncalled"
         return [f"what this module gives depends on earlier calls: {order}; {todo}"] if order else []
@@ -60,7 +58,7 @@ def determinism(context: Context) -> list[str]:
 
 
 def _is_measured(context: Context) -> bool:
-    return not rules_of(context.manifest).derived_tolerances
+    return not rules_of(context.manifest.family).derived_tolerances
 
 
 @check(

@@ -82,7 +82,7 @@ def _of_onnx(context: Context) -> Finding:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
     file = File(context, model, tensors, axes_read(model, tensors))
-    if not rules_of(context.manifest).registered:
+    if not rules_of(context.manifest.family).registered:
         return _of_own_module(file)
     try:
         encoding = rebuilt(context.manifest, own=context.capture is not None)

@@ -165,7 +165,9 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
         begin(options.progress, AGREES, golden.case.name)
         try:
             if golden.case.refused:
-                refusals.append(refusal(runtime, runner, golden, own=not rules_of(bundle.manifest).known_refusals))
+                refusals.append(
+                    refusal(runtime, runner, golden, own=not rules_of(bundle.manifest.family).known_refusals)
+                )
             else:
                 comparisons += compare_case(context, golden, options)
         except TimedOut as late:

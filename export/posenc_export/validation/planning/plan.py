@@ -97,7 +97,7 @@ def _lengths(scope: Scope) -> list[int]:
     traced = scope.trace[scope.lengths[0].name]
     around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.max_length}
     probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
-    residues = RESIDUES if rules_of(scope.encoding).may_branch else ()
+    residues = RESIDUES if rules_of(scope.encoding.family).may_branch else ()
     return sorted(
         {n for n in (*around, *residues) if 1 <= n <= scope.max_length} | {n for n in probes if _holds(scope, n)}
     )

@@ -55,7 +55,7 @@ def _calls(scope: Scope, probes: tuple[T, ...], sizes: Mapping[str, int]) -> lis
 def holes(scope: Scope) -> Iterable[Case]:
     """Yield calls of which some tokens amid others are padding; a user's module may have no answer to that."""
     masks = [port.carries for port in scope.masks if isinstance(port.carries, Mask) and not port.carries.causal]
-    if not rules_of(scope.encoding).known_refusals or not masks:
+    if not rules_of(scope.encoding.family).known_refusals or not masks:
         return
     for turn in (1, 3):  # three sequences, whose holes lie elsewhere
         length = min(2 + 3 * turn, scope.max_length)

@@ -51,7 +51,7 @@ class Scope:
         """
         end = self.encoding.end
         most = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
-        return max(1, most // (1 if rules_of(self.encoding).known_end else most_terms(self.ports)))
+        return max(1, most // (1 if rules_of(self.encoding.family).known_end else most_terms(self.ports)))
 
     @property
     def ports(self) -> tuple[Port, ...]:

@@ -36,7 +36,7 @@ def rebuilt(manifest: Manifest, own: bool) -> Encoding:
 
     own: whether this program has just made it, so that files which it names are the user's own.
     """
-    if not rules_of(manifest).registered:
+    if not rules_of(manifest.family).registered:
         raise NotHeld("a module of your own is not known here")
     if manifest.scheme not in SCHEMES.names():
         raise NotHeld(f"this version does not know the scheme {manifest.scheme}")
