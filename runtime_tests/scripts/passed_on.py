@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "runtime_tests"), str(ROOT / "runtime_tests/scripts")]
-
-from layout import STAGES  # noqa: E402
+sys.path.insert(0, str(ROOT / "runtime_tests"))
 
 from helpers.functions_of import Modules, read  # noqa: E402
 from helpers.passing import Trail  # noqa: E402
+from scripts.layout import STAGES  # noqa: E402
 
 PACKAGES = {"posenc": ROOT / "posenc", "posenc_export": ROOT / "export/posenc_export"}
 PARTS = ("encoding", "spec")
