@@ -187,8 +187,8 @@ class Walk(ast.NodeVisitor):
         function, args = node.func, node.args
         if isinstance(function, ast.Name) and function.id == "partial" and args:
             function, args = args[0], args[1:]
-        named = [(keyword.arg, self.kind(keyword.value)) for keyword in node.keywords if keyword.arg]
-        passed = [*((i, self.kind(argument)) for i, argument in enumerate(args)), *named]
+        passed: list[tuple[int | str, str | None]] = [(i, self.kind(argument)) for i, argument in enumerate(args)]
+        passed += [(keyword.arg, self.kind(keyword.value)) for keyword in node.keywords if keyword.arg]
         given: Given = [(where, kind) for where, kind in passed if kind is not None]
         if given and isinstance(function, ast.Name) and function.id in self.local:
             inner = self.trail.inner.setdefault(f"{self.key}.{function.id}", {})
