@@ -78,7 +78,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
 def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[None]:
     """Say, where a module of somebody's own fails for its length alone, up to which length it does not."""
     encoding = target.encoding
-    if target.declared:
+    if target.rules.known_end:
         return nullcontext()
     return advised(lambda: encoding.uncalled().module, encoding.inputs, target.spec.max_len, options.seed)
 

@@ -11,6 +11,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import Artifact
+from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import are_looked_up, bounds_of
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import (
@@ -164,7 +165,9 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
         begin(options.progress, AGREES, golden.case.name)
         try:
             if golden.case.refused:
-                refusals.append(refusal(runtime, runner, golden, own=bundle.manifest.family == "module"))
+                refusals.append(
+                    refusal(runtime, runner, golden, own=not rules_of(bundle.manifest.family).known_refusals)
+                )
             else:
                 comparisons += compare_case(context, golden, options)
         except TimedOut as late:

@@ -8,8 +8,9 @@ from itertools import product
 
 from posenc.encoding import Encoding, Pair
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import kind_of, limits_of
-from posenc_export.formats.guards import RESIDUES
+from posenc_export.formats.calls import RESIDUES
 from posenc_export.validation.planning.planned import DRAWS, SIZES, TOKENS, case_of
 from posenc_export.validation.planning.probing import every_row, holes, unlike
 from posenc_export.validation.planning.scope import Scope
@@ -93,7 +94,7 @@ def _lengths(scope: Scope) -> list[int]:
     traced = scope.trace[scope.lengths[0].name]
     around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.max_length}
     probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
-    residues = RESIDUES if scope.encoding.family == "module" else ()
+    residues = RESIDUES if rules_of(scope.encoding.family).may_branch else ()
     return sorted(
         {n for n in (*around, *residues) if 1 <= n <= scope.max_length} | {n for n in probes if _holds(scope, n)}
     )
