@@ -17,8 +17,7 @@ from posenc_export.validation.catalogue import (
     markdown,
 )
 from posenc_export.validation.checks import CHECKS
-from posenc_export.validation.judging.steps import AGREES
-from posenc_export.validation.judging.verdict import MODEL
+from posenc_export.validation.judging.verdict import AGREES, MODEL
 
 CODES = {
     "PE101": "integrity",

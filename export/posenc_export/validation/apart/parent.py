@@ -26,8 +26,8 @@ from posenc_export.validation.judging.integrity import OTHERS, check_known, inte
 from posenc_export.validation.judging.model import SUBJECT, check_has_model
 from posenc_export.validation.judging.progress import expect
 from posenc_export.validation.judging.run import chosen, steps, validate_bundle
-from posenc_export.validation.judging.steps import AGREES, NO_FILE, OPENING, Key, is_damaged
-from posenc_export.validation.judging.verdict import ValidateOptions, Verdict, unmet
+from posenc_export.validation.judging.steps import NO_FILE, OPENING, Key, is_damaged
+from posenc_export.validation.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
 from posenc_export.validation.report.basis import basis_of
 from posenc_export.validation.report.result import ValidateResult
 

@@ -35,8 +35,8 @@ from posenc_export.validation.judging.integrity import (
 )
 from posenc_export.validation.judging.model import SUBJECT, against_model, unasked
 from posenc_export.validation.judging.progress import begin, expect
-from posenc_export.validation.judging.steps import AGREES, NO_FILE, Step, rows_of
-from posenc_export.validation.judging.verdict import MODEL, Comparison, ValidateOptions, Verdict
+from posenc_export.validation.judging.steps import NO_FILE, Step, rows_of
+from posenc_export.validation.judging.verdict import AGREES, MODEL, Comparison, ValidateOptions, Verdict
 from posenc_export.validation.planning.unlike import answered_all_the_same, fold_notes
 
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
@@ -86,7 +86,7 @@ def steps_of(bundle: Bundle, options: ValidateOptions, captures: Mapping[str, Ca
 def not_looked_at(format_: str, options: ValidateOptions, reason: str) -> list[Verdict]:
     """Return rows that say why no runtime ran a file, though it is the one that was exported."""
     runtimes = [runtime.name for runtime in chosen(format_, options.chosen)]
-    return [Verdict(name, "agrees", "skip", reason) for name in (runtimes if is_known(format_) else [format_])]
+    return [Verdict(name, AGREES, "skip", reason) for name in (runtimes if is_known(format_) else [format_])]
 
 
 def _integrity(bundle: Bundle, artifact: Artifact) -> list[Verdict]:

@@ -17,6 +17,8 @@ Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]
 NO_REFERENCE = "no reference"
 """What a report says in the place of a reference, before the reason."""
+AGREES = "agrees"
+"""The check that compares a runtime with what was recorded."""
 MODEL = "model"
 """What is required beside runtimes: that a config was held against its model's own code."""
 Progress = Callable[[str], None]
@@ -91,7 +93,7 @@ class Comparison:
 class Verdict:
     """A row of the report: what was looked at, on what, how it came out and why.
 
-    subject: a format or a runtime; check: "agrees" for the comparisons, else the name of a check.
+    subject: a format or a runtime; check: AGREES for the comparisons, else the name of a check.
     note: what is no failure and yet to be known.
     """
 
@@ -138,7 +140,7 @@ def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
         of_model = [v for v in verdicts if v.check == MODEL]
         held = any(v.status != "skip" for v in of_model)
         return "" if held else next((v.detail for v in of_model), "did not run: no runtime compared anything with it")
-    own = [v for v in verdicts if v.subject == name and v.check == "agrees"]
+    own = [v for v in verdicts if v.subject == name and v.check == AGREES]
     if own:
         return next((v.detail for v in own if v.status == "skip"), "")
     of_format = (v for v in verdicts if v.subject == RUNTIMES[name].format and v.status == "fail")
