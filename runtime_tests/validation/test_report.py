@@ -18,7 +18,7 @@ from posenc_export.cli.output.tables import fitted, print_bench, print_proofs, p
 from posenc_export.cuda.plan import plans
 from posenc_export.cuda.prove import Proof
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.catalogue import CATALOGUE
+from posenc_export.validation.checks.catalogue import CATALOGUE
 from posenc_export.validation.judging.verdict import Verdict
 from posenc_export.validation.report.printed import as_text, lines_below
 from posenc_export.validation.report.report import headline, not_run, report_markdown

@@ -11,7 +11,7 @@ from posenc_export.bundle.case import GoldenCase
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import FORMATS, Digests, Request
 from posenc_export.formats.capture import GRAPH
-from posenc_export.validation.checks import Behaviour, Capture
+from posenc_export.validation.judging.context import Behaviour, Capture
 
 
 @dataclass(frozen=True)

@@ -31,16 +31,16 @@ from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, required_operators
 from posenc_export.formats.onnx.traced import note_of
 from posenc_export.targets import Target
-from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
+from posenc_export.validation.judging.context import Behaviour, Capture
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.planning.plan import plan
 from posenc_export.validation.planning.scope import Scope
 from posenc_export.validation.planning.sizes import long_sizes, trace_sizes
-from posenc_export.validation.planning.unlike import refused_by_eager
+from posenc_export.validation.planning.unlike_lengths import refused_by_eager
 from posenc_export.validation.recording.record import record, worst_error
 from posenc_export.validation.recording.unread import unread
-from posenc_export.validation.stored.held import digests_of
+from posenc_export.validation.stored.matching import digests_of
 
 if TYPE_CHECKING:
     import torch

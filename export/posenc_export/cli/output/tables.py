@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from posenc_export.errors import one_line
-from posenc_export.validation.catalogue import CATALOGUE
+from posenc_export.validation.checks.catalogue import CATALOGUE
 from posenc_export.validation.report.printed import lines_below, shown_tables
 from posenc_export.validation.report.report import MARKS, MEANINGS, Rows, first_line
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from posenc.encoding import Tolerance
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
-from posenc_export.validation.catalogue import code_of
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]
@@ -103,19 +102,6 @@ class Verdict:
     detail: str = ""
     comparisons: tuple[Comparison, ...] = ()
     note: str = ""
-
-    @property
-    def code(self) -> str:
-        """The code of the check."""
-        return code_of(self.check)
-
-    def to_json(self) -> dict[str, object]:
-        """Return JSON values; a NaN or infinite error becomes null, as JSON has no word for it."""
-        fields = {**asdict(self), "code": self.code}
-        for comparison in fields["comparisons"]:
-            for key in ("max_abs", "max_ulp", "peak"):
-                comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None
-        return fields
 
 
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:

@@ -11,8 +11,8 @@ from posenc.encoding import Encoding, Pair
 from posenc.ports import Axis, Extents, Port, Positions, carrying
 from posenc_export.bundle.case import Case
 from posenc_export.formats.guards import RESIDUES
-from posenc_export.validation.planning.planned import DRAWS, SIZES, TOKENS, case_of
-from posenc_export.validation.planning.probing import every_row, holes, unlike
+from posenc_export.validation.planning.cases import DRAWS, SIZES, TOKENS, case_of
+from posenc_export.validation.planning.probes import every_row, holes, unlike
 from posenc_export.validation.planning.scope import Scope
 from posenc_export.validation.planning.sizes import elements
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import numpy as np
 
 from posenc.ports import Mask
 from posenc_export.bundle.folder import REPORTS, sha256
@@ -13,6 +15,7 @@ from posenc_export.bundle.seal import sealed_text
 from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.runtimes import RUNTIMES
+from posenc_export.validation.checks.catalogue import code_of
 from posenc_export.validation.judging.verdict import (
     AGREES,
     MODEL,
@@ -106,8 +109,8 @@ def _figures(group: Sequence[Verdict]) -> tuple[str, ...]:
 def failures(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each failure, with the code of its check; last, how to learn what the codes mean."""
     wrong = [verdict for verdict in verdicts if verdict.status == "fail"]
-    codes = ", ".join(dict.fromkeys(f"posenc explain {verdict.code}" for verdict in wrong))
-    lines = [f"{verdict.code} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
+    codes = ", ".join(dict.fromkeys(f"posenc explain {code_of(verdict.check)}" for verdict in wrong))
+    lines = [f"{code_of(verdict.check)} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
     return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
 
 
@@ -211,8 +214,17 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
         **model,
         "notes": list(manifest.notes),
         "not_tried": list(manifest.not_tried),
-        "verdicts": [v.to_json() for v in verdicts],
+        "verdicts": [verdict_json(verdict) for verdict in verdicts],
     }
+
+
+def verdict_json(verdict: Verdict) -> dict[str, object]:
+    """Return JSON values; a NaN or infinite error becomes null, as JSON has no word for it."""
+    fields = {**asdict(verdict), "code": code_of(verdict.check)}
+    for comparison in fields["comparisons"]:
+        for key in ("max_abs", "max_ulp", "peak"):
+            comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None
+    return fields
 
 
 def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:

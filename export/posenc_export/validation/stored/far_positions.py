@@ -21,8 +21,8 @@ from posenc_export.errors import check_machine, first_line
 from posenc_export.formats.onnx.cutting import counts, from_elsewhere, start_input
 from posenc_export.runtimes import RunFailed, Runner, TimedOut
 from posenc_export.runtimes.onnx_runtime import part_runner
-from posenc_export.validation.checks import Context
 from posenc_export.validation.judging.compare import Judgement, judge, measure
+from posenc_export.validation.judging.context import Context
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.stored.rebuilding import explicit_sibling
 
