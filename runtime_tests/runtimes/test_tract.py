@@ -27,8 +27,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner, TimedOut
 from posenc_export.runtimes.in_child import Child
 from posenc_export.runtimes.tract import NO_HALF
-from posenc_export.validation.judging.run import refusal
 from posenc_export.validation.judging.verdict import worst
+from posenc_export.validation.running.refusals import refusal
 
 ABORTED = "tract ended by signal SIGABRT: range end index "
 CANNOT = {

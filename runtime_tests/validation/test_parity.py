@@ -18,8 +18,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions, worst
+from posenc_export.validation.running.run import validate_bundle
 
 
 def test_every_scheme_has_combinations_of_each_mode_that_it_supports() -> None:

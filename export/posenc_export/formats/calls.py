@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc.ports import Port, axes_of
+from posenc_export.carries import kind_of
 
 if TYPE_CHECKING:
     import torch

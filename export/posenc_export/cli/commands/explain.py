@@ -11,7 +11,7 @@ import click
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.errors import BadInput, bad_input
-from posenc_export.validation.catalogue import Explanation, explanation, explanations, markdown
+from posenc_export.validation.checks.catalogue import Explanation, explanation, explanations, markdown
 
 WIDEST = 100
 """Columns beyond which a text is hard to read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -12,7 +11,6 @@ from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import check_machine
-from posenc_export.validation.judging.verdict import Verdict
 from posenc_export.validation.planning.feeds import feeds_for
 
 if TYPE_CHECKING:
@@ -37,24 +35,3 @@ def _answers(called: nn.Module, ports: tuple[Port, ...], case: Case, seed: int) 
         check_machine(error)
         return False
     return True
-
-
-def answered_all_the_same(runtime: str, case: Case) -> Verdict:
-    """Return a row for a call that a graph answers and the module that it was made of refuses."""
-    lengths = [f"{port} with {size} of {axis}" for port, own in case.unlike.items() for axis, size in own.items()]
-    others = next(case.sizes[axis] for own in case.unlike.values() for axis in own)
-    return Verdict(runtime, "refusal", "pass", note=f"{', '.join(lengths)} where the others have {others}")
-
-
-def fold_notes(verdicts: Sequence[Verdict], folded: Sequence[Verdict]) -> list[Verdict]:
-    """Return the rows on refusals of a runtime with a note on what it answers: a row of its own where there is none.
-
-    verdicts: those with a note each. folded: the row of the others, if there are others.
-    """
-    if not verdicts:
-        return list(folded)
-    calls = "; ".join(verdict.note for verdict in verdicts)
-    note = f"answers where the module refuses inputs of unlike lengths: {calls}: compare lengths before the call"
-    if folded:
-        return [replace(folded[0], note=note), *folded[1:]]
-    return [replace(verdicts[0], status="skip", detail=note, note="")]
