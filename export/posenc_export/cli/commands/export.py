@@ -25,7 +25,7 @@ from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import TextSource, Values, read_source
 from posenc_export.cli.text.words import Choice, Words
-from posenc_export.errors import Unavailable, decoded, printable
+from posenc_export.errors import BadInput, Unavailable, decoded, printable
 from posenc_export.formats import FORMATS
 from posenc_export.formats.aoti_package import CPU_ISAS
 from posenc_export.validation.planning.scope import BUDGET
@@ -93,15 +93,10 @@ if TYPE_CHECKING:
         "--namespace",
         default=None,
         metavar="NAME",
-        help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
+        help="In C++: NAME::rows in headers (in C NAME_rows), posenc::NAME::Model with --cpp.  "
+        "[default: posenc_SCHEME in headers, DIR's name with --cpp]",
     ),
-    click.option(
-        "--cpp-name",
-        default="",
-        show_default=False,
-        metavar="NAME",
-        help="Of its class, file and target.  [default: DIR's]",
-    ),
+    click.option("--cpp-name", hidden=True, deprecated="Give --namespace, which says the same; it goes with 0.3."),
     click.option(
         "-o",
         "--output",
@@ -158,9 +153,12 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.validation.judging.model import check_has_model
     from posenc_export.validation.judging.verdict import no_progress
 
-    names = ("opset", "rotary_op", "cpu_isa", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
+    if values["cpp_name"] and values["namespace"]:
+        raise BadInput("--cpp-name is the old name of --namespace: leave it out")
+    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
+        "namespace": values["namespace"] or values["cpp_name"],
         "formats": tuple(dict.fromkeys(values["formats"])),
         "validate": not values["no_validate"],
         "progress": say,
