@@ -22,6 +22,7 @@ from posenc_export.errors import bad_input
             "posenc plot -o table.png",
             "posenc plot rope -p head_dim=64 --kind clock -o hands.svg",
             "posenc plot --kind error --max-len 1000000 -o error.png",
+            "posenc plot rope --kind exported -o exported.svg",
         ]
     ),
 )
@@ -31,9 +32,10 @@ from posenc_export.errors import bad_input
 )
 @click.option(
     "--kind",
-    type=Choice(["heatmap", "clock", "error"]),
+    type=Choice(["heatmap", "clock", "error", "exported"]),
     default="heatmap",
-    help="What it gives, as heat maps; its pairs as clock hands; or the error of its three forms by position.",
+    help="What it gives, as heat maps; its pairs as clock hands; the error of its three forms by position; or that of "
+    "its ONNX file and of a plain export, in float32 and converted to half.",
 )
 @click.option(
     "--max-len",
@@ -45,7 +47,7 @@ from posenc_export.errors import bad_input
 @PARAMS
 @guarded
 def plot(**values: Any) -> None:
-    """Draw SCHEME: heat maps, its pairs as clock hands, or the error of its three forms (baked, exact, trig).
+    """Draw SCHEME: heat maps, its pairs as clock hands, or errors (of its forms baked, exact and trig; of ONNX files).
 
     A heat map is of positions and features, of a grid for each feature, or of queries and keys for each head.
     """
