@@ -1,12 +1,11 @@
-"""What the tests share: the data folder, small exports, the command line as a function."""
+"""Fixtures and hooks: small exports, the command line as a function. What tests import is in `helpers`."""
 
-import functools
 import gc
 import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +13,20 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
-from posenc.spec import Spec
+from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, why_missing
 from posenc_export.cli import main
-from posenc_export.runtimes import RUNTIMES, Missing
+from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.apart import parent
 
-DATA = Path(__file__).parent / "data"
-ROOT = Path(__file__).parents[1]
-EPS = 2.0**-23
-"""From 1 to the next float32."""
-EXPLICIT = Spec("dynamic", "exact", "explicit")
-
-pytest.register_assert_rewrite("cpp_tools", "runner_tools")
+pytest.register_assert_rewrite("helpers.cpp_tools", "helpers.runner_tools")
 
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
-
-Cli = Callable[..., Result]
 
 
 def pytest_collection_finish() -> None:
     """Take what was imported, transformers above all, out of each later collection of garbage: seconds every time."""
     gc.collect()
     gc.freeze()
-
-
-def required() -> set[str]:
-    """What POSENC_TEST_REQUIRE names, with commas between, shall be here: a test of it fails, and is not skipped."""
-    return set(filter(None, os.environ.get("POSENC_TEST_REQUIRE", "").split(",")))
-
-
-@functools.cache
-def why_missing(name: str) -> str:
-    """Return why a runtime cannot run here, or nothing; build its runner first where it has one."""
-    RUNTIMES[name].prepare(lambda _: None)
-    try:
-        RUNTIMES[name].check()
-    except Missing as missing:
-        return str(missing)
-    return ""
-
-
-Running = Callable[[Iterable[str]], set[str]]
 
 
 @pytest.fixture(scope="session")
@@ -66,37 +38,6 @@ def running() -> Running:
     """
     here = [runtime for runtime in RUNTIMES.values() if not runtime.slow and not why_missing(runtime.name)]
     return lambda formats: {runtime.name for runtime in here if runtime.format in formats}
-
-
-def need(name: str) -> None:
-    """Skip a test, or fail it where it is required, without a runtime."""
-    reason = why_missing(name)
-    if reason and name in required():
-        pytest.fail(f"{name} is required: {reason}")
-    if reason:
-        pytest.skip(f"{name}: {reason}")
-
-
-def with_tests() -> dict[str, str]:
-    """Return an environment in which a process can import what lies beside the tests."""
-    folders = [str(ROOT / "runtime_tests" / name) for name in ("", "helpers", "scripts")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])}
-
-
-def one_of_each(values: Iterable[Any], kind: Callable[[Any], object]) -> list[Any]:
-    """Parameters of a test: the first of each kind for the quick run, the others for the exhaustive one."""
-    seen: set[object] = set()
-    made = []
-    for value in values:
-        marks = (pytest.mark.exhaustive,) if kind(value) in seen else ()
-        seen.add(kind(value))
-        of_pytest = hasattr(value, "marks")
-        values = value.values if of_pytest else value if isinstance(value, tuple) else (value,)
-        made.append(pytest.param(*values, marks=marks, id=value.id if of_pytest else None))
-    return made
-
-
-Once = Callable[[str, Callable[[Path], None]], Path]
 
 
 @pytest.fixture(scope="session")
@@ -163,20 +104,17 @@ def bundle(small_bundle: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A whole bundle, small and made up, at the place `b`."""
-    from kill_points import write
+    from scripts.kill_points import write
 
     write(tmp_path / "b", "old")
     return tmp_path / "b"
 
 
-Sanitized = Callable[[str], Path]
-
-
 @pytest.fixture
 def sanitized_runner(once: Once) -> Sanitized:
     """Return a function that gives a runner built with AddressSanitizer and UBSan."""
+    from helpers.runner_tools import PROGRAMS
     from posenc_export.runtimes.runner_build import RUNNER, build
-    from runner_tools import PROGRAMS
 
     def build_once(name: str) -> Path:
         program, runtime, _ = PROGRAMS[name]

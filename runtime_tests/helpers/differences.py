@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from differences_of_calls import Difference, of_calls
-from file_contents import digest_but_for_places, digest_of, said_by
-from held import FACTS
+from helpers.differences_of_calls import Difference, of_calls
+from helpers.file_contents import digest_but_for_places, digest_of, said_by
+from helpers.held import FACTS
 from posenc.ports import Array
 from posenc_export.bundle.folder import MANIFEST, REPORTS
 from posenc_export.bundle.golden import GOLDEN

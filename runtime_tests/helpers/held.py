@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import posenc_export
-from combinations import DTYPES, MAX_LEN, MODES, POSITIONS, combinations, form_of, form_of_variants
+from helpers.combinations import DTYPES, MAX_LEN, MODES, POSITIONS, combinations, form_of, form_of_variants
 from known import absolute, lies, packages, relative, rotary, shapes, wrong
 from posenc.hf import ModelConfig, load_config
 from posenc.scheme import SCHEMES, build

@@ -13,7 +13,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from conftest import Cli
+from helpers.shared import Cli
 
 Manifest = dict[str, Any]
 

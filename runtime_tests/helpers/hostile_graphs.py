@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-import hostile
+from helpers import hostile
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 Nodes = Sequence[onnx.NodeProto]

@@ -9,7 +9,7 @@ import onnx
 import torch
 from safetensors.numpy import save_file
 
-from embedded import write_bundle
+from helpers.embedded import write_bundle
 
 FILES = {"onnx": "model.onnx", "torch": "model.pt"}
 """The graph that each backend loads."""

@@ -10,7 +10,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import posenc
-from judged import Form, planned
+from helpers.judged import Form, planned
 from posenc.rope_types import ROPE_TYPES
 from posenc_export.arrays import call_on_arrays
 from posenc_export.validation.planning.feeds import feeds_for

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from bundles import edit
+from helpers.bundles import edit
 from posenc.ports import Array
 
 

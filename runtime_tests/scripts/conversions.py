@@ -21,7 +21,6 @@ import numpy as np
 import onnx
 import torch
 
-from converters import BUT_ANGLES, HALVES, SINGLES, Convert, behind_angles
 from posenc.ports import Array, Feeds
 from posenc.spec import Method, Spec
 from posenc_export.benchmarks.baselines import BaselineRotary
@@ -33,6 +32,10 @@ from posenc_export.markdown import table
 from posenc_export.runtimes.onnx_reference import evaluator
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.judging.half import Half, measured
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts.converters import BUT_ANGLES, HALVES, SINGLES, Convert, behind_angles
 
 PAGE = Path(__file__).parents[2] / "docs" / "precision.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"

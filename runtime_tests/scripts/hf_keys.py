@@ -18,7 +18,9 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from keyed import OF_FILES, ROPE_TYPES, TYPES, Outcome, tried
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from helpers.hf.keyed import OF_FILES, ROPE_TYPES, TYPES, Outcome, tried
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- /keys -->\n"

@@ -13,6 +13,7 @@ import argparse
 import datetime
 import json
 import re
+import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -21,7 +22,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from posenc.hf.encodings.diffusion import DIFFUSION
-from surveyed import Finding, names, survey, word_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from helpers.hf.surveyed import Finding, names, survey, word_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
 BEGIN, END = "<!-- counted -->\n", "<!-- /counted -->\n"

@@ -22,9 +22,12 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-from killed import RECORD, Steps, in_child
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.bundle.seal import sealed_text
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts.killed import RECORD, Steps, in_child
 
 BODIES = ("golden.npz", "model.onnx", "cpp/CMakeLists.txt", "cpp/golden/case.x.bin", "cpp/session/session.hpp")
 MOMENTS = ("before", "middle", "after")

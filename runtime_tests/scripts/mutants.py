@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from mutant_runs import EACH, Combination, Result, mutated, mutated_at_export
-from mutant_table import summary, write
-from mutations import KINDS
 from posenc.scheme import SCHEMES, build
 from posenc.spec import CHOICES, Spec, UnsupportedSpec
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from helpers.mutants.mutations import KINDS
+from helpers.mutants.runs import EACH, Combination, Result, mutated, mutated_at_export
+from helpers.mutants.table import summary, write
 
 WORDS = 300
 """Letters of a line that is printed."""

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 if TYPE_CHECKING:
     from posenc.spec import Spec
     from posenc_export.validation.judging.verdict import Verdict
@@ -172,7 +174,7 @@ def first_words(error: str, most: int = 96) -> str:
 
 def measure(folder: Path, python: str, sites: list[str]) -> None:
     """Put the table of every bundle on every runtime into the document."""
-    from compat_table import put_table
+    from scripts.compat_table import put_table
 
     bundles = {name: folder / name for name in files()}
     rows: Rows = {}

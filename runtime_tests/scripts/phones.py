@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import shorten
 
-from compat_table import PHONES, put_table, title
-from old_runtimes import GOOD, One, by_validation, export
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scripts.compat_table import PHONES, put_table, title
+from scripts.old_runtimes import GOOD, One, by_validation, export
 
 RUNTIMES = ("tract", "mnn")
 NODE = re.compile(r"^\w[\w ]* (?:for )?node #\d+ \"[^\"]*\" (\w+)(?: ToTypedTranslator)?: ")

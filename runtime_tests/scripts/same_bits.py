@@ -22,12 +22,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
-RUNTIME_TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(RUNTIME_TESTS), str(RUNTIME_TESTS / "helpers")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from differences import SAME, SAME_BYTES, Compared, compare, of_json  # noqa: E402
-from differences_of_calls import Difference  # noqa: E402
-from held import FACTS, SAID, Held, held, write, write_said  # noqa: E402
+from helpers.differences import SAME, SAME_BYTES, Compared, compare, of_json
+from helpers.differences_of_calls import Difference
+from helpers.held import FACTS, SAID, Held, held, write, write_said
 
 NAMES, BUNDLES = 3, 6
 """Bundles that are named at a difference, and at a content."""

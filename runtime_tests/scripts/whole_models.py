@@ -19,7 +19,9 @@ from pathlib import Path
 
 import onnxruntime
 
-from measured import Measured, measure, rows
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from helpers.measured import Measured, measure, rows
 from whole import Whole
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-own-module.md"

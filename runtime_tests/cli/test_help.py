@@ -1,0 +1,71 @@
+"""Pages of --help: at 80 columns, with headings, examples that can be typed, and what each exit status means."""
+
+import re
+import shlex
+
+import click
+import pytest
+
+from helpers.shared import ROOT, Cli
+from posenc_export.cli import main
+from posenc_export.cli.output.helping import STATUSES, epilog
+from posenc_export.runtimes import RUNTIMES
+
+COMMANDS = list(main.commands)
+
+
+def page(cli: Cli, monkeypatch: pytest.MonkeyPatch, *words: str, columns: int = 80) -> str:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    return cli(*words, "--help").output
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+def test_no_line_is_longer_than_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    text = page(cli, monkeypatch, *command)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "..." not in text.partition("\n")[2]  # no summary is cut short
+
+
+def test_options_stand_under_headings_and_arguments_do_not(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page(cli, monkeypatch, "export")
+    assert re.findall(r"^(\w[\w ]*):$", text, flags=re.MULTILINE) == [
+        *("The encoding", "Files", "Validation", "What is printed", "Other")
+    ]
+    sections = dict(re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", text, flags=re.MULTILINE))
+    assert re.findall(r"^  (\S+)", sections["Other"], flags=re.MULTILINE) == ["--version", "-h,"]
+    assert "  -o, --output DIR" in sections["Files"]
+    assert "  --runtime RUNTIME" in sections["Validation"]
+    assert set(RUNTIMES) <= set(re.split(r"[\s,.:]+", sections["Validation"]))
+
+
+def examples(command: click.Command) -> list[str]:
+    found = re.search(r"Examples:\n((?:  .*\n?)+)", command.epilog or "")
+    assert found, command.name
+    return found.group(1).splitlines()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_can_be_typed(cli: Cli, name: str) -> None:
+    assert cli(name, "--help").exit_code == 0
+    for line in examples(main.commands[name]):
+        posenc, command, *words = shlex.split(line)
+        assert (posenc, command) == ("posenc", name)
+        context = main.commands[name].make_context(name, words)
+        assert context.args == []
+
+
+def test_the_examples_of_the_group_name_its_commands() -> None:
+    for line in examples(main):
+        assert shlex.split(line)[1] in COMMANDS
+
+
+def test_every_exit_status_is_explained_as_in_the_documents(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = re.findall(r"^    (\d+) +(\S.*)$", page(cli, monkeypatch, "export"), flags=re.MULTILINE)
+    assert {int(status): words for status, words in shown} == STATUSES
+    text = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8").partition("## Exit status")[2]
+    assert {int(status) for status in re.findall(r"^\| (\d+) \|", text, flags=re.MULTILINE)} == set(STATUSES)
+
+
+def test_an_epilog_has_no_part_that_is_empty() -> None:
+    assert epilog(["posenc x"]) == "\b\nExamples:\n  posenc x"
+    assert epilog(["posenc x"], [2]) == f"\b\nExamples:\n  posenc x\n\n\b\nExit status:\n  2   {STATUSES[2]}"

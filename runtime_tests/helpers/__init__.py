@@ -1,0 +1,1 @@
+"""What tests share, and modules that they export: each is named where it is used."""

@@ -1,0 +1,1 @@
+"""Configs that are read, held against the models' own code, whole and with one key changed."""

@@ -1,0 +1,1 @@
+"""Small models of transformers, and what each gives, in its own words."""

@@ -1,0 +1,1 @@
+"""Files in which one thing is made wrong, and what becomes of them."""

@@ -1,0 +1,34 @@
+"""What one runtime is found to do with a bundle, and which schemes a slow one is asked."""
+
+from pathlib import Path
+
+from helpers.combinations import form_of_variants
+from helpers.combinations import run as export_scheme
+from helpers.samples import Parameters, every_sample
+from posenc.scheme import SCHEMES
+from posenc.spec import Spec
+from posenc_export.bundle.folder import Bundle
+from posenc_export.validation.judging.run import validate_bundle
+from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
+
+BAKED = ("sinusoidal", "rope", "alibi", "interpolated", "sine_2d", "timestep")
+"""Schemes that are tried baked as well: one of each kind of table."""
+
+SPECS = [
+    (name, spec, params)
+    for name, spec, params in every_sample()
+    if (spec.mode, spec.method) == form_of_variants(name) or (name in BAKED and spec.method == "exact")
+    if name in ("rope", "xpos") or params == SCHEMES[name].samples[0]
+]
+"""Every rope type and center; of other schemes the smallest sample."""
+
+
+def verdicts(scheme: str, spec: Spec, params: Parameters, folder: Path, name: str) -> dict[str, Verdict]:
+    """Export a scheme to ONNX, run one runtime on it, and return what it is found to do, by check."""
+    return verdicts_of(export_scheme(scheme, spec, params, folder, validate=False, formats=("onnx",)).folder, name)
+
+
+def verdicts_of(bundle: Path, name: str) -> dict[str, Verdict]:
+    """Run one runtime on a bundle; return what it is found to do, by check."""
+    found = validate_bundle(Bundle.open(bundle, trusted=True), ValidateOptions(runtimes=(name,)))
+    return {verdict.check: verdict for verdict in found if verdict.subject == name}

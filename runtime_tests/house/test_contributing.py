@@ -1,0 +1,123 @@
+"""CONTRIBUTING.md is true: the files it shows are added to a copy of the project, and everything else follows."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.shared import ROOT, Once
+
+PACKAGES = ("posenc", "export", "models", "runtime_tests", "docs")
+PARTS = (*PACKAGES, "examples", "CONTRIBUTING.md", "README.md", "CHANGELOG.md", "pyproject.toml")
+CACHES = shutil.ignore_patterns("__pycache__", ".hypothesis", ".pytest_cache")
+
+
+def shown_files() -> dict[str, str]:
+    """The files that CONTRIBUTING.md shows: a path on a line of its own, then the text."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^`([\w/.]+)`:\n\n```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture
+def project(once: Once) -> Path:
+    """A copy of the project with all of the files added; and the pages and the picture made, as it says."""
+
+    def make(folder: Path) -> None:
+        for part in PARTS:
+            if (ROOT / part).is_dir():
+                shutil.copytree(ROOT / part, folder / part, ignore=CACHES)
+            else:
+                shutil.copy(ROOT / part, folder / part)
+        for path, text in shown_files().items():
+            assert not (folder / path).exists()
+            (folder / path).write_text(text)
+        (folder / "docs" / "schemes.md").write_text(posenc(folder, "schemes", "--markdown"))
+        (folder / "docs" / "checks.md").write_text(posenc(folder, "explain", "--markdown"))
+        posenc(folder, "schemes", "clock", "--pictures", "docs/pictures")
+
+    return once("contributed", make)
+
+
+def posenc(project: Path, *words: str) -> str:
+    """Run `posenc` of the copy; return what it prints."""
+    return python(project, "-m", "posenc_export", *words)
+
+
+def python(project: Path, *words: str) -> str:
+    path = os.pathsep.join(str(project / part) for part in (".", "export", "models"))
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {k: v for k, v in env.items() if not k.startswith("PYTEST")}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=project, env=env, capture_output=True, text=True, timeout=500, check=False
+    )
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_it_shows_one_file_for_each_thing_to_add() -> None:
+    kinds = {
+        "a scheme": "posenc/schemes/",
+        "a rope type": "posenc/rope_types/",
+        "a check": "export/posenc_export/validation/checks/",
+    }
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for kind, folder in kinds.items():
+        assert f"| {kind} | one new file in `{folder}`" in table
+        assert sum(path.startswith(folder) for path in shown_files()) == 1
+
+
+def test_every_path_that_it_names_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:posenc|export|runtime_tests|docs|formats|runtimes|benchmarks)/[\w/.]*)`", text)
+    homes = (ROOT, ROOT / "export" / "posenc_export")
+    missing = [path for path in named if path not in shown_files() and not any((h / path).exists() for h in homes)]
+    assert missing == []
+
+
+def test_a_scheme_is_one_file(project: Path, tmp_path: Path) -> None:
+    assert "periods" in posenc(project, "schemes", "clock")
+    report = json.loads(
+        posenc(project, "export", "clock", "--dynamic", "--max-len", "70", "--json", "-o", str(tmp_path / "clock"))
+    )
+    assert report["passed"]
+    assert "## clock" in (project / "docs" / "schemes.md").read_text()
+
+
+@pytest.mark.exhaustive
+def test_a_rope_type_is_one_file(project: Path, tmp_path: Path) -> None:
+    words = ["rope", "-p", "rope_type=ntk", "-p", "factor=2.0", "-p", "head_dim=16", "--max-len", "70"]
+    report = json.loads(posenc(project, "export", *words, "--json", "-o", str(tmp_path / "ntk")))
+    assert report["passed"]
+    config = {"model_type": "llama", "head_dim": 16, "rope_theta": 1e4, "rope_scaling": {"type": "ntk", "factor": 2}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    words = ["--from-hf", str(tmp_path / "config.json"), "--max-len", "70", "--no-validate"]
+    assert "rope_type ntk (rope_scaling.type)" in posenc(project, "export", *words, "-o", str(tmp_path / "config"))
+
+
+@pytest.mark.exhaustive
+def test_a_check_is_one_file(project: Path, tmp_path: Path) -> None:
+    words = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--json", "-o", str(tmp_path / "checked")]
+    report = json.loads(posenc(project, "export", *words))
+    assert [(v["code"], v["status"]) for v in report["verdicts"] if v["check"] == "finite"] == [("PE190", "pass")]
+    assert "NaN or infinite" in " ".join(posenc(project, "explain", "PE190").split())
+
+
+@pytest.mark.exhaustive
+def test_the_tests_follow(project: Path) -> None:
+    """The copy's own tests: combinations of the new scheme and rope type, and what goes through registries."""
+    pytest_ = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "exhaustive or not exhaustive")
+    new = "test_every_combination and exact and fp32 and (clock or ntk)"
+    assert "passed" in python(project, *pytest_, "-k", new, "runtime_tests/validation/test_parity.py")
+    assert "passed" in python(project, *pytest_, "-k", "clock or ntk", "runtime_tests/encodings/test_references.py")
+    names = ("schemes", "checks", "catalogue", "compat", "layering", "docs", "cli", "rope_types")
+    files = [str(next((project / "runtime_tests").glob(f"*/test_{name}.py"))) for name in names]
+    # What pages show is of the package as it ships: a report has no row of a new check.
+    shown = "what_a_page or page_on_cpp or every_check_and or what_is_claimed"
+    listed = "test_schemes or test_checks or test_catalogue or test_compat or test_layering or test_docs or listed"
+    listed = f"({listed} or lists or sample) and not ({shown})"
+    assert "passed" in python(project, *pytest_, "-k", listed, *files)

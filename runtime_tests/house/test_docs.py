@@ -1,0 +1,121 @@
+"""Documents are what the code makes now: what they show is run, in order, and gives the output shown; links lead on."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import posenc
+from helpers.pages import blocks, commands, comparable, play, run
+from helpers.shared import ROOT, need
+from posenc.scheme import SCHEMES, Scheme
+from posenc.spec import Mode, Spec
+from posenc_export.cli.output.scheme_page import markdown_of
+from posenc_export.cli.text.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
+from posenc_export.cli.text.ports import parse_ports
+from posenc_export.formats import FORMATS
+from posenc_export.plots.kinds import kind_of
+
+TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md"]
+PAGES = [*TOP, *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+
+
+def test_the_list_of_schemes_is_that_of_the_code() -> None:
+    text = (ROOT / "docs" / "schemes.md").read_text(encoding="utf-8")
+    assert text == markdown_of(SCHEMES.values()), "run: posenc schemes --markdown > docs/schemes.md"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if "://" not in target:
+            assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+PROGRAMS = [page for page in PAGES if {"console", "python"} & {block.language for block in blocks(page)}]
+RUN_QUICKLY = ("README.md",)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page in RUN_QUICKLY else (pytest.mark.exhaustive,))
+        for page in PROGRAMS
+        if page != "docs/cpp.md"
+    ],
+)
+def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
+    check(page, tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_what_the_page_on_cpp_shows_is_what_happens(tmp_path: Path) -> None:
+    """Its programs compile against what its commands have written."""
+    for runtime in ("ort-cpp", "libtorch-cpp", "aoti-cpp", "header-cpp"):
+        need(runtime)
+    check("docs/cpp.md", tmp_path)
+    folders = [f"-I {folder}" for folder in ("text-rope/cpp/include", "text-rope/cpp/session/include", "table")]
+    shown = [block for block in blocks("docs/cpp.md") if block.language == "cpp" and not block.title]
+    assert len(shown) >= 3
+    for block in shown:
+        (tmp_path / "shown.cpp").write_text(block.text)
+        flags = " ".join(["-std=c++17 -fsyntax-only -Wall -Wextra -Wconversion -Wshadow -Werror -x c++", *folders])
+        run(["bash", "-c", f"${{CXX:-c++}} {flags} shown.cpp"], tmp_path)
+
+
+def check(page: str, folder: Path) -> None:
+    for scene in play(page, folder):
+        assert not scene.shown.strip() or comparable(scene.printed) == comparable(scene.shown), scene.what
+
+
+def test_the_readme_is_short_and_its_pages_are_played() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
+    first = next(block for block in blocks("README.md") if block.language == "console")
+    assert commands(first.text)[0][0] == "posenc-export --dynamic"
+    assert {"README.md", "docs/getting-started.md", "docs/rotary.md", "docs/validation.md", "docs/cpp.md"} <= {
+        *PROGRAMS
+    }
+
+
+def test_the_table_of_formats_says_what_each_can_be() -> None:
+    text = (ROOT / "docs" / "schemes.md").read_text(encoding="utf-8")
+    rows = [re.split(r" *\| *", line.strip("| ")) for line in text.splitlines() if line.startswith("| [")]
+    columns = re.findall(r"^\| scheme \| (.*) \|$", text, flags=re.MULTILINE)[0].split(" | ")
+    assert set(columns) == set(FORMATS)
+    shown = {name: tuple(row[1:]) for row in rows for name in re.findall(r"\[(\w+)\]", row[0])}
+    assert shown == {s.name: tuple(", ".join(modes(s, f)) or "no" for f in columns) for s in SCHEMES.values()}
+
+
+def test_the_readme_names_schemes_under_their_kinds() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w ]+) \| (`.*`) \|$", text, flags=re.MULTILINE)
+    shown = {name: kind for kind, names in rows for name in re.findall("`(.*?)`", names)}
+    assert len(shown) >= 20
+    assert shown == {name: kind_of(SCHEMES[name]) for name in shown}
+
+
+def modes(scheme: Scheme, format_: str) -> list[str]:
+    """The modes in which the smallest sample of a scheme can be a format."""
+    if format_ in scheme.unsupported.formats:
+        return []
+    there = [mode for mode in get_args(Mode) if mode not in scheme.unsupported.modes]
+    encodings = {mode: posenc.build(scheme.name, Spec(mode, max_len=70), **scheme.samples[0]) for mode in there}
+    return [mode for mode, encoding in encodings.items() if not FORMATS[format_].refuses(encoding)]
+
+
+def test_the_tables_of_usual_names_are_those_of_the_reader() -> None:
+    text = (ROOT / "docs" / "your-own-module.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w, ]+) \| (\w+) \|$", text, flags=re.MULTILINE)
+    shown = {name: kind for names, kind in rows for name in names.split(", ") if names != "anything else"}
+    assert {n: k for n, k in shown.items() if k in KINDS} == AXIS_KINDS
+    assert {n: k for n, k in shown.items() if n in PORT_WORDS} == PORT_WORDS
+
+
+def test_every_input_that_is_shown_is_read() -> None:
+    text = (ROOT / "docs" / "your-own-module.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `'(.*?)'` \|", text, flags=re.MULTILINE)
+    assert len(shown) >= 10
+    for one in shown:
+        parse_ports((one,) if not one.endswith(" of seq") else (one, "x: float32[batch, seq]"))

@@ -1,0 +1,163 @@
+"""Rotation: the bits of transformers' own functions, right far out, and the invariants of each scheme."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig
+from transformers.models.gpt_neox import modeling_gpt_neox
+from transformers.models.gptj import modeling_gptj
+from transformers.models.llama import modeling_llama
+from transformers.models.qwen2_vl import modeling_qwen2_vl
+from transformers.models.qwen3_vl import modeling_qwen3_vl
+
+import posenc
+from helpers.shared import DATA, EPS, EXPLICIT
+from posenc.hf import read_config
+
+
+@pytest.mark.parametrize("base", [1e4, 5e5, 1e6])
+def test_cos_and_sin_to_two_to_the_24th(base: float) -> None:
+    module = posenc.build("rope", posenc.Spec("dynamic"), head_dim=128, rope_theta=base, output="cos_sin").module
+    rng = np.random.default_rng(0)
+    positions = np.concatenate([rng.integers(0, 2**24, 60000), 2**24 - 1 - np.arange(5000), np.arange(5000)])
+    cos, sin = module(torch.from_numpy(positions[None]))
+    angle = positions[:, None] * base ** (-np.arange(0, 128, 2) / 128)
+    assert np.abs(cos[0].numpy() - np.cos(angle)).max() <= 3e-7
+    assert np.abs(sin[0].numpy() - np.sin(angle)).max() <= 3e-7
+
+
+def test_a_baked_cache_of_131072_positions_is_64_mib_and_right_to_half_an_ulp() -> None:
+    spec = posenc.Spec(max_len=131072)
+    module = posenc.build("rope", spec, head_dim=128, output="cos_sin").module
+    assert sum(b.nbytes for b in module.buffers()) == 131072 * 128 * 4
+    positions = np.linspace(0, 131071, 4001).astype(np.int64)
+    cos, sin = module(torch.from_numpy(positions[None]))
+    angle = positions[:, None] * 1e4 ** (-np.arange(0, 128, 2) / 128)
+    for ours, reference in ((cos[0].numpy(), np.cos(angle)), (sin[0].numpy(), np.sin(angle))):
+        ulp = np.spacing(np.abs(reference).astype(np.float32)).astype(np.float64)
+        assert (np.abs(ours - reference) / ulp).max() <= 0.5 + 1e-3
+
+
+def rotated(spec: posenc.Spec, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor, **params: Any) -> Any:
+    return posenc.build("rope", spec, **params).module(q, k, positions)
+
+
+def test_rotation_is_apply_rotary_pos_emb_bit_for_bit() -> None:
+    q, k = torch.randn(2, 4, 9, 64), torch.randn(2, 2, 9, 64)
+    positions = torch.tensor([list(range(9)), [0, 0, 0, *range(6)]])
+    cos, sin = posenc.build("rope", EXPLICIT, head_dim=64, output="cos_sin", width="full").module(positions)
+    expected = modeling_llama.apply_rotary_pos_emb(q, k, cos, sin)
+    for ours, reference in zip(rotated(EXPLICIT, q, k, positions, head_dim=64), expected, strict=True):
+        assert torch.equal(ours, reference)
+
+
+def test_partial_rotation_is_that_of_gpt_neox() -> None:
+    q, k = torch.randn(2, 4, 9, 32), torch.randn(2, 4, 9, 32)
+    positions = torch.arange(9)[None].expand(2, -1)
+    params = {"head_dim": 32, "rotary_dim": 8}
+    cos, sin = posenc.build("rope", EXPLICIT, **params, output="cos_sin", width="full").module(positions)
+    expected = modeling_gpt_neox.apply_rotary_pos_emb(q, k, cos, sin)
+    for ours, reference in zip(rotated(EXPLICIT, q, k, positions, **params), expected, strict=True):
+        assert torch.equal(ours, reference)
+
+
+def test_interleaved_rotation_is_that_of_gpt_j() -> None:
+    q, k = torch.randn(2, 9, 4, 64), torch.randn(2, 9, 4, 64)
+    positions = torch.arange(9)[None].expand(2, -1)
+    params = {"head_dim": 64, "layout": "interleaved", "tensor_layout": "bshd"}
+    cos, sin = posenc.build("rope", EXPLICIT, **params, output="cos_sin").module(positions)
+    for ours, x in zip(rotated(EXPLICIT, q, k, positions, **params), (q, k), strict=True):
+        assert torch.equal(ours, modeling_gptj.apply_rotary_pos_emb(x, sin, cos))
+    table = modeling_gptj.create_sinusoidal_positions(9, 64)
+    np.testing.assert_allclose(torch.cat([sin, cos], -1)[0], table, rtol=0, atol=4 * EPS * 9)
+
+
+@pytest.mark.parametrize("spec", [EXPLICIT, posenc.Spec("baked", positions="explicit", max_len=4000)])
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_norms_are_kept_scores_depend_on_the_distance_and_position_0_is_the_identity(
+    spec: posenc.Spec, layout: str
+) -> None:
+    q, k = torch.randn(1, 1, 1, 64), torch.randn(1, 1, 1, 64)
+
+    def at(n: int, m: int) -> tuple[torch.Tensor, torch.Tensor]:
+        module = posenc.build("rope", spec, head_dim=64, layout=layout).module
+        return module(q, k, torch.tensor([[n]]))[0], module(q, k, torch.tensor([[m]]))[1]
+
+    assert all(torch.equal(a, b) for a, b in zip(at(0, 0), (q, k), strict=True))
+    largest = float(q.norm() * k.norm())
+    for n, m in ((5, 3), (1000, 998), (3999, 3997)):
+        q_at_n, k_at_m = at(n, m)
+        assert abs(float(q_at_n.norm() / q.norm()) - 1) < 8 * EPS
+        score, near = float((q_at_n * k_at_m).sum()), float((at(2, 0)[0] * at(2, 0)[1]).sum())
+        assert abs(score - near) < 32 * EPS * largest  # 64 products of features that are each off by a few eps
+
+
+@pytest.mark.parametrize("model", ["qwen2_vl", "qwen3_vl"])
+@pytest.mark.parametrize("spec", [EXPLICIT, posenc.Spec("baked", positions="explicit", max_len=300)])
+def test_mrope_is_that_of_qwen_vl(model: str, spec: posenc.Spec) -> None:
+    sections = (4, 6, 6) if model == "qwen2_vl" else (6, 5, 5)
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": list(sections)}
+    config = AutoConfig.for_model(f"{model}_text", hidden_size=128, num_attention_heads=4, head_dim=32,
+                                  rope_parameters=rope)  # fmt: skip
+    module: Any = {
+        "qwen2_vl": modeling_qwen2_vl.Qwen2VLRotaryEmbedding,
+        "qwen3_vl": modeling_qwen3_vl.Qwen3VLTextRotaryEmbedding,
+    }[model](config)
+    positions = torch.randint(0, 300, (3, 2, 11))
+    rotary = read_config(config.to_dict())
+    assert rotary.scheme == "mrope"
+    assert rotary.parameters["sections"] == sections
+    ours = posenc.build("mrope", spec, **rotary.parameters, output="cos_sin", width="full").module(positions)
+    for one, reference in zip(ours, module(torch.zeros(1), positions), strict=True):
+        np.testing.assert_allclose(one, reference, rtol=0, atol=4 * EPS * 300)
+
+
+def test_rope_2d_is_that_of_qwen2_vl_and_timm() -> None:
+    places = torch.stack(torch.meshgrid(torch.arange(14), torch.arange(14), indexing="ij")).flatten(1)[:, None]
+    spec = posenc.Spec("dynamic", positions="explicit")
+    config = AutoConfig.for_model("qwen2_vl").vision_config
+    head_dim = config.embed_dim // config.num_heads
+    vision = modeling_qwen2_vl.Qwen2VLVisionRotaryEmbedding(config)
+    cos, sin = posenc.build("rope_2d", spec, head_dim=head_dim, output="cos_sin", width="full").module(places)
+    for one, reference in zip((cos, sin), vision(torch.zeros(1), places[:, 0].T), strict=True):
+        np.testing.assert_allclose(one[0], reference, rtol=0, atol=4 * EPS * 14)
+    cos, sin = posenc.build(
+        "rope_2d", spec, head_dim=32, layout="interleaved", output="cos_sin", width="full"
+    ).module(places)  # fmt: skip
+    golden = np.load(DATA / "timm_rope_cat_14x14.npy")  # RotaryEmbeddingCat(32, in_pixels=False): sin, then cos
+    np.testing.assert_allclose(torch.cat([sin, cos], -1)[0], golden, rtol=0, atol=4 * EPS * 14)
+
+
+def test_a_grid_is_its_places_one_by_one() -> None:
+    q, k = torch.randn(2, 3, 4, 5, 16), torch.randn(2, 1, 4, 5, 16)
+    places = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(5), indexing="ij")).flatten(1)
+    for spec in (posenc.Spec("dynamic"), posenc.Spec(max_len=8)):
+        grid = posenc.build("rope_2d", spec, head_dim=16).module(q, k)
+        explicit = posenc.Spec(spec.mode, positions="explicit", max_len=8)
+        by_places = posenc.build("rope_2d", explicit, head_dim=16).module(
+            q.flatten(2, 3), k.flatten(2, 3), places[:, None].expand(-1, 2, -1)
+        )
+        for a, b in zip(grid, by_places, strict=True):
+            assert torch.equal(a.flatten(2, 3), b)
+
+
+def test_xpos_fades_with_the_distance_and_no_other_way() -> None:
+    q, k = torch.randn(1, 1, 1, 32, dtype=torch.float64), torch.randn(1, 1, 1, 32, dtype=torch.float64)
+    for center in (0, 300, "length"):
+        module = posenc.build("xpos", posenc.Spec("dynamic", positions="offset", dtype="fp64"), head_dim=32,
+                              center=center).module  # fmt: skip
+
+        def score(n: int, m: int, module: Any = module) -> float:
+            # Both ends in one call: the center of center=length is that of the call.
+            rows = n - m + 1
+            a, b = module(q.expand(1, 1, rows, 32), k.expand(1, 1, rows, 32), torch.tensor([m]))
+            return float((a[0, 0, -1] * b[0, 0, 0]).sum())
+
+        assert score(40, 10) == pytest.approx(score(1030, 1000), rel=1e-9)
+        zeta = (np.arange(0, 32, 2) / 32 + 0.4) / 1.4
+        angle = 30 * 1e4 ** (-np.arange(0, 32, 2) / 32)
+        z = (q[..., 0::2] + 1j * q[..., 1::2]).numpy() * np.exp(1j * angle) * zeta ** (30 / 512)
+        w = (k[..., 0::2] + 1j * k[..., 1::2]).numpy()
+        assert score(40, 10) == pytest.approx(float((z * w.conj()).real.sum()), rel=1e-9)

@@ -1,0 +1,244 @@
+"""Plots are pictures of the right kind, benchmarks have every row; no test here asserts a time."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.shared import Cli
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "clock", "error"])
+@pytest.mark.parametrize(
+    ("scheme", "param"),
+    [("sinusoidal", "d_model=32"), ("rope", "head_dim=32"), ("mrope", "sections=20,22,22"), ("rope_2d", "head_dim=32")],
+)
+def test_a_plot_of_every_kind(cli: Cli, scheme: str, param: str, kind: str) -> None:
+    args = ["-p", param, "--max-len", "16" if kind != "error" else "3000"]
+    result = cli("plot", scheme, "--kind", kind, "-o", "picture.png", *args)
+    assert result.exit_code == 0, result.output
+    assert Path("picture.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_heatmap_has_titled_axes_a_colour_bar_and_every_position() -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plots.heat import heatmap
+
+    figure = Figure()
+    heatmap(figure, "sinusoidal", 128, {"d_model": 512})
+    table, bar = figure.axes
+    assert table.get_xlabel() == "dimension: even ones are sines, odd ones cosines"
+    assert (table.get_ylabel(), bar.get_ylabel()) == ("position", "value")
+    values = table.images[0].get_array()
+    assert values is not None
+    assert values.shape == (128, 512)
+    assert figure.get_suptitle() == "sinusoidal, d_model 512: 128 positions"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "parameters", "columns", "position", "title"),
+    [
+        (
+            "sinusoidal",
+            {"d_model": 8, "layout": "halves"},
+            "dimension: 0 to 3 are sines, 4 to 7 cosines",
+            "position",
+            "",
+        ),
+        ("rope", {"head_dim": 8}, "dimension of cos (0 to 3), then of sin (4 to 7)", "position", "rope, head_dim 8: "),
+        ("rope_2d", {"head_dim": 8}, "dimension of cos (0 to 3)", "position p, on each of 2 axes: (p, p)", ""),
+        ("mrope", {}, "then of sin (64 to 127)", "position p, on each of 3 axes: (p, p, p)", "mrope: "),
+        ("learned", {"d_model": 8}, "dimension", "position", "learned, d_model 8: "),
+    ],
+)
+def test_a_heatmap_says_which_columns_are_sines_and_what_a_position_is(
+    scheme: str, parameters: dict[str, object], columns: str, position: str, title: str
+) -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plots.heat import heatmap
+
+    figure = Figure()
+    heatmap(figure, scheme, 16, parameters)
+    axes = figure.axes[0]
+    assert columns in axes.get_xlabel()
+    assert (axes.get_xlabel() == "dimension") == (scheme == "learned")
+    assert axes.get_ylabel() == position
+    assert figure.get_suptitle().startswith(title)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "length"), [("sinusoidal", 128), ("sinusoidal", 3), ("rope", 100), ("sinusoidal", 3000)]
+)
+def test_each_cell_of_a_heatmap_has_as_many_pixels_as_every_other(scheme: str, length: int) -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plots.heat import heatmap
+
+    figure = Figure()
+    heatmap(figure, scheme, length, {})
+    axes = figure.axes[0]
+    axes.set_axis_off()  # what lies over the cells at the edges
+    for line in axes.lines:
+        line.remove()
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="raw", dpi=figure.dpi)
+    width, height = (round(inches * figure.dpi) for inches in figure.get_size_inches())
+    x0, y0, x1, y1 = (round(edge) for edge in axes.get_window_extent().extents)
+    assert np.allclose(axes.get_window_extent().extents, (x0, y0, x1, y1), atol=1e-6)
+    pixels = np.frombuffer(drawn.getvalue(), np.uint8).reshape(height, width, 4)[::-1][y0:y1, x0:x1]
+    cells = axes.images[0].get_array()
+    assert cells is not None
+    rows, columns = cells.shape
+    assert rows <= 1024
+    of_cells = pixels.reshape(rows, (y1 - y0) // rows, columns, (x1 - x0) // columns, 4)
+    assert (of_cells == of_cells[:, :1, :, :1]).all()
+
+
+def test_thinning_keeps_what_is_slow_and_shows_no_waves_that_are_not_there() -> None:
+    from posenc_export.plots.heat import thinned
+
+    positions = np.arange(4096)
+    frequencies = np.array([1.0, 2 * np.pi / 4 - 0.01, 2 * np.pi / 8 * 3, 1e-2, 1e-3])
+    waves = np.cos(positions[:, None] * frequencies)
+    thin = thinned(waves, 1024)
+    assert np.abs(waves[::4] - waves[0])[:, 1].max() > 1.9  # each fourth row alone would show a slow wave
+    middles = 4 * np.arange(2, len(thin) + 2)[:, None] - 0.5
+    assert np.abs(thin[:, :3]).max() < 0.02
+    assert np.abs(thin[:, 3:] - np.cos(middles * frequencies[3:])).max() < 0.01
+    assert thinned(waves, 4096) is waves
+    assert 990 < len(thinned(waves[:4001], 1024)) <= 1024
+
+
+def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
+    from matplotlib.figure import Figure
+
+    from posenc_export.plots.curves import error
+
+    figure = Figure()
+    error(figure, "sinusoidal", 5000, {"d_model": 32})
+    (axes,) = figure.axes
+    labels = [str(line.get_label()) for line in axes.lines]
+    options = ("--baked: ", "--dynamic --method exact: ", "--dynamic --method trig: ")
+    assert all(label.startswith(option) for label, option in zip(labels, options, strict=True))
+    table, addition, trig = (np.asarray(line.get_ydata()).max() for line in axes.lines)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert table <= 3e-8 < addition <= 3e-7 < trig
+    assert all(min(np.asarray(line.get_xdata())) == 1 for line in axes.lines)  # 0 has no place on a log scale
+    assert all(min(np.asarray(line.get_ydata())) > 1e-8 for line in axes.lines)
+    # Each multiple of 64 is exact to half an ulp: points that hit one by chance were spikes.
+    curve = np.asarray(axes.lines[1].get_ydata())[np.asarray(axes.lines[1].get_xdata()) > 70]
+    assert curve.min() > 0.5 * curve.max()
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["sinusoidal", "-o", "p.gif"], "the picture must be one of .png, .svg, .pdf"),
+        (["sinusoidal", "-o", "no/p.png"], "no such folder: no"),
+        (["sinusoidal", "-o", "p.png", "--kind", "error", "--max-len", "1"], "needs --max-len of at least 2"),
+        (["learned", "-o", "p.png", "--kind", "clock"], "learned has none"),
+        (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),
+        (["xpos", "-o", "p.png", "--kind", "error"], "xpos has no rows at positions: --kind heatmap draws what it has"),
+        (["sinusodial", "-o", "p.png"], "did you mean 'sinusoidal'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(cli: Cli, args: list[str], text: str) -> None:
+    result = cli("plot", *args)
+    assert (result.exit_code, text in result.output) == (2, True), result.output
+
+
+@pytest.mark.exhaustive
+def test_bench_has_a_row_for_everything(cli: Cli) -> None:
+    args = ["--dynamic", "--length", "32", "--rounds", "1", "-p", "d_model=16", "--json"]
+    result = cli("bench", *args)
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)["lengths"]
+    names = {"ort-cpu", "torchscript-cpu", "baseline Sin/Cos, ort-cpu", "copy of the same bytes"}
+    assert names <= set(row["milliseconds"])
+    assert all(ms > 0 for ms in row["milliseconds"].values())
+    assert "ort-cpu" in row["faster_than_baseline"]
+
+
+@pytest.mark.parametrize(
+    ("others", "has_baseline"),
+    [
+        ({}, True),
+        ({"spacing": "half"}, True),
+        ({"scale_x": 2.0}, False),
+        ({"padding_row": 1}, False),
+        ({"x": []}, False),
+    ],
+)
+def test_bench_is_beside_the_baseline_where_that_does_as_much(
+    small_bundle: Path, others: dict[str, Any], has_baseline: bool
+) -> None:
+    from posenc_export.benchmarks.baselines import additive_baseline
+    from posenc_export.bundle.folder import Bundle
+
+    manifest = Bundle.open(small_bundle).manifest
+    without_start = replace(manifest, inputs=manifest.inputs[:1], params={**manifest.params, **others})
+    assert (additive_baseline(without_start) is not None) == has_baseline
+
+
+def test_bench_of_a_bundle(cli: Cli, small_bundle: Path) -> None:
+    result = cli("bench", str(small_bundle), "--length", "32", "--rounds", "1", "--runtime", "ort-cpu")
+    assert result.exit_code == 0, result.output
+    assert "copy of the same bytes" in result.output
+
+
+def test_bench_beyond_a_table_is_one_line(cli: Cli) -> None:
+    bundle = ["export", "-p", "d_model=8", "--max-len", "40", "-q", "-o", "baked"]
+    assert cli(*bundle).exit_code == 0
+    result = cli("bench", "baked", "--length", "41", "--rounds", "1")
+    assert (result.exit_code, "length 41 is beyond the 40 rows" in result.output) == (2, True), result.output
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("op", ["onnx", "microsoft"])
+def test_bench_of_rope_is_beside_the_baseline_and_one_operator(cli: Cli, op: str) -> None:
+    args = ["rope", "--dynamic", "--rotary-op", op, "--length", "32", "--heads", "2", "--rounds", "1", "--json"]
+    result = cli("bench", *args, "--runtime", "ort-cpu", "-p", "head_dim=16")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)["lengths"]
+    assert row["faster_than_baseline"].keys() == row["faster_than_one_op"].keys() == {"ort-cpu"}
+
+
+def test_what_bench_sets_rope_against_computes_the_same(tmp_path: Path) -> None:
+    from posenc.ports import Array
+    from posenc.scheme import build
+    from posenc.spec import Spec
+    from posenc_export.arrays import call_on_arrays
+    from posenc_export.benchmarks.baselines import BaselineRotary, baseline_of, write_one_op
+    from posenc_export.bundle.folder import Bundle
+    from posenc_export.exporter import ExportOptions, write_bundle
+    from posenc_export.formats import RotaryOp
+    from posenc_export.runtimes import RUNTIMES
+    from posenc_export.targets.scheme import scheme_target
+
+    spec = Spec("dynamic", max_len=40)
+    ops: tuple[tuple[RotaryOp, int], ...] = (("onnx", 23), ("microsoft", 20))
+    for op, opset in ops:
+        folder = tmp_path / op
+        folder.mkdir()
+        options = ExportOptions(("onnx",), opset, op, validate=False)
+        write_bundle(scheme_target("rope", spec, {"head_dim": 16}, 0), options, folder)
+        manifest = Bundle.open(folder).manifest
+        baseline = baseline_of(manifest)
+        assert baseline is not None
+        assert (baseline.module, baseline.parameters) == (BaselineRotary, {"head_dim": 16, "rope_theta": 10000.0})
+        write_one_op(manifest, 40, folder / "one.onnx")
+        rng = np.random.default_rng(0)
+        q, k = (rng.standard_normal((2, heads, 9, 16)).astype(np.float32) for heads in (4, 2))
+        feeds: dict[str, Array] = {"q": q, "k": k, "positions": np.arange(9)[None].repeat(2, 0)}
+        one_op = RUNTIMES["ort-cpu"].open(folder / "one.onnx", manifest).run(feeds)
+        baseline_outputs = call_on_arrays(BaselineRotary(16, 10000.0), list(feeds.values()))
+        ours = call_on_arrays(build("rope", spec, head_dim=16).module, list(feeds.values()))
+        for (_, by_one_op), theirs, expected in zip(one_op.items(), baseline_outputs, ours, strict=True):
+            np.testing.assert_allclose(by_one_op, expected, rtol=0, atol=4e-6)
+            np.testing.assert_allclose(theirs, expected, rtol=0, atol=3e-5)  # 4 eps at position 8, times the features

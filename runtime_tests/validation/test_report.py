@@ -1,0 +1,185 @@
+"""What a report looks like: whole at every width, with how much was proved, and what is to be done of a failure."""
+
+import io
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from helpers.reports import BASIS, FAILED, FILE_CHECKS, REASONS, WRONG, compared, printed, report
+from helpers.shared import Cli
+from posenc_export.benchmarks import BenchResult, LengthResult
+from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.manifest import Manifest
+from posenc_export.cli.output.tables import fitted, print_bench, print_proofs, print_report
+from posenc_export.cuda.plan import plans
+from posenc_export.cuda.prove import Proof
+from posenc_export.runtimes import RUNTIMES
+from posenc_export.validation.catalogue import CATALOGUE
+from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.validation.report.printed import lines_below
+from posenc_export.validation.report.report import headline, not_run, report_markdown
+
+
+@pytest.fixture
+def manifest(small_bundle: Path) -> Manifest:
+    return Bundle.open(small_bundle).manifest
+
+
+@pytest.mark.parametrize("verdicts", [report(), report(*FAILED)], ids=["passed", "failed"])
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_line_is_longer_than_the_terminal_and_no_word_is_broken(
+    manifest: Manifest, width: int, verdicts: list[Verdict]
+) -> None:
+    manifest = replace(manifest, notes=("a word " * 40,), not_tried=("takes 16,777,217 tokens in one call",))
+    for verbose in (False, True):
+        text = printed(manifest, verdicts, width, verbose=verbose)
+        words = text.split()
+        too_long = [line for line in text.splitlines() if len(line.rstrip()) > width]
+        assert all(len(line.split()) == 1 for line in too_long)  # a digest is one word, and is kept whole
+        assert all(
+            word.strip() in words for line in lines_below(manifest, verdicts, BASIS, verbose) for word in line.split()
+        )
+        assert {*FILE_CHECKS, *RUNTIMES} <= {word.strip(",:") for word in words}
+
+
+def test_in_a_pipe_a_line_below_the_tables_is_one_line(manifest: Manifest) -> None:
+    lines = printed(manifest, report(*FAILED), 120, terminal=False).splitlines()
+    assert f"PE104 libtorch-cpp-cuda agrees: {WRONG}" in lines
+    assert "PE106 torchscript lost-input: input 'mask' is not used" in lines
+    assert "what that means, and what to do: posenc explain PE106, posenc explain PE104" in lines
+
+
+def test_no_color_takes_the_colours_away_and_leaves_the_words(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = []
+    for value in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", value)
+        out = io.StringIO()
+        print_report(
+            Console(file=out, width=80, color_system="standard", force_terminal=True), manifest, report(), BASIS
+        )
+        texts.append(out.getvalue())
+    colour = re.compile(r"\x1b\[[\d;]*m")
+    assert "\x1b[32mpass" in texts[0]
+    assert not re.search(r"\x1b\[(\d+;)*[34]\d", texts[1])
+    assert colour.sub("", texts[0]) == colour.sub("", texts[1])
+
+
+def test_what_does_not_run_is_one_line_for_each_reason(manifest: Manifest) -> None:
+    verdicts = report()
+    text = printed(manifest, verdicts, 200)
+    lines = [line for line in text.splitlines() if "not run: " in line]
+    assert len(lines) == 2 == len(not_run(verdicts))
+    skipped = [v for v in verdicts if v.status == "skip"]
+    assert len(skipped) > 5
+    for verdict in skipped:
+        assert [verdict.detail in line for line in lines if verdict.subject in line.replace(":", ",").split(", ")] == [
+            True
+        ]
+    assert len(text.splitlines()) < 2 * len(RUNTIMES)
+
+
+def test_the_headline_says_how_much_was_proved(manifest: Manifest) -> None:
+    one = Verdict("ort-cpu", "agrees", "pass")
+    skipped, lost = Verdict("ort-cpp", "agrees", "skip", "no"), Verdict("torchscript", "lost-input", "skip", "no")
+    whole, wrong = Verdict("onnx", "integrity", "pass"), Verdict("onnx", "purity", "fail", "it counts")
+    end = f"; reference: {manifest.reference}"
+    for verdicts, words in (
+        ([], "not validated"),
+        ([whole, one], f"agrees on 1 runtime, all 2 checks passed{end}"),
+        ([one, replace(one, subject="ort-cpp")], f"agrees on 2 runtimes, all 2 checks passed{end}"),
+        ([whole, skipped], f"agrees on no runtimes, all 1 check passed; 1 runtime not run here{end}"),
+        ([one, skipped, lost], f"agrees on 1 runtime, all 1 check passed; 1 runtime and 1 check not run here{end}"),
+        ([one, wrong, skipped], f"FAILED: 1 of 2 checks; agrees on 1 runtime; 1 runtime not run here{end}"),
+    ):
+        assert headline(manifest, verdicts) == words
+
+
+def test_the_legend_explains_the_checks_of_the_report_and_the_columns(manifest: Manifest) -> None:
+    text = " ".join(printed(manifest, report(), 80, verbose=True).split())
+    for entry in CATALOGUE.values():
+        shown = f"{entry.code} {entry.name}: {entry.asks}" in text
+        assert shown == (entry.name in {*FILE_CHECKS, "agrees", "provider", "refusal"}), entry.name
+    assert "against float64: the largest difference" in text
+    assert "against float64: the largest difference" not in " ".join(printed(manifest, report(), 80).split())
+
+
+def test_the_markdown_report_has_the_tables_the_failures_and_what_did_not_run(manifest: Manifest) -> None:
+    text = report_markdown(manifest, report(*FAILED), BASIS)
+    assert "| torchscript | FAIL | lost-input |" in text
+    assert "| ort-cpu | pass | 2.4e-07, 32 ulp | 2.4e-07 at 16777215 | 1 | provider, refusal |" in text
+    assert f"\n* PE104 libtorch-cpp-cuda agrees: {WRONG}\n" in text
+    assert all(f": {reason}\n" in text for reason in REASONS)
+
+
+def test_columns_are_fitted_without_breaking_a_word() -> None:
+    rows = (("name", "a detail"), ("ort-cpu", "one two three"))
+    assert fitted(rows, 80) == [7, 13]
+    assert fitted(rows, 16) == [7, 7]
+    assert fitted(rows, 15) == [7, 6]
+    assert fitted(rows, 14) is None
+
+
+def test_a_real_report_fits_80_columns_but_for_the_names_of_checks(
+    cli: Cli, small_bundle: Path, manifest: Manifest
+) -> None:
+    result = cli("validate", str(small_bundle), "--runtime", "ort-cpu")
+    assert result.exit_code == 0, result.output
+    of_files, of_runs = result.output.partition("agrees on")[0].split("\n\n")
+    assert max(len(line.rstrip()) for line in of_runs.splitlines()) <= 80
+    assert max(len(line.rstrip()) for line in of_files.splitlines()) <= 120
+    assert (
+        f"agrees on 1 runtime, all 11 checks passed; 2 checks not run here; reference: {manifest.reference}"
+        in result.output
+    )
+
+
+def on_a_terminal(show: Callable[[Console], None], width: int = 80) -> list[str]:
+    """Return the lines of what is shown on a terminal of a width, the colors left out."""
+    file = io.StringIO()
+    show(Console(file=file, force_terminal=True, width=width, highlight=False, color_system=None))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def assert_whole(lines: list[str], words: Iterable[str], width: int = 80) -> None:
+    """No line is wider than the terminal, and every word stands in one line."""
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert [word for word in words if word not in text] == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_times_are_whole_on_a_terminal(width: int) -> None:
+    names = ("onnxruntime-web", "torchscript-cuda", "baseline rotate-half, torchscript-cpu", "copy of the same bytes")
+    times = dict(zip(names, (1234.567, 0.219, 12345.678, 0.023), strict=True))
+    ratios = dict.fromkeys(names[:2], 1234.56)
+    result = BenchResult("rope", "dynamic", "exact", 1, (LengthResult(131072, times, ratios, ratios, ratios),))
+    lines = on_a_terminal(lambda console: print_bench(console, result), width)
+    assert_whole(lines, ("1234.567", "0.219", "12345.678", "1234.56", "torchscript-cuda", "baseline", "faster"), width)
+    assert len(lines) <= 18
+
+
+def test_proofs_are_whole_on_a_terminal() -> None:
+    errors = (compared("eager", 1e-7, 1.0), compared("reference", 3e-7))
+    checks = ("agrees", "refusal", "provider", "placement", "io-binding", "device-memory")
+    schemes = ("conformer_relative", "rope")
+    plan = {scheme: next(iter(plans([scheme]))) for scheme in schemes}
+    proofs = [
+        Proof(plan[scheme], Verdict(by, check, "pass", comparisons=errors))
+        for scheme in schemes
+        for by in ("torchscript-cuda", "ort-cpp-cuda")
+        for check in checks
+    ]
+    proofs += [Proof(plan[scheme], Verdict("pt2-cuda", "agrees", "skip", REASONS[1])) for scheme in schemes]
+    facts = {"GPU": "NVIDIA H200", "CPU": "AMD EPYC", "torch": "2.13.0", "onnxruntime-gpu": "1.31.1", "numpy": "2.4.6"}
+    lines = on_a_terminal(lambda console: print_proofs(console, facts, proofs))
+    assert_whole(
+        lines, (*schemes, *checks, "torchscript-cuda", "3e-07", "not run", "onnxruntime-gpu 1.31.1", "float64")
+    )
+    assert [line for line in lines if line in schemes] == list(schemes)
+    assert " ".join(lines).count(f"pt2-cuda, conformer_relative, rope: {REASONS[1]}") == 1
