@@ -158,7 +158,7 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
-        "namespace": values["namespace"] or values["cpp_name"],
+        "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],
         "formats": tuple(dict.fromkeys(values["formats"])),
         "validate": not values["no_validate"],
         "progress": say,
