@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from posenc_export.cli.declared import choice, number
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.progressing import progress
-from posenc_export.cli.text.words import Choice
 from posenc_export.errors import bad_input
 
 
@@ -30,19 +30,16 @@ from posenc_export.errors import bad_input
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf."
 )
-@click.option(
+@choice(
     "--kind",
-    type=Choice(["heatmap", "clock", "error", "exported"]),
-    default="heatmap",
-    help="What it gives, as heat maps; its pairs as clock hands; the error of its three forms by position; or that of "
+    ["heatmap", "clock", "error", "exported"],
+    "What it gives, as heat maps; its pairs as clock hands; the error of its three forms by position; or that of "
     "its ONNX file and of a plain export, in float32 and converted to half.",
+    "heatmap",
 )
-@click.option(
+@number(
     "--max-len",
-    type=click.IntRange(min=1),
-    default=None,
-    metavar="N",
-    help="Positions to draw, along each axis of them.  [default: 128 (64 by 64, a grid of 24 by 32); 16; 131072]",
+    "Positions to draw, along each axis of them.  [default: 128 (64 by 64, a grid of 24 by 32); 16; 131072]",
 )
 @PARAMS
 @guarded

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from posenc_export.cli.declared import JSON, path, switch
 from posenc_export.cli.options import SETTINGS, complete_source, console, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.errors import BadInput, bad_input
@@ -22,14 +23,9 @@ if TYPE_CHECKING:
     epilog=epilog(["posenc schemes", "posenc schemes rope"]),
 )
 @click.argument("name", required=False, shell_complete=complete_source)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-@click.option("--markdown", is_flag=True, help="Print Markdown, as in docs/schemes.md.")
-@click.option(
-    "--pictures",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Draw each into FOLDER, as in docs/pictures, and print nothing.",
-)
+@JSON
+@switch("--markdown", "Print Markdown, as in docs/schemes.md.")
+@path("--pictures", "Draw each into FOLDER, as in docs/pictures, and print nothing.", "FOLDER")
 @guarded
 def schemes(name: str | None, as_json: bool, markdown: bool, pictures: Path | None) -> None:
     """List the registered schemes, or the one of that NAME, with their parameters and defaults."""
