@@ -63,7 +63,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         with own_files():
             bundle = Bundle.open(folder, trusted=True)
             if options.cpp:
-                bundle = embedded(bundle, options.cpp_name or default_name(to))
+                bundle = embedded(bundle, options.namespace or default_name(to))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
