@@ -149,7 +149,7 @@ class XPosAngles(nn.Module):
         return CosSin(cos * scale, sin * scale, cos / scale, sin / scale)
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: (1, length, pairs) each."""
+        """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
         return self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
 
     def tolerance(self, max_position: int) -> Tolerance:
