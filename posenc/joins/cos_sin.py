@@ -81,7 +81,7 @@ class FromMask(Returned):
         return self.rounded(self.angles(counted(mask, self.offset)))
 
 
-def returned(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
+def join_cos_sin(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
     """Return the join that gives cosines and sines themselves.
 
     Raises:

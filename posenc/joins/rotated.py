@@ -123,7 +123,7 @@ class FromMask(Rotated):
         return self.rotate(q, k, self.angles(counted(mask, self.offset)))
 
 
-def rotated(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:
+def join_heads(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:
     """Return the join of rotary angles with queries and keys."""
     q, k = (
         Port(name, heads.axes(Axis(head, "heads"), *where.places), spec.torch_dtype)

@@ -137,7 +137,7 @@ class WholeTable(Rows):
         return rows[0].to(self.dtype)
 
 
-def rows_join(source: RowSource, where: Where, spec: Spec, output: Output) -> Join:
+def join_rows(source: RowSource, where: Where, spec: Spec, output: Output) -> Join:
     """Return the join that an output asks for.
 
     Raises:
@@ -158,10 +158,10 @@ def rows_join(source: RowSource, where: Where, spec: Spec, output: Output) -> Jo
     # The axis of x has any size where each x says how wide a row is.
     dim = Axis("dim", "features") if output.width is None else fixed(output.width)
     x = Port("x", (BATCH, *where.places, dim), spec.torch_dtype)
-    return beside("additive", module, x, add=output.kind == "add")
+    return join_x("additive", module, x, add=output.kind == "add")
 
 
-def beside(family: str, module: nn.Module, x: Port, *, add: bool) -> Join:
+def join_x(family: str, module: nn.Module, x: Port, *, add: bool) -> Join:
     """Return the join of rows with x, a row for each of its places: x + rows, or the rows alone, a batch of one."""
     y = Port("y", (x.axes[0] if add else fixed(1, "batch"), *x.axes[1:]), x.dtype)
     return Join(family, module, (x,), (y,), added=add)
