@@ -1,6 +1,6 @@
-"""Reports that say by their digests whether they are as they were written: nothing else does, they come last.
+"""Reports that show by their digests whether they were changed: they are written last, so no other file can.
 
-report.json holds the SHA-256 of manifest.json, of report.md, and of itself, as it is with zeros in the place of that.
+report.json holds the SHA-256 of manifest.json, of report.md, and of itself with zeros in the place of its own digest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from posenc.strict_json import parse
 from posenc_export.bundle.folder import json_text
 
 OWN = re.compile(rb'"sha256": "([0-9a-f]{64})"\s*\}\s*\Z')
-"""How a sealed file ends: with its own digest."""
+"""The end of a sealed file: its own digest."""
 BLANK = "0" * 64
 
 
@@ -26,7 +26,7 @@ def sealed_text(data: Mapping[str, object]) -> str:
 
 
 def read_sealed(path: Path) -> Mapping[str, object]:
-    """Return what a sealed file holds; nothing where it is not as it was written, or was never sealed."""
+    """Return the content of a sealed file; nothing if it was changed since, or never sealed."""
     try:
         content = b"" if path.is_symlink() else path.read_bytes().replace(b"\r\n", b"\n")
     except OSError:

@@ -123,7 +123,7 @@ class PortKind(Generic[C]):
         least: The least integer that a call may hold at some sizes; None where nothing is declared.
         limits: What must be refused.
         refused: Calls that must be refused: what the input holds, and how long the call is.
-        looked_up: Whether a look-up refuses what is wrong: by an index that has no row.
+        looked_up: Whether a look-up refuses what is wrong: its table has no such row.
         in_part: Whether large arrays of floats are fed on the rows alone that golden data keep.
         gives_positions: Whether positions follow from it.
         is_first: Whether it holds the position of the first token.

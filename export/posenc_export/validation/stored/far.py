@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, axes_of, carrying, fixed
+from posenc.ports import Array, Feeds, Port, Positions, Start, axes_of, carrying, counted_from, fixed
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.errors import check_machine, first_line
@@ -124,7 +124,7 @@ def _tried(context: Context, cut: Cut, block: int) -> Far:
     end, tokens = cut.encoding.end, BLOCKS * block
     if end is None or end < 2 * tokens:
         return Far()
-    last = (end - _offset(cut.encoding)) // block - BLOCKS
+    last = (end - (counted_from(cut.encoding.inputs) or 0)) // block - BLOCKS
     starts = [one * block for one in (*(one for one in STARTS if one < last), last)]
     for start in starts:
         problem = _problem(context, cut, start, tokens)
@@ -133,15 +133,9 @@ def _tried(context: Context, cut: Cut, block: int) -> Far:
     return Far((), (f"positions up to {starts[-1] + tokens - 1:,} in {len(starts)} calls",))
 
 
-def _offset(encoding: Encoding) -> int:
-    """Return where positions begin that are counted from a mask."""
-    masks = [port.carries for port in encoding.inputs if isinstance(port.carries, Mask)]
-    return (masks[0].offset or 0) if masks else 0
-
-
 def _problem(context: Context, cut: Cut, start: int, tokens: int) -> str:
     """Return what is wrong with a call whose positions begin somewhere, or nothing."""
-    first = start + _offset(cut.encoding)
+    first = start + (counted_from(cut.encoding.inputs) or 0)
     case = Case(f"at{first}", _sizes(cut.encoding, tokens), start, first + tokens - 1, padding="none")
     feeds = feeds_for(cut.encoding.inputs, replace(case, first=0), 0)
     starts = {name: start_input(start // step) for name, step in cut.steps.items()}
