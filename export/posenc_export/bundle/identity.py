@@ -3,8 +3,8 @@
 The facts of a graph are texts by name: scheme, params.NAME, mode, method, positions, offset, dtype, ends.PORT and
 ends.PORT.AXIS, inputs, outputs, tensors and, for a user's own module, code. Every file of a bundle holds them as
 posenc.NAME beside posenc.id, so that the id can be computed again from the file: it is the digest of the facts as JSON
-with sorted keys, without spaces, and with escapes for all but ASCII. Facts change numbers, which excludes the opset, the
-rotary operator, names of files and the length up to which a dynamic form is tried.
+with sorted keys, without spaces, and with escapes for all but ASCII. Facts change numbers: the opset, the rotary
+operator, names of files and the length up to which a dynamic form is tried are not among them.
 """
 
 from __future__ import annotations
