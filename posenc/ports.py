@@ -229,7 +229,7 @@ def fixed(size: int, kind: Kind = "features") -> Axis:
 def axes_of(ports: Iterable[Port]) -> list[Axis]:
     """Return the dynamic axes of ports without repetition, in order; instead of a formula the axes in it."""
     axes: dict[str, Axis] = {}
-    parts: dict[str, Axis] = {}
+    parts: dict[str, Axis] = {}  # axes in formulas, which may stand nowhere alone
     for port in ports:
         for axis in port.dynamic.values():
             if axis.is_formula:

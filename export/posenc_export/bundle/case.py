@@ -66,10 +66,8 @@ class Case:
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that the manifest keeps."""
-        fields = asdict(self)
-        absent = [*PROBED, *([] if self.unlike else ["unlike"])]
-        absent += [] if self.model_tolerance else ["model_tolerance"]
-        return {name: value for name, value in fields.items() if name not in absent}
+        absent = {name for name in ("unlike", "model_tolerance") if not getattr(self, name)}
+        return {name: value for name, value in asdict(self).items() if name not in {*PROBED, *absent}}
 
 
 @dataclass(frozen=True)

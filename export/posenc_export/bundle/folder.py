@@ -92,7 +92,7 @@ def write_json(path: Path, data: object) -> None:
 def json_text(data: object) -> str:
     """Return JSON for people and programs: indented, ending in a newline; raise ValueError for NaN and infinity."""
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
-    return decoded(text) + "\n"  # half of a pair, escaped or not, is no JSON
+    return decoded(text) + "\n"  # a lone surrogate, escaped or not, is not valid JSON
 
 
 def sha256(path: Path) -> str:

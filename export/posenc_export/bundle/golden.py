@@ -47,7 +47,7 @@ def read_golden(folder: Path, manifest: Manifest) -> Iterator[GoldenCase]:
     """
     try:
         with zipfile.ZipFile(folder / GOLDEN) as archive:
-            for case in manifest.cases:
+            for case in manifest.cases:  # one at a time: all together may not fit into memory
                 yield _golden_case(Stored(archive), manifest, case)
     except DAMAGE as error:
         check_machine(error)
@@ -62,7 +62,7 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
     for port in manifest.outputs:
         key, name = f"{case.name}/{port.name}", port.name
         shape = _sizes(port, case)
-        if key + ROWS in stored:
+        if key + ROWS in stored:  # then the reference and the model's outputs have the same rows alone
             shape, rows[name] = _stored_rows(stored, key, port, shape)
         eager[name] = from_stored(stored.read(key, shape, _stored_dtype(port)), port.dtype)
         if key + REFERENCE in stored:

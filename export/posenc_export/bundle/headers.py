@@ -54,6 +54,7 @@ class Stored:
             if None in shape and prod(header_shape) > MAX_NUMBERS:
                 raise ValueError(f"{key} has {prod(header_shape):,} numbers, expected at most {MAX_NUMBERS:,}")
             check_room(key, header_shape, dtype)
+        # A stream of a zip file is not rewound but opened again.
         with self.archive.open(f"{key}.npy") as file:
             return np.asarray(npy.read_array(file, allow_pickle=False))
 

@@ -51,6 +51,7 @@ Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits
 NoName = Annotated[
     str | None, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins, or null")
 ]
+# past+seq, -1+2*seq, 5+height*width: an optional number, then names or products, with plus between
 TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
 SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
 AxisName = Annotated[str, Field(pattern=rf"^((-?{NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]

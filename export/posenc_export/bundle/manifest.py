@@ -182,11 +182,13 @@ class Manifest:
         version = data.get("schema_version") if isinstance(data, dict) else None
         if not isinstance(data, dict) or version is None:
             raise BadInput("manifest.json has no schema_version: it does not describe a bundle")
+        # True is an int, too; the schema refuses what is not a version.
         if type(version) is int and version > 0 and version != SCHEMA_VERSION:
             todo = "upgrade it" if version > SCHEMA_VERSION else "export the bundle again"
             raise BadInput(
                 f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}"
             )
+        # Each step relies on the one before: few enough entries, of the right types, that fit each other.
         _refuse(too_many(data))
         _refuse(problems(data))
         manifest = cls(**_fields(data))
@@ -218,6 +220,7 @@ def _check_name(named: str, name: object) -> None:
 
 
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    # JSON has lists, frozen dataclasses have tuples; objects become their dataclasses below.
     lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
     return {
         **data,

@@ -91,6 +91,7 @@ def first_foreign(folder: Path) -> str:
     for path in walk(folder):
         name = path.relative_to(folder).as_posix()
         is_folder = path.is_dir() and not path.is_symlink()
+        # A folder is ours if a listed file lies in it, a file if it is listed.
         if name not in (parents if is_folder else digests):
             return f"{name}, which posenc-export did not write"
         if not is_folder and not _is_as_written(path, digests[name]):

@@ -130,7 +130,7 @@ def _settle(workshop: Path, target: Path) -> None:
     for place in (target.resolve(), failed_place(target.resolve())):
         if (workshop / OLD / place.name).exists() and not place.exists():
             (workshop / OLD / place.name).rename(place)
-    with suppress(OSError):
+    with suppress(OSError):  # from here on nothing in it is restored, even if this run is killed
         (workshop / OLD).rename(workshop / GONE)
     for part in (NEW, GONE):
         shutil.rmtree(workshop / part, ignore_errors=True)
@@ -145,7 +145,7 @@ def _put(scratch: Path, place: Path) -> bool:
     try:
         if not place.exists():
             scratch.rename(place)
-        elif not exchange(scratch, place):
+        elif not exchange(scratch, place):  # the scratch folder then holds the old bundle, and is removed with it
             _put_in_two_steps(scratch, place)
     except OSError as error:
         if error.errno in TAKEN:

@@ -34,7 +34,7 @@ class ToleranceJson(TypedDict):
 def _carried(kind: PortKind[Any]) -> type:
     """Return the object of a manifest that says what a port of a kind carries."""
     name = kind.carries.__name__
-    fields = {"what": Literal[name.lower()]}
+    fields = {"what": Literal[name.lower()]}  # which the union of all kinds is told apart by
     for field, word in kind.fields.items():
         value = getattr(kinds, word.removesuffix("?"))
         fields[field] = NotRequired[value] if word.endswith("?") else value
@@ -43,7 +43,7 @@ def _carried(kind: PortKind[Any]) -> type:
     return typed
 
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a union that is made at run time says nothing to mypy
     CarriesJson = dict[str, object]
 else:
     CarriesJson = Annotated[Union[tuple(map(_carried, port_kinds().values()))], Field(discriminator="what")]  # noqa: UP007

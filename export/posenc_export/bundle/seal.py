@@ -28,12 +28,15 @@ def sealed_text(data: Mapping[str, object]) -> str:
 def read_sealed(path: Path) -> Mapping[str, object]:
     """Return the content of a sealed file; nothing if it was changed since, or never sealed."""
     try:
-        content = b"" if path.is_symlink() else path.read_bytes().replace(b"\r\n", b"\n")
+        content = (
+            b"" if path.is_symlink() else path.read_bytes().replace(b"\r\n", b"\n")
+        )  # as git checks out on Windows
     except OSError:
         return {}
     own = OWN.search(content, max(len(content) - 200, 0))
     if own is None:
         return {}
+    # As it was when the digest was computed: with zeros in its place.
     blank = content[: own.start(1)] + BLANK.encode() + content[own.end(1) :]
     if hashlib.sha256(blank).hexdigest().encode() != own[1]:
         return {}

@@ -28,7 +28,7 @@ def exchange(first: Path, second: Path) -> bool:
     if renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
-    if number in UNABLE:
+    if number in UNABLE:  # the caller renames twice instead
         return False
     raise OSError(number, os.strerror(number), str(first), None, str(second))
 

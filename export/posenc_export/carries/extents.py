@@ -35,7 +35,6 @@ KIND = PortKind(
     least=lambda extents, port, sizes: 1,
     refused=lambda extents: [(size, FEW_PLACES) for size in REFUSED],
     looked_up=True,
-    axes=("of",),
     words=(Word("extents", Extents, ("int64",), "axis", then="of", refusal="no extents: only of int64"),),
     misshapen=_misshapen,
 )

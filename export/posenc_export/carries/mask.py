@@ -55,7 +55,7 @@ def _unpadded(shape: Shape, axis: int, along: list[int], call: PlannedCall) -> A
 
 
 def _seen(shape: Shape, call: PlannedCall) -> Array:
-    """Return which keys each query sees: all but padding at the left, or none after itself nor padding at the right."""
+    """Return which keys a query sees: all but padding on the left, or neither later keys nor padding on the right."""
     *batch, queries, keys = shape
     # (*batch, 1, 1): sequence b is padded by b + 1, but for a last key, so that every query sees one
     padding = np.minimum(1 + np.arange(int(np.prod(batch))), keys - 1).reshape(*batch, 1, 1)

@@ -39,6 +39,7 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
         lost = [name for axis in port.dynamic.values() for name in axis.names if name not in known]
         if lost:
             raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {lost[0]!r}, which no input has")
+    # Ports are variables, axes members and `with_` functions of Axes: two sets of names.
     for names in ([p.name for p in (*inputs, *outputs)], [*known, *(f"with_{name}" for name in known)]):
         identifiers = [identifier(name) for name in names]
         twice = next((name for name in identifiers if identifiers.count(name) > 1), None)

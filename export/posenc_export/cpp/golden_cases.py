@@ -66,6 +66,7 @@ def _tolerances(manifest: Manifest, case: Case) -> Iterator[str]:
     """Yield the tolerances of each backend, on the CPU and on CUDA."""
     for backend in BACKENDS:
         artifact = manifest.artifact(backend)
+        # A file may be farther from eager than the case says: another format rounds otherwise.
         allowed = case.eager_tolerance.plus(artifact.eager_tolerance if artifact else None)
         of_backend = replace(case, eager_tolerance=allowed)
         yield braced(*(_tolerance(of_backend.eager_tolerance_where(same_bits)) for same_bits in (True, False)))

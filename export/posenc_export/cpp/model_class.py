@@ -90,6 +90,7 @@ def _ports(ports: list[str]) -> str:
 
 
 def _port(port: Port, *more: object) -> str:
+    # {name, fixed size, largest size}, with an empty name or 0 for what an axis lacks
     axes = (braced(quoted(a.name if a.is_dynamic else ""), a.size or 0, a.most or 0) for a in port.axes)
     words = ("ports_", quoted(port.name), dtype_constant(port), braced(*axes), *more)
     return f"add_port({', '.join(map(str, words))})"
@@ -111,7 +112,7 @@ def _input(port: Port, manifest: Manifest, uses: Uses) -> str:
 def _counted(manifest: Manifest) -> str:
     """Return the axis along which positions run, apart from keys; nothing unless there is exactly one."""
     lengths = {port.axes[i].name for port in manifest.inputs for i in port.lengths if port.axes[i].is_dynamic}
-    lengths -= {keys_axis(manifest.inputs)}
+    lengths -= {keys_axis(manifest.inputs)}  # keys are counted from 0, not from the start
     return lengths.pop() if len(lengths) == 1 else ""
 
 
@@ -122,6 +123,7 @@ def _output(port: Port, uses: Uses) -> str:
 
 def _views(ports: tuple[Port, ...], first: int, uses: Uses) -> str:
     """Return a view of each port, whose sizes lie in one array from `first` on."""
+    # first, first + rank of port 0, first + ranks of ports 0 and 1, ...
     starts = accumulate((len(port.axes) for port in ports), initial=first)
     shapes = (braced(f"sizes_.data() + {at}", len(port.axes)) for at, port in zip(starts, ports, strict=False))
     views = (_view(port, shape, uses) for port, shape in zip(ports, shapes, strict=True))

@@ -72,6 +72,7 @@ def check_name(name: str) -> None:
 def default_name(folder: Path) -> str:
     """Return the name of a bundle in C++ by its folder: `vision-rope` is vision_rope."""
     name = "_".join(re.findall(r"[A-Za-z0-9]+", folder.name))
+    # A namespace must begin with a letter: 3d-rope is model_3d_rope.
     name = name if name[:1].isalpha() else "_".join(filter(None, ("model", name)))
     return f"{name}_model" if name in TAKEN or re.fullmatch(r"v\d+", name) else name
 
