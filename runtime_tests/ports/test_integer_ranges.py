@@ -10,7 +10,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.carries import kind_of
 from posenc_export.cpp.example import _vector
-from posenc_export.formats.guards import taken
+from posenc_export.formats.calls import calls_of
 from posenc_export.validation.planning.feeds import feeds_for
 
 CASE = Case("call", {"batch": 3, "seq": 200})
@@ -49,7 +49,7 @@ def test_sizes_are_tried_with_integers_of_the_range() -> None:
         "module", NoPadding(), (port,), (port,), lambda *_: {}, lambda _: Tolerance(), lambda _: Tolerance(),
         no_tables("none"),
     )  # fmt: skip
-    assert taken(encoding, [{"batch": 2, "seq": 5}]) == [{"batch": 2, "seq": 5}]
+    assert calls_of(encoding).taken([{"batch": 2, "seq": 5}]) == [{"batch": 2, "seq": 5}]
 
 
 def test_the_example_for_cpp_fills_in_the_least_and_the_class_says_the_range() -> None:

@@ -28,7 +28,7 @@ DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.erro
 """Exceptions of reading a file that is damaged, encrypted or compressed in an unknown way."""
 
 
-def write_golden(folder: Path, cases: list[GoldenCase]) -> None:
+def write_golden(folder: Path, cases: Sequence[GoldenCase]) -> None:
     """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model if a model was asked, .rows of a sample."""
     arrays: dict[str, Array] = {}
     for golden in cases:

@@ -28,9 +28,8 @@ def sealed_text(data: Mapping[str, object]) -> str:
 def read_sealed(path: Path) -> Mapping[str, object]:
     """Return the content of a sealed file; nothing if it was changed since, or never sealed."""
     try:
-        content = (
-            b"" if path.is_symlink() else path.read_bytes().replace(b"\r\n", b"\n")
-        )  # as git checks out on Windows
+        # Ends of lines may be those of Windows, if git has checked them out.
+        content = b"" if path.is_symlink() else path.read_bytes().replace(b"\r\n", b"\n")
     except OSError:
         return {}
     own = OWN.search(content, max(len(content) - 200, 0))

@@ -60,7 +60,7 @@ def module_target(
     with advised(Copies(module, again).fresh, ports, spec.max_len, seed):
         ports, notes = read_masks(ports, described, spec.max_len, seed)
         dynamic, encoding = replace(spec, mode="dynamic"), described(ports)
-    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, declared=False, notes=tuple(notes))
+    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, notes=tuple(notes))
 
 
 def name_of(source: object) -> str:

@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from posenc.encoding import Encoding, Pair
+from posenc.ports import Axis
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import kind_of, limits_of
-from posenc_export.formats.guards import RESIDUES
-from posenc_export.validation.planning.planned import DRAWS, SIZES, TOKENS, case_of
-from posenc_export.validation.planning.probing import every_row, holes, unlike
+from posenc_export.formats.calls import RESIDUES
+from posenc_export.validation.planning.cases import DRAWS, SIZES, TOKENS, case_of
+from posenc_export.validation.planning.probes import every_row, holes, unlike
 from posenc_export.validation.planning.scope import Scope
 from posenc_export.validation.planning.sizes import elements
 
 MOST_TOKENS = 2**14
 """Tokens of a call beyond max_len: what a position far out takes where positions are counted from 0."""
+LAST_OF_KEYS: tuple[Pair, ...] = ("1,n", "n,past+n")
+"""The ways to meet in which keys come before the first query."""
 KEYS = 4
 """Keys of a call whose tokens are not among them."""
 
@@ -93,7 +97,7 @@ def _lengths(scope: Scope) -> list[int]:
     traced = scope.trace[scope.lengths[0].name]
     around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.max_length}
     probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
-    residues = RESIDUES if scope.encoding.family == "module" else ()
+    residues = RESIDUES if rules_of(scope.encoding.family).may_branch else ()
     return sorted(
         {n for n in (*around, *residues) if 1 <= n <= scope.max_length} | {n for n in probes if _holds(scope, n)}
     )
@@ -113,7 +117,26 @@ def _meetings(scope: Scope) -> Iterable[Case]:
         for turn, (n, m) in enumerate(product((traced, 2 * traced + 3, scope.max_length), (2, traced + 2))):
             for a, b in (_meet(pair, n, m) for pair in scope.encoding.probes.pairs):
                 if max(a, b) <= scope.max_length:
-                    yield case_of(scope, {axis.name: a for axis in scope.lengths} | {second.name: b}, turn)
+                    yield _meeting(scope, second, (a, b), turn)
+        yield from _meetings_at_probes(scope, second)
+
+
+def _meetings_at_probes(scope: Scope, second: Axis) -> Iterable[Case]:
+    """Yield calls in which queries are the last of keys, where a formula changes: at so many keys, or so many more.
+
+    Where positions are an input they are further apart than that in `_offsets`.
+    """
+    pairs = [pair for pair in scope.encoding.probes.pairs if pair in LAST_OF_KEYS and not scope.position_ports]
+    for turn, n in enumerate(scope.encoding.probes.lengths):
+        for a, b in (_meet(pair, n, 2) for pair in pairs):
+            if _holds(scope, b):
+                yield _meeting(scope, second, (a, b), turn)
+
+
+def _meeting(scope: Scope, second: Axis, lengths: tuple[int, int], turn: int) -> Case:
+    return case_of(
+        scope, dict.fromkeys((axis.name for axis in scope.lengths), lengths[0]) | {second.name: lengths[1]}, turn
+    )
 
 
 def _meet(pair: Pair, n: int, m: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from posenc.encoding import Encoding
 from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying, counted_from
+from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import keys_axis
 from posenc_export.validation.planning.sizes import most_terms
 
@@ -50,7 +51,7 @@ class Scope:
         """
         end = self.encoding.end
         most = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
-        return max(1, most // (most_terms(self.ports) if self.encoding.family == "module" else 1))
+        return max(1, most // (1 if rules_of(self.encoding.family).known_end else most_terms(self.ports)))
 
     @property
     def ports(self) -> tuple[Port, ...]:

@@ -15,6 +15,7 @@ from posenc.ports import Mask, Port, Positions
 from posenc.scheme import SCHEMES, build
 from posenc.spec import TORCH_NAMES, Spec
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import kind_of
 from posenc_export.errors import check_machine, first_line
 from posenc_export.machine import versions
@@ -36,7 +37,7 @@ def rebuilt(manifest: Manifest, own: bool) -> Encoding:
 
     own: whether this program has just made it, so that files which it names are the user's own.
     """
-    if manifest.family == "module":
+    if not rules_of(manifest.family).registered:
         raise NotHeld("a module of your own is not known here")
     if manifest.scheme not in SCHEMES.names():
         raise NotHeld(f"this version does not know the scheme {manifest.scheme}")
