@@ -183,7 +183,7 @@ def numbers_of(port: Port, sizes: Mapping[str, int]) -> Floats:
     return np.linspace(low, high, count)
 
 
-def _drawn(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+def drawn_input(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
     """Return an input of a call that is plotted; `fill` is the number that values have everywhere."""
     kind = kind_of(port.carries)
     return kind.draw(port.carries, port.shape(sizes), kind.least(port.carries, port, sizes) or 0, fill)
@@ -192,7 +192,7 @@ def _drawn(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
 def _outputs(
     encoding: Encoding, sizes: Mapping[str, int], numbers: tuple[Port, Floats] | None, fill: int
 ) -> tuple[tuple[Port, Floats], ...]:
-    feeds = {port.name: _drawn(port, sizes, fill) for port in encoding.inputs}
+    feeds = {port.name: drawn_input(port, sizes, fill) for port in encoding.inputs}
     if numbers is not None:
         feeds[numbers[0].name] = _spread(*numbers, sizes)
     arrays = call_on_arrays(encoding.module, [_typed(port, feeds) for port in encoding.inputs])

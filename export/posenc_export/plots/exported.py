@@ -20,8 +20,7 @@ from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import FORMATS, quiet
 from posenc_export.formats.onnx.dtypes import to_float16
 from posenc_export.plots.curves import ERROR_POSITIONS, largest_errors, positions_tried
-from posenc_export.plots.encodings import Parameters
-from posenc_export.plots.fed import FED
+from posenc_export.plots.encodings import Parameters, drawn_input
 from posenc_export.plots.heat import named
 from posenc_export.runtimes.onnx_reference import evaluator
 from posenc_export.targets.scheme import scheme_target
@@ -182,4 +181,4 @@ def _sizes(encoding: Encoding, length: int) -> dict[str, int]:
 
 def _fed(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
     """Return what a port is fed: positions are counted, values are the number `fill`."""
-    return np.ascontiguousarray(FED[type(port.carries)](port, sizes, fill).astype(numpy_dtype(port.dtype)))
+    return np.ascontiguousarray(drawn_input(port, sizes, fill).astype(numpy_dtype(port.dtype)))

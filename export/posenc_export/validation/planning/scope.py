@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from posenc.encoding import Encoding
-from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying
+from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying, counted_from
 from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import keys_axis
 from posenc_export.validation.planning.sizes import most_terms
@@ -41,8 +41,7 @@ class Scope:
     @property
     def offset(self) -> int | None:
         """Where positions begin that are counted from a mask; None where none are."""
-        offsets = [port.carries.offset for port in self.masks if isinstance(port.carries, Mask)]
-        return next((offset for offset in offsets if offset is not None), None)
+        return counted_from(self.encoding.inputs)
 
     @property
     def max_length(self) -> int:

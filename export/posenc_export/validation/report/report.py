@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc.ports import Mask
+from posenc.ports import counted_from
 from posenc_export.bundle.folder import REPORTS, sha256
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.seal import sealed_text
@@ -190,8 +190,8 @@ def _count(what: str, number: int) -> str:
 
 def read_from(manifest: Manifest) -> str:
     """Return one line that says which parameters were read, and from where; long lists by their lengths."""
-    starts = [port.carries.offset for port in manifest.inputs if isinstance(port.carries, Mask)]
-    fields = {"positions": manifest.positions, "position_offset": starts[0] if starts else 0, "mode": manifest.mode}
+    offset = counted_from(manifest.inputs) or 0
+    fields = {"positions": manifest.positions, "position_offset": offset, "mode": manifest.mode}
     params = {**manifest.params, **fields, "max_len": manifest.max_len}
     values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in params.items()}
     read = (f"{k} {values[k]} ({where})" for k, where in manifest.origin.items() if k in values)

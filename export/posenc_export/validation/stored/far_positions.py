@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, axes_of, carrying, fixed
+from posenc.ports import Array, Feeds, Port, Positions, Start, axes_of, carrying, counted_from, fixed
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.errors import check_machine, first_line
@@ -133,7 +133,7 @@ def _steps(model: ModelProto, digits: Digits, twins: Mapping[str, str], every: b
 
 def _tried(context: Context, cut: Cut, block: int) -> Far:
     """Compare calls at all starts below the end, and demand an error at the end; the first problem is the last call."""
-    end, offset, tokens = cut.encoding.end, _offset(cut.encoding), BLOCKS * block
+    end, offset, tokens = cut.encoding.end, counted_from(cut.encoding.inputs) or 0, BLOCKS * block
     if end is None or end < 2 * tokens:
         return Far()
     last = (end - offset) // block - BLOCKS
@@ -149,15 +149,9 @@ def _tried(context: Context, cut: Cut, block: int) -> Far:
     return Far((), (f"positions up to {offset + starts[-1] + tokens - 1:,} in {len(starts)} calls, {end:,} refused",))
 
 
-def _offset(encoding: Encoding) -> int:
-    """Return where positions begin that are counted from a mask."""
-    masks = [port.carries for port in encoding.inputs if isinstance(port.carries, Mask)]
-    return (masks[0].offset or 0) if masks else 0
-
-
 def _call(cut: Cut, start: int, tokens: int) -> Call:
     """Return a call of so many tokens whose positions begin `start` later than the file itself counts them."""
-    first = start + _offset(cut.encoding)
+    first = start + (counted_from(cut.encoding.inputs) or 0)
     case = Case(f"at{first}", _sizes(cut.encoding, tokens), start, first + tokens - 1, padding="none")
     feeds = feeds_for(cut.encoding.inputs, replace(case, first=0), 0)
     return Call(case, feeds, {name: start_input(start // step) for name, step in cut.steps.items()})
@@ -212,7 +206,7 @@ def _expected(cut: Cut, call: Call) -> tuple[Outputs, Outputs]:
             outputs = call_on_arrays(cut.encoding.module, [feeds[port.name] for port in cut.encoding.inputs])
         return dict(zip(names, outputs, strict=True)), {}
     tokens = max(array.shape[i] for p in cut.encoding.inputs for i, array in ((i, feeds[p.name]) for i in p.lengths))
-    first = call.case.first + _offset(cut.encoding)
+    first = call.case.first + (counted_from(cut.encoding.inputs) or 0)
     fed = {port.name: _fed(port, feeds, first, tokens) for port in cut.sibling.inputs}
     outputs = call_on_arrays(cut.sibling.module, [fed[port.name] for port in cut.sibling.inputs])
     reference = cut.sibling.reference(fed, None)
