@@ -1,4 +1,4 @@
-"""What the inputs of a call that is drawn hold, by what their ports carry."""
+"""The inputs of a call that is drawn, by what their ports carry."""
 
 from __future__ import annotations
 

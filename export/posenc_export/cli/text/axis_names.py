@@ -1,4 +1,4 @@
-"""What the names of axes and inputs mean in -i: what the text says of them, else what is usual."""
+"""The meaning of names of axes and inputs in -i: as the text says, else the usual one."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ PORT_WORDS = {
     **dict.fromkeys(("start", "past_length"), "start"),
     **dict.fromkeys(("attention_mask", "mask"), "mask"),
 }
-"""What inputs usually carry, by their names, as the word that would say so; a word in the text is stronger.
+"""The word for what an input of a usual name carries; a word in the text is stronger.
 
 Positions and starts are integers, below the bound if there is one; masks are of any dtype, and with a bound indices.
 """
 
 INTEGERS = ("int64", "int32")
 BOUNDED: dict[str, Callable[[int | None], Carries]] = {"positions": Positions, "start": Start, "indices": Indices}
-"""What may be below a bound, by its word."""
+"""Words that take a bound."""
 OF_AXES: dict[str, Callable[[str], Carries]] = {"size": Size, "extents": Extents}
-"""What follows from a dynamic axis, by its word."""
+"""Words that take the name of a dynamic axis."""
 WORDS = {"in": (*FLOATS, *INTEGERS), **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "extents": ("int64",)}
 WORDS |= {"mask": DTYPES, "values": DTYPES, "additive": FLOATS}
-"""The words after the axes, each with the dtypes that it is for."""
+"""The words after the axes, with the dtypes that they go with."""
 LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0, "int64": 2**63 - 1, "int32": 2**31 - 1}
-"""The largest number of a range, by dtype; the lowest is minus that."""
+"""The largest number of a range, by dtype; the lowest is its negative."""
 DIGITS = 20
 """Characters of the longest integer of 64 bits."""
 
 
 def usual(name: str, dtype: str, end: int | None) -> Carries:
-    """Return what an input of this name carries where no word says it."""
+    """Return what an input of this name carries if no word says it."""
     word = PORT_WORDS.get(name, "indices")
     if word == "mask" and end is None:
         return Mask(additive=None, causal=True) if dtype in FLOATS else Mask()
@@ -52,15 +52,15 @@ def usual(name: str, dtype: str, end: int | None) -> Carries:
 
 
 def assumed(name: str, carries: Carries) -> str:
-    """Return the sentence that an input carries this by its name; none for indices and values."""
-    what = {Positions: "positions", Start: "the first position", Mask: "a mask of 1 and 0"}.get(type(carries), "")
+    """Return the sentence "NAME: carries ..., by its name"; an empty text for indices and values."""
+    words = {Positions: "positions", Start: "the first position", Mask: "a mask of 1 and 0"}.get(type(carries), "")
     if isinstance(carries, Mask) and carries.additive is None:  # the module decides, and says so
         return ""
-    return what and f"{name}: carries {what}, by its name"
+    return words and f"{name}: carries {words}, by its name"
 
 
 def of_axes(carries: Carries, axes: tuple[Axis, ...]) -> Carries:
-    """Return what an input carries, now that the kinds of its axes are known: a mask of queries has an axis of them."""
+    """Return what an input carries, now that the kinds of its axes are known: a causal mask has an axis of queries."""
     if not isinstance(carries, Mask) or not carries.causal:
         return carries
     queries = axes[-2] if len(axes) > 1 else None
@@ -68,7 +68,7 @@ def of_axes(carries: Carries, axes: tuple[Axis, ...]) -> Carries:
 
 
 def number(text: str, dtype: str) -> tuple[float, str]:
-    """Return the number of a range that a text is, and what is expected instead, if a dtype does not hold it."""
+    """Return the number that a text says, and what is expected in its place if a dtype cannot hold it."""
     is_integer = dtype in INTEGERS
     if is_integer and "." in text:
         return 0, f"a whole number, as {dtype} holds"
@@ -77,7 +77,7 @@ def number(text: str, dtype: str) -> tuple[float, str]:
 
 
 def unfitting(word: str) -> str:
-    """Return what is expected in the place of a word that is not for the dtype."""
+    """Return what is expected in the place of a word that does not go with the dtype."""
     special = {
         "in": "no range: only numbers have one",
         "additive": "no additive mask: only floats are added",
@@ -87,7 +87,7 @@ def unfitting(word: str) -> str:
 
 
 def misshapen(carries: Carries, sizes: list[int | None]) -> str:
-    """Return what shape is expected of what carries this, where it has another."""
+    """Return the shape that is expected of a port that carries this; an empty text where it has it."""
     if isinstance(carries, Start) and sizes != [1]:
         return "[1], the shape of a first position"
     if isinstance(carries, Size) and sizes not in ([], [1]):
@@ -101,7 +101,7 @@ def misshapen(carries: Carries, sizes: list[int | None]) -> str:
 
 @dataclass(frozen=True)
 class AxisText:
-    """An axis as it is written at `at`: `says` has its kind, least and multiple where the text has them."""
+    """An axis as it is written at `at`; `says` has its kind, least and multiple, if the text says them."""
 
     name: str
     at: int
@@ -110,14 +110,14 @@ class AxisText:
 
 
 class AxesSaid:
-    """What all inputs say of each axis: it is the same wherever its name stands."""
+    """The statements of all inputs about each axis: a name is the same axis everywhere."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self._said: dict[str, dict[str, tuple[Any, str]]] = {}
 
     def add(self, axis: AxisText, source: str) -> str:
-        """Add what an input says of an axis; return how that contradicts what was said before, if it does."""
+        """Add the statement of an input about an axis; return the contradiction to an earlier one, if any."""
         for key, value in axis.says.items():
             first, where = self._said.setdefault(axis.name, {}).setdefault(key, (value, source))
             if first != value:
@@ -131,5 +131,5 @@ class AxesSaid:
         return Axis(name, **{"kind": AXIS_KINDS.get(name, "length"), **said})
 
     def has_kind(self, name: str) -> bool:
-        """Whether an input says its kind, or its name is a usual one."""
+        """Whether an input says the kind of an axis, or its name is a usual one."""
         return name in AXIS_KINDS or "kind" in self._said.get(name, {})
