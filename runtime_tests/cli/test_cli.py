@@ -190,7 +190,7 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     ("bug", "args"),
     [
         ("posenc_export.export", ["export", *SMALL]),
-        ("posenc_export.exporter.write.record", ["export", *SMALL, "-f", "onnx"]),
+        ("posenc_export.exporter.record.record", ["export", *SMALL, "-f", "onnx"]),
         ("posenc_export.validate", ["validate", "."]),
         ("posenc_export.bench", ["bench"]),
         ("posenc_export.plots.draw", ["plot", "-o", "a.svg"]),

@@ -16,6 +16,7 @@ from posenc import __version__
 from posenc.spec import CHOICES
 from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.output.helping import ENCODING, FILES, options
+from posenc_export.cli.text.axis_names import words
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
@@ -122,8 +123,7 @@ SPEC = options(
         multiple=True,
         metavar="PORT",
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
-        "Words after the axes: positions, start, indices (each may be < N), in A..B, size of AXIS, extents of AXIS, "
-        "mask, additive mask, values.",
+        f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
     ),
     choice("--dtype", CHOICES["dtype"], "The dtype of x and of the output.", "fp32"),
     under=ENCODING,

@@ -12,16 +12,15 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.memory import check_room
-from posenc.ports import Array, Floats, Integers, Port, Positions, axes_of, carrying
+from posenc.ports import Array, Floats, Integers, Positions, axes_of, carrying
 from posenc.spec import Spec
-from posenc_export.arrays import numpy_dtype, to_torch
+from posenc_export.arrays import to_torch
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import FORMATS, quiet
 from posenc_export.formats.onnx.dtypes import to_float16
 from posenc_export.plots.curves import ERROR_POSITIONS, largest_errors, positions_tried
-from posenc_export.plots.encodings import Parameters
-from posenc_export.plots.fed import FED
+from posenc_export.plots.encodings import Parameters, fed
 from posenc_export.plots.heat import named
 from posenc_export.runtimes.onnx_reference import evaluator
 from posenc_export.targets.scheme import scheme_target
@@ -127,7 +126,7 @@ def export_plain(baseline: Baseline, encoding: Encoding, path: Path) -> None:
     with quiet():
         torch.onnx.export(
             baseline.module(**baseline.parameters).eval(),
-            tuple(to_torch(_fed(port, sizes, fill=0)) for port in encoding.inputs),
+            tuple(to_torch(fed(port, sizes, fill=0)) for port in encoding.inputs),
             path,
             input_names=[port.name for port in encoding.inputs],
             output_names=[port.name for port in encoding.outputs],
@@ -145,7 +144,7 @@ def _measured(encoding: Encoding, models: Mapping[str, ModelProto], count: int) 
     output, sizes = encoding.outputs[0], _sizes(encoding, length)
     (along,) = output.lengths
     check_room(f"{ROOM} times {output.name}", (ROOM, *output.shape(sizes)), output.dtype)
-    feeds = {port.name: _fed(port, sizes, fill=0 if encoding.added else 1) for port in encoding.inputs}
+    feeds = {port.name: fed(port, sizes, fill=0 if encoding.added else 1) for port in encoding.inputs}
     feeds |= {port.name: positions[None] for port in carrying(encoding.inputs, Positions)}
     # (batch, ..., length, ...) -> (rows, features)
     reference = _by_row(encoding.reference(feeds, rows)[output.name], along)
@@ -178,8 +177,3 @@ def _by_row(array: Array, along: int) -> Floats:
 def _sizes(encoding: Encoding, length: int) -> dict[str, int]:
     """Return the sizes of a call: one sequence of a length, one head."""
     return {axis.name: length if axis.is_length else 1 for axis in axes_of(encoding.inputs)}
-
-
-def _fed(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    """Return the array for a port: positions from 0 on, or values that are all `fill`."""
-    return np.ascontiguousarray(FED[type(port.carries)](port, sizes, fill).astype(numpy_dtype(port.dtype)))

@@ -12,7 +12,7 @@ from posenc_export.cli.declared import JSON, switch
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.errors import BadInput, bad_input
-from posenc_export.validation.catalogue import Explanation, explanation, explanations, markdown
+from posenc_export.validation.checks.catalogue import Explanation, explanation, explanations, markdown
 
 WIDEST = 100
 """The widest text, in columns, that is easy to read."""

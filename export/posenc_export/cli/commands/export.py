@@ -98,7 +98,7 @@ def export(**values: Any) -> None:
     from posenc_export.bundle.place import check_target
     from posenc_export.cli.output.annotations import print_annotations
     from posenc_export.exporter import steps
-    from posenc_export.validation.judging.progress import expect
+    from posenc_export.validation.running.progress import expect
 
     source = read_source(values)
     if values["output"] is not None:
@@ -128,8 +128,8 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.exporter.options import ExportOptions, check_options
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes.requests import prepare
-    from posenc_export.validation.judging.model import check_has_model
     from posenc_export.validation.judging.verdict import no_progress
+    from posenc_export.validation.running.model import check_has_model
 
     if values["cpp_name"] and values["namespace"]:
         raise BadInput("--cpp-name is the old name of --namespace: leave it out")

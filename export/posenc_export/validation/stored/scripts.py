@@ -10,7 +10,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.formats import FORMATS, Request
 from posenc_export.formats.torchscript import archive_digests, save_script
 from posenc_export.machine import versions
-from posenc_export.validation.checks import Context
+from posenc_export.validation.judging.context import Context
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.stored.rebuilding import NotHeld
 
