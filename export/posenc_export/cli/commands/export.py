@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @CHECKED
 @options(
     switch("--no-validate", "Write the bundle without running it."),
-    number("--seed", "Of random weights and inputs.", 0, least=0, most=2**63 - 1),
+    number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
     under="Validation",
 )
@@ -104,15 +104,15 @@ def export(**values: Any) -> None:
     if values["output"] is not None:
         check_target(values["output"], values["force"])
     with progress(values) as say:
-        wanted = _wanted(source, values, say)
-        expect(say, steps(wanted.options))
+        settings = _settings(source, values, say)
+        expect(say, steps(settings.options))
         say("loading torch")
         spec: dict[str, Any] = dict(source.settings)
         result = posenc_export.export(
             source.source,
             to=values["output"],
             inputs=source.inputs,
-            options=wanted.options,
+            options=settings.options,
             parameters=source.parameters(),
             **spec,
         )
@@ -123,7 +123,7 @@ def export(**values: Any) -> None:
     sys.exit(1 if result.failed else 0)
 
 
-def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
+def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
     from posenc_export.exporter.options import ExportOptions, check_options
     from posenc_export.exporter.settings import split
@@ -143,16 +143,16 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
         "notes": source.notes,
         "announce": no_progress if values["quiet"] else _announce,
     }
-    wanted = split({**source.settings, **settings}, None, ExportOptions(), source.source)
-    check_options(wanted.options)
-    validation = wanted.options.validation
+    parts = split({**source.settings, **settings}, None, ExportOptions(), source.source)
+    check_options(parts.options)
+    validation = parts.options.validation
     check_has_model(validation.require, not isinstance(source.source, str))
     prepare(validation.runtimes, validation.required_runtimes, say)
-    return wanted
+    return parts
 
 
 def _announce(line: str) -> None:
-    """Print what --force removes, beside the report."""
+    """Print a line on what --force removes to stderr."""
     click.echo(printable(line), err=True)
 
 
