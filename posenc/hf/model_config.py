@@ -53,8 +53,8 @@ class ModelConfig:
             layer: which of its layers, by its number from 0.
 
         Raises:
-            ValueError: in one line that names the key, for an unknown encoding, for several of which none was chosen,
-                for malformed rope settings, and for a layer type or a part that the config does not have.
+            ValueError: in one line that names the key, for an unknown encoding, for several where none was chosen, for
+                malformed rope settings, and for a layer type or a part that the config does not have.
         """
         chosen = choose_part(content, part)
         if chosen is not None and chosen.row is not None:
@@ -63,7 +63,7 @@ class ModelConfig:
                 raise ValueError(f"{option} was given, and all layers of this config are alike")
             return cls(content, path, chosen)
         text = text_part(content) if chosen is None else with_class(chosen.config.content, chosen.config.path)
-        return cls(content, path, chosen, RotaryConfig.of(text, layer_type, layer))
+        return cls(content, path, chosen, RotaryConfig.at(text, layer_type, layer))
 
     @classmethod
     def load(

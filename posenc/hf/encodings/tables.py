@@ -28,7 +28,7 @@ def _usual(width: int, length: int, name: str) -> Row:
 
 
 def _counted(width: int, length: Source, name: str, before: Source) -> Row:
-    """Return a table whose positions are counted from the mask, behind rows that are none of a position."""
+    """Return a table whose positions are counted from the mask, behind the rows before the first."""
     return replace(table(hidden(width), length, name), positions="mask", before=before)
 
 

@@ -28,7 +28,7 @@ class RotaryConfig:
     choice: Choice = NO_CHOICE
 
     @classmethod
-    def of(cls, text: Settings, layer_type: str | None, layer: int | None) -> Self:
+    def at(cls, text: Settings, layer_type: str | None, layer: int | None) -> Self:
         """Return the view of a config's rotary part, at a layer or at the layers of a type.
 
         Raises ValueError, in one line, for a layer or a type that does not exist or does not rotate, and where
