@@ -42,8 +42,5 @@ def model_of(question: Question) -> Model:
     name = SCHEMES.get(question.reading.scheme)
     if name is None:
         raise CannotAsk(f"no model is asked about the scheme {question.reading.scheme}")
-    ask: object = importlib.import_module(f"posenc.hf.asking.{name}").model_of
-    assert callable(ask)
-    model = ask(question)
-    assert isinstance(model, Model)
+    model: Model = importlib.import_module(f"posenc.hf.asking.{name}").model_of(question)
     return model

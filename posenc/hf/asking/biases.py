@@ -12,8 +12,9 @@ import torch
 from posenc.call import queries_and_keys
 from posenc.hf.asking.built import Built, built, put
 from posenc.hf.asking.intercepting import intercepted
-from posenc.hf.asking.model import Answer, Call, CannotAsk, Function, HfModule, Model, Question
+from posenc.hf.asking.model import Answer, Call, CannotAsk, Function, Model, Question
 from posenc.hf.asking.running import added_to_scores, in_order, mask_in, values_of
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds
 
 Square = Callable[[int], Array]

@@ -22,11 +22,12 @@ from torch import Tensor, nn
 from posenc.hf.asking import load
 from posenc.hf.asking.intercepting import intercepted
 from posenc.hf.asking.load import library_of, quiet, said
-from posenc.hf.asking.model import CannotAsk, Disagrees, Function, HfConfig, HfModule, Question
+from posenc.hf.asking.model import CannotAsk, Disagrees, Function, Question
 from posenc.hf.config.settings import Json
 from posenc.hf.encodings.described import names_that_end
 from posenc.hf.encodings.parts import Part, choose_part
 from posenc.hf.encodings.rows import Row
+from posenc.hf.foreign import HfConfig, HfModule
 from posenc.ports import Array
 
 ON_META = tuple(getattr(torch, name) for name in ("empty", "rand", "randn", "normal"))
@@ -53,8 +54,7 @@ class Built:
 
     def holding(self, table: str) -> tuple[str, ...]:
         """Return the names that end as that of a table does; see `Row.tables`."""
-        layers = () if self.row.layers is None else self.row.layers.read(self.part.config, self.part.absent).value
-        assert isinstance(layers, tuple)
+        layers = self.row.layer_numbers(self.part.config, self.part.absent)
         matches = (names_that_end(self.names, ending, layers) for ending in table.split("|"))
         return next((tuple(names) for names in matches if names), ())
 

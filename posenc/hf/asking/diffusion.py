@@ -12,9 +12,10 @@ import torch
 from posenc.hf.asking.built import refusals, zeros
 from posenc.hf.asking.intercepting import intercepted
 from posenc.hf.asking.load import INSTALL, library_of
-from posenc.hf.asking.model import Answer, CannotAsk, Function, HfModule, Model, Question
+from posenc.hf.asking.model import Answer, CannotAsk, Function, Model, Question
 from posenc.hf.asking.running import answer, values_of
 from posenc.hf.encodings.parts import CLASS
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds
 
 

@@ -11,10 +11,11 @@ from torch import nn
 
 from posenc.hf.asking import diffusion
 from posenc.hf.asking.built import Built, built, parent_of, put
-from posenc.hf.asking.model import Answer, Disagrees, HfConfig, Model, Question
+from posenc.hf.asking.model import Answer, Disagrees, Model, Question
 from posenc.hf.asking.planes import planes
 from posenc.hf.asking.running import Sides, answer, array, in_order, only, output_of, pair, takes, x_of
 from posenc.hf.encodings.parts import CLASS
+from posenc.hf.foreign import HfConfig
 from posenc.ports import Array, Extents, Feeds, carrying
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from posenc.hf.asking.model import CannotAsk, HfConfig
+from posenc.hf.asking.model import CannotAsk
 from posenc.hf.config.settings import Json, Settings, short
 from posenc.hf.encodings.parts import choose_part
+from posenc.hf.foreign import HfConfig
 from posenc.hf.rope.rotary import text_part
 
 INSTALL = "pip install 'posenc-export[transformers]'"

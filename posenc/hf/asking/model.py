@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from posenc.hf.config.settings import Json
 from posenc.hf.read import Reading
 from posenc.ports import Array, Feeds, Port
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 Function = Callable[..., Any]
 Instead = Callable[[Function, Sequence[object], Mapping[str, object]], object]
@@ -20,25 +17,6 @@ Answer = Mapping[str, Array]
 """Outputs by the names of our ports."""
 Call = Callable[[Feeds], Answer]
 """Inputs by the names of our ports, to outputs."""
-
-
-class HfConfig(Protocol):
-    """A config of another library, with the attributes of its class."""
-
-    def __getattr__(self, name: str, /) -> Any: ...
-
-    def __setattr__(self, name: str, value: object, /) -> None: ...
-
-
-class HfModule(Protocol):
-    """A module of another library, with the attributes and the arguments of its class."""
-
-    def __getattr__(self, name: str, /) -> Any: ...
-
-    def __setattr__(self, name: str, value: Tensor | nn.Module, /) -> None: ...
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Return the output of its forward."""
 
 
 class CannotAsk(ValueError):

@@ -11,8 +11,9 @@ from torch import nn
 from posenc.encoding import eps
 from posenc.hf.asking.built import built, classes_of, config_of, part_of, put_rows, zeros
 from posenc.hf.asking.load import library_of
-from posenc.hf.asking.model import Answer, HfConfig, HfModule, Model, Question
+from posenc.hf.asking.model import Answer, Model, Question
 from posenc.hf.asking.running import Sides, answer, array, in_order, mask_in, run_, takes, values_of
+from posenc.hf.foreign import HfConfig, HfModule
 from posenc.ports import Array, Feeds
 
 CLASSES = {

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from posenc.encoding import eps
 from posenc.hf.asking.built import built
-from posenc.hf.asking.model import Answer, CannotAsk, HfModule, Model, Question
+from posenc.hf.asking.model import Answer, CannotAsk, Model, Question
 from posenc.hf.asking.running import answer, array, run_, takes, values_of
 from posenc.hf.asking.standing import setting
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds
 
 ANGLE = 4

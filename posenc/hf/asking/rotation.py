@@ -13,6 +13,7 @@ from posenc.hf.asking.calling import takes_positions
 from posenc.hf.asking.load import said
 from posenc.hf.asking.model import CannotAsk, Disagrees
 from posenc.hf.asking.tracing import Layer, RotaryCall, Rotated, Traced
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Integers
 
 ASIDE = re.compile(r"Indexer|Compress", re.IGNORECASE)
@@ -143,7 +144,8 @@ def _occurrences(positions: Integers) -> Integers:
 
 def unlike_sizes(trace: Traced) -> tuple[int, int]:
     """Return a batch and a length that are unlike all sizes of the config: an axis shows which it is."""
-    own = {value for value in trace.sizes.values() if isinstance(value, int)}
+    model: HfModule = trace.model
+    own = {value for value in model.config.to_dict().values() if isinstance(value, int)}
     batch, length = [size for size in PRIMES if size not in own][:2]
     return batch, length
 

@@ -13,10 +13,11 @@ from posenc.call import queries_and_keys
 from posenc.encoding import eps
 from posenc.hf.asking.biases import end_of
 from posenc.hf.asking.built import Built, built, parent_of, put
-from posenc.hf.asking.model import Answer, Call, HfModule, Model, Question
+from posenc.hf.asking.model import Answer, Call, Model, Question
 from posenc.hf.asking.running import Sides, added_to_scores, answer, in_order, pair, run_, values_of
 from posenc.hf.asking.scores import constant, of_attention, with_probabilities
 from posenc.hf.asking.windows import sides_in
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds
 
 QUERIES = ("linear_q", "q_proj")

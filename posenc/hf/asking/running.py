@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc.hf.asking.built import refusals
-from posenc.hf.asking.model import Answer, CannotAsk, HfModule, Question
+from posenc.hf.asking.model import Answer, CannotAsk, Question
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, Values, carrying
 
 Sides = tuple[int, int]

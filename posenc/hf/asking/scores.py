@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from posenc.hf.asking.intercepting import intercepted
-from posenc.hf.asking.model import CannotAsk, Function, HfModule
+from posenc.hf.asking.model import CannotAsk, Function
 from posenc.hf.asking.running import Reached, array, run_
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array
 
 SOFTMAX = "softmax"

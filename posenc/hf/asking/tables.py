@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.hf.asking.built import Built, built, put_rows
-from posenc.hf.asking.model import Answer, Call, CannotAsk, HfConfig, HfModule, Model, Question
+from posenc.hf.asking.model import Answer, Call, CannotAsk, Model, Question
 from posenc.hf.asking.running import (
     answer,
     around,
@@ -23,6 +23,7 @@ from posenc.hf.asking.running import (
     takes,
     x_of,
 )
+from posenc.hf.foreign import HfConfig, HfModule
 from posenc.ports import Array, Feeds
 
 COUNTED = ("xglm",)

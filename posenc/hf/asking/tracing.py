@@ -130,13 +130,6 @@ class Traced:
         return ""
 
     @property
-    def sizes(self) -> Mapping[str, object]:
-        """The values of its config."""
-        config: Any = self.model.config
-        values: dict[str, object] = config.to_dict()
-        return values
-
-    @property
     def layer(self) -> Layer:
         """The layer that is being called."""
         return self.current[-1] if self.current else self.loose

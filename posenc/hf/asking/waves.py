@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from posenc.hf.asking.built import Built, built, initialised, part_of, put
-from posenc.hf.asking.model import CannotAsk, HfModule, Model, Question
+from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.running import array, in_order, run_, takes
 from posenc.hf.asking.tables import COUNTED, Runner, added, in_rows, positions_before
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array
 
 NAMED = re.compile("Sinusoidal|ScaledPositional")

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from posenc.encoding import eps
 from posenc.hf.asking.built import built, parent_of, put, zeros
-from posenc.hf.asking.model import Answer, CannotAsk, HfConfig, HfModule, Model, Question
+from posenc.hf.asking.model import Answer, CannotAsk, Model, Question
 from posenc.hf.asking.running import Sides, added_to_scores, in_order, pair, takes, values_of
 from posenc.hf.asking.scores import of_attention
+from posenc.hf.foreign import HfConfig, HfModule
 from posenc.ports import Array, Feeds
 
 NETWORK = (".0.weight", ".0.bias", ".2.weight")

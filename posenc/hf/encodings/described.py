@@ -58,15 +58,9 @@ def _key(part: Part, row: Row, path: str) -> dict[str, Setting]:
     names = names_in(path)
     if not names:
         return {}
-    keys = (name_of(table, names, path, _layers(part, row)) for table in row.tables)
+    layers = row.layer_numbers(part.config, part.absent)
+    keys = (name_of(table, names, path, layers) for table in row.tables)
     return {"key": Setting(",".join(keys), f"its name in {path}")}
-
-
-def _layers(part: Part, row: Row) -> tuple[int, ...]:
-    """Return the numbers of the layers that have it; () where all may."""
-    numbers = () if row.layers is None else row.layers.read(part.config, part.absent).value
-    assert isinstance(numbers, tuple)
-    return numbers
 
 
 def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ...] = ()) -> str:

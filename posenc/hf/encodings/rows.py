@@ -72,6 +72,12 @@ class Row:
         sources = {name: _setting(value, config, absent, constant) for name, value in self.parameters.items()}
         return {name: setting for name, setting in sources.items() if setting.value is not None}
 
+    def layer_numbers(self, config: Settings, absent: str) -> tuple[int, ...]:
+        """Return the numbers of the layers that have it; () where all may."""
+        numbers = () if self.layers is None else self.layers.read(config, absent).value
+        assert isinstance(numbers, tuple)
+        return numbers
+
 
 def _setting(value: object, config: Settings, absent: str, constant: str) -> Setting:
     """Return a constant, or what a source reads; `constant` says in words whose constant it is."""

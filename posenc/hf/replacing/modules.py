@@ -1,9 +1,11 @@
 """Modules of ours that stand where a transformers model had rotary modules: called alike, and stateless."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, Self
+from typing import Self
 
 from torch import Tensor, nn
+
+from posenc.hf.foreign import HfModule
 
 CosSin = tuple[Tensor, Tensor]
 
@@ -73,31 +75,10 @@ class PatchCosSin(nn.Module):
         return cos[0].float(), sin[0].float()
 
 
-class Attention(Protocol):
-    """The modules and numbers that RotaryAttention takes over from GPT-J's attention."""
-
-    k_proj: nn.Module
-    v_proj: nn.Module
-    q_proj: nn.Module
-    out_proj: nn.Module
-    attn_dropout: nn.Module
-    resid_dropout: nn.Module
-    layer_idx: int | None
-    head_dim: int
-    scale_attn: Tensor
-
-
-class Cache(Protocol):
-    """The keys and values of a model's past."""
-
-    def update(self, key: Tensor, value: Tensor, layer: int | None) -> tuple[Tensor, Tensor]:
-        """Return all keys and values of a layer, these appended: twice (batch, head, past + seq, dim)."""
-
-
 class RotaryAttention(nn.Module):
     """GPT-J's attention with the projections of `old`: its table of positions is gone."""
 
-    def __init__(self, old: Attention, rotate: nn.Module) -> None:
+    def __init__(self, old: HfModule, rotate: nn.Module) -> None:
         super().__init__()
         self.k_proj, self.v_proj, self.q_proj, self.out_proj = old.k_proj, old.v_proj, old.q_proj, old.out_proj
         self.attn_dropout, self.resid_dropout = old.attn_dropout, old.resid_dropout
@@ -107,7 +88,7 @@ class RotaryAttention(nn.Module):
     def forward(
         self,
         hidden_states: Tensor,
-        layer_past: Cache | None = None,
+        layer_past: HfModule | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         **kwargs: object,

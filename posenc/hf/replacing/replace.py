@@ -13,22 +13,15 @@ import copy
 import inspect
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from posenc.hf.foreign import HfModule
 from posenc.hf.read import Reading, read_config
 from posenc.hf.replacing.compare import Candidate, CosSinFunction, calls, fitting
-from posenc.hf.replacing.modules import (
-    Attention,
-    CosSin,
-    KeepDtype,
-    LayerCosSin,
-    PatchCosSin,
-    RotaryAttention,
-    TextCosSin,
-)
+from posenc.hf.replacing.modules import CosSin, KeepDtype, LayerCosSin, PatchCosSin, RotaryAttention, TextCosSin
 from posenc.hf.rope.scaling import is_by_length
 from posenc.scheme import build
 from posenc.spec import Spec
@@ -50,15 +43,6 @@ class Replacement(NamedTuple):
 
     module: nn.Module
     words: str
-
-
-class Config(Protocol):
-    """The parts of a transformers config that are read here."""
-
-    rope_parameters: dict[str, float]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the content of its config.json."""
 
 
 def replace_rotary(model: nn.Module, spec: Spec | None = None) -> dict[str, str]:
@@ -89,7 +73,7 @@ def _explicit(spec: Spec) -> Spec:
     return replace(spec, positions="explicit", dtype="fp64" if spec.dtype == "fp64" else "fp32")
 
 
-def _is_attention(module: nn.Module) -> bool:
+def _is_attention(module: HfModule) -> bool:
     """Return whether a module is an attention like GPT-J's, with a table of sines and cosines of its own."""
     return "embed_positions" in module._buffers
 
@@ -112,7 +96,7 @@ def _attention(module: nn.Module, spec: Spec) -> Replacement:
         raise ValueError("expected GPTJAttention; load the model with attn_implementation='eager'")
     reading, table = _read(module, spec, {}), module.get_buffer("embed_positions")
     rotate = build("rope", spec, **{**reading.parameters, "tensor_layout": "bshd"}).module.to(table.device)
-    ours = RotaryAttention(cast("Attention", module), KeepDtype(rotate))
+    ours = RotaryAttention(module, KeepDtype(rotate))
     candidate = Candidate(ours, partial(_rotation_of, rotate, reading.parameters))
     positions = [p.to(table.device) for p in _calls(spec, reading, len(table))]
     return Replacement(fitting(partial(_rows, table), [candidate], positions), "default")
@@ -134,7 +118,7 @@ def _rotation_of(rotate: nn.Module, parameters: dict[str, int], positions: Tenso
     return query[:, :, 0, :rotary_dim:2], query[:, :, 0, 1:rotary_dim:2]
 
 
-def _cos_sin(module: nn.Module, spec: Spec) -> Replacement:
+def _cos_sin(module: HfModule, spec: Spec) -> Replacement:
     """Return our module in the place of one that gives cosines and sines."""
     arguments, kind = list(inspect.signature(module.forward).parameters), getattr(module, "rope_type", None)
     known = ["x", "position_ids", *(["layer_type"] if isinstance(kind, dict) else [])]
@@ -148,7 +132,7 @@ def _cos_sin(module: nn.Module, spec: Spec) -> Replacement:
     return _patches(module, spec) if kind == "axial" else _text(module, spec)
 
 
-def _text(module: nn.Module, spec: Spec, layer_type: str | None = None) -> Replacement:
+def _text(module: HfModule, spec: Spec, layer_type: str | None = None) -> Replacement:
     """Return TextCosSin in the place of a module, or of one of its layer types."""
     inv_freq = _inv_freq(module, "inv_freq" if layer_type is None else f"{layer_type}_inv_freq")
     width, x = 2 * inv_freq.numel(), torch.zeros(1, 1, 1, device=inv_freq.device)
@@ -172,10 +156,10 @@ def _arrangements(reading: Reading, spec: Spec) -> list[nn.Module]:
     return [KeepDtype(build(reading.scheme, spec, **{**parameters, **more}).module) for more in ARRANGEMENTS]
 
 
-def _patches(module: nn.Module, spec: Spec) -> Replacement:
+def _patches(module: HfModule, spec: Spec) -> Replacement:
     """Return PatchCosSin in the place of a vision tower's module."""
     inv_freq = _inv_freq(module, "inv_freq")
-    theta, head_dim = _config_of(module).rope_parameters.get("rope_theta", 10000.0), 4 * inv_freq.numel()
+    theta, head_dim = module.config.rope_parameters.get("rope_theta", 10000.0), 4 * inv_freq.numel()
     cosines = build("rope_2d", spec, head_dim=head_dim, rope_theta=theta, output="cos_sin", width="full").module
     ours, x = PatchCosSin(KeepDtype(cosines)).to(inv_freq.device), torch.zeros(1, 1, device=inv_freq.device)
     # rows, and columns in the other order: (patches, 2)
@@ -191,13 +175,9 @@ def _inv_freq(module: nn.Module, name: str) -> Tensor:
     return inv_freq
 
 
-def _config_of(module: nn.Module) -> Config:
-    return cast("Config", module.config)
-
-
-def _read(module: nn.Module, spec: Spec, overrides: dict[str, int], layer_type: str | None = None) -> Reading:
+def _read(module: HfModule, spec: Spec, overrides: dict[str, int], layer_type: str | None = None) -> Reading:
     """Return the reading of a module's config; raise ValueError where ours have no such form."""
-    config, sections = _config_of(module).to_dict(), getattr(module, "mrope_section", None)
+    config, sections = module.config.to_dict(), getattr(module, "mrope_section", None)
     rope = config.get("rope_parameters")
     if sections and isinstance(rope, dict):  # Qwen2-VL's module takes them from a default of its own
         config["rope_parameters"] = {"mrope_section": list(sections), **rope}
@@ -217,7 +197,7 @@ def _takes_axes(original: CosSinFunction, x: Tensor) -> bool:
         return False
 
 
-def _fresh(module: nn.Module, x: Tensor, layer: tuple[str, ...], positions: Tensor) -> CosSin:
+def _fresh(module: HfModule, x: Tensor, layer: tuple[str, ...], positions: Tensor) -> CosSin:
     """Return the cosines and sines of a copy of a module: some modules remember earlier calls."""
     cos_sin: CosSin = copy.deepcopy(module)(x, positions, *layer)
     return cos_sin
