@@ -167,9 +167,9 @@ def _patches(module: HfModule, spec: Spec) -> Replacement:
     return Replacement(fitting(partial(_fresh, module, x, ()), [Candidate(ours, partial(ours, x))], positions), "axial")
 
 
-def _inv_freq(module: nn.Module, name: str) -> Tensor:
+def _inv_freq(module: HfModule, name: str) -> Tensor:
     """Return a module's frequencies, (pairs,): their number tells how much of a head is rotated."""
-    inv_freq = dict(module.named_buffers(recurse=False)).get(name)
+    inv_freq: Tensor | None = dict(module.named_buffers(recurse=False)).get(name)
     if inv_freq is None or inv_freq.dim() != 1:
         raise ValueError(f"it has no buffer {name} of one frequency a pair; replace it by hand")
     return inv_freq
