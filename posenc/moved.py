@@ -25,7 +25,8 @@ MOVED = {
         "posenc.where": "places sizes",
     },
     "posenc.hf": {
-        "posenc.hf.config": "config settings keys",
+        "posenc.hf": "config:model_config",
+        "posenc.hf.config": "settings keys",
         "posenc.hf.encodings": "described rows parts",
         "posenc.hf.rope": "rotary scaling defaults layers layouts widths",
         "posenc.hf.replacing": "replace modules compare",
