@@ -106,16 +106,25 @@ def _registered(trail: Trail) -> dict[str, list[str]]:
         for key, function in module.functions.items():
             for call in (node for node in function.decorator_list if isinstance(node, ast.Call)):
                 maker = trail.resolve(module, call.func)
-                if maker is None or trail.is_class(maker):
+                if maker is None:
                     continue
-                inner = next((node for node in trail.function(maker).body if isinstance(node, ast.FunctionDef)), None)
-                if inner is not None and inner.args.args:
-                    registered.setdefault(inner.args.args[0].arg, []).append(f"{name}:{key}")
+                kept = _kept_by(trail, maker)
+                if kept:
+                    registered.setdefault(kept, []).append(f"{name}:{key}")
                 for keyword in call.keywords:
                     meaning = trail.resolve(module, keyword.value)
                     if meaning is not None and keyword.arg and not trail.is_class(meaning):
                         registered.setdefault(keyword.arg, []).append(meaning)
     return registered
+
+
+def _kept_by(trail: Trail, maker: str) -> str:
+    """Return the name that a decorator keeps a function by: its parameter, in `__call__` or a function inside."""
+    if trail.is_class(maker):
+        called = trail.modules[maker.partition(":")[0]].functions.get(f"{maker.partition(':')[2]}.__call__")
+        return called.args.args[1].arg if called else ""
+    inner = (node for node in trail.function(maker).body if isinstance(node, ast.FunctionDef))
+    return next((node.args.args[0].arg for node in inner if node.args.args), "")
 
 
 class Walk(ast.NodeVisitor):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
-from posenc_export.formats import Request, format_, quiet, write_saved
+from posenc_export.formats import Format, Request, quiet, write_saved
 from posenc_export.formats.aoti_package import compiler_settings
 from posenc_export.formats.archives import stamp_archive, stamped_archive
 from posenc_export.formats.assumptions import drop_unneeded_guards, loosen
@@ -43,7 +43,7 @@ def capture_program(encoding: Encoding, request: Request) -> torch.export.Export
     return program
 
 
-@format_(
+@Format(
     "pt2",
     file=PT2,
     capture=capture_program,
@@ -74,7 +74,7 @@ def capture_package(encoding: Encoding, request: Request) -> torch.export.Export
     return with_findings(capture_program(encoding, request), Findings((note,)))
 
 
-@format_(
+@Format(
     "aoti",
     file=AOTI,
     capture=capture_package,

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, check_machine
-from posenc_export.formats import Digests, Request, format_, quiet, write_saved
+from posenc_export.formats import Digests, Format, Request, quiet, write_saved
 from posenc_export.formats.archives import STAMP, stamp_archive, stamped_archive
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
             raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
 
 
-@format_(
+@Format(
     "torchscript",
     file="model.pt",
     capture=script,

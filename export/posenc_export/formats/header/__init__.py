@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from posenc_export.cpp import REALS
 from posenc_export.errors import BadInput, bad_input
-from posenc_export.formats import Digests, Request, format_
+from posenc_export.formats import Digests, Format, Request
 from posenc_export.formats.capture import tensor_digests
 from posenc_export.formats.header.functions import FUNCTIONS, Functions
 from posenc_export.formats.header.text import C99, CPP17, header_text
@@ -109,7 +109,7 @@ def _digests(made: Parts) -> Digests:
     return {"functions": str(made.functions).encode(), **tensor_digests(made.tables.arrays)}
 
 
-@format_(
+@Format(
     "header",
     file="model.hpp",
     capture=parts,
@@ -124,7 +124,7 @@ def write_header(made: Parts, request: Request, path: Path) -> None:
     path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtype), "ascii")
 
 
-@format_(
+@Format(
     "header-c99",
     file="model.h",
     capture=parts,

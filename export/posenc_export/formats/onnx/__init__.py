@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
-from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
+from posenc_export.formats import OPSETS, Digests, Format, Request, quiet
 from posenc_export.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.folded import name_folded
@@ -107,7 +107,7 @@ def _digests(captured: OnnxProgram) -> Digests:
     return program.digests if isinstance(program, Traced) else program_digests(program)
 
 
-@format_(
+@Format(
     "onnx",
     file="model.onnx",
     capture=capture_onnx,
