@@ -1,4 +1,4 @@
-"""What more captures of a module show: whether it is the same program again, after calls, and at other sizes."""
+"""A module is captured again: after calls, and at other sizes, where it must give the same program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from posenc_export.validation.checks import Capture
 def captured_again(
     seen: Capture, encoding: Encoding, called: Encoding, request: Request, first: tuple[str, Digests]
 ) -> Capture:
-    """Return what more captures show: of a called module, and of one that was not called.
+    """Return what captures of the called module, and of one that was not called, add to what calls showed.
 
     Args:
         seen: What its calls showed.
@@ -41,8 +41,8 @@ def captured_again(
     after: Digests = {}
     with suppress(ExportFailed):  # what a call has left in the module may keep it from being captured
         after = capture(called)
-    same = elsewhere == digests or capture(encoding.uncalled()) == digests
-    return replace(seen, same_twice=same, same_after_calls=after == digests)
+    same_twice = elsewhere == digests or capture(encoding.uncalled()) == digests
+    return replace(seen, same_twice=same_twice, same_after_calls=after == digests)
 
 
 def _captured_elsewhere(

@@ -1,4 +1,4 @@
-"""The files of a bundle: artifacts, golden data, manifest."""
+"""The files of a bundle: graphs, golden data, manifest."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from posenc_export.validation.stored.held import digests_of
 
 
 def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:
-    """Write the artifacts, golden data and manifest of a target; return the manifest and what its export showed.
+    """Write the graphs, golden data and manifest of a target; return the manifest and, by format, what captures showed.
 
-    Where it is to be validated, it is captured again after the calls at other lengths, to see whether they changed
-    anything. Otherwise nothing is shown.
+    Where it is to be validated, the module is captured again after calls at other lengths, to see whether they changed
+    anything. Otherwise there are no captures to return.
     """
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
     draft = Draft(request_for(target, options), target.reference, stored)
     asking = start(target.question)  # beside the export, in a process of its own
-    wanted = draft.request
+    first_request = draft.request
     draft = write_formats(encoding, draft, options, folder)
-    draft = replace(draft, facts=facts_for(target, wanted, draft.digests))
+    draft = replace(draft, facts=facts_for(target, first_request, draft.digests))
     options.validation.progress("recording the eager outputs and the reference")
     draft, captures = recorded(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
@@ -111,10 +111,10 @@ def _first_that_writes(
         write(request)
         return request
     except OpsetFailed as error:
-        for again in (other(error.message) for other in others):
+        for make in others:
             with suppress(ExportFailed):
-                write(again)
-                return again
+                write(make(error.message))
+                return make(error.message)
         raise
 
 

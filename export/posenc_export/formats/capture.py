@@ -48,7 +48,7 @@ class Findings:
 
     Attributes:
         notes: Lines for the report.
-        sizes: Of calls that break an assumption: they must be among the cases.
+        sizes: Those of calls that break an assumption, which must be among the cases.
         way: The name of the way in which the module was captured.
     """
 

@@ -47,8 +47,8 @@ class Broken:
 
     Attributes:
         words: The guard, with the names of axes.
-        sizes: Of one call that breaks it.
-        tried: Of some such calls, which the module itself takes.
+        sizes: The sizes of one call that breaks it.
+        tried: The sizes of some such calls, which the module itself takes.
     """
 
     words: str

@@ -49,7 +49,7 @@ class Parts:
         tables: Its constants.
         functions: What it computes.
         namespace: The name that everything in it goes by.
-        dtype: Of the rows.
+        dtype: The dtype of rows.
     """
 
     tables: Tables
