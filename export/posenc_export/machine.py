@@ -1,4 +1,4 @@
-"""The machine that figures are measured on, and the versions of what they are measured with."""
+"""The machine that figures are measured on, and the versions of its software."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_nvidia_driver() -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what makes a bundle."""
+    """Return the versions of Python, the platform and the packages that make a bundle."""
     facts = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
     for package in PACKAGES:
         try:

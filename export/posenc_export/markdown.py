@@ -1,4 +1,4 @@
-"""Tables as Markdown, as plain text and as HTML: whatever is in a cell stays text."""
+"""Tables as Markdown, as plain text and as HTML: the text of a cell never becomes markup."""
 
 from __future__ import annotations
 

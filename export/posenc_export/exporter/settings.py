@@ -92,6 +92,14 @@ def spec_for(settings: Settings, source: object, parameters: Mapping[str, object
     return settings.spec if rows is None else replace(settings.spec, max_len=rows)
 
 
+def with_rows(settings: Mapping[str, object], spec: Spec | None, length: int) -> Mapping[str, object]:
+    """Return settings with a row for every position of a call of this length, unless they say max_len."""
+    if spec is not None or "max_len" in settings:
+        return settings
+    offset = settings.get("position_offset") or 0
+    return {"max_len": length + (offset if isinstance(offset, int) else 0), **settings}
+
+
 def _mode(config: ModelConfig) -> dict[str, object]:
     """Return the mode of a config's scheme where it has no other than `dynamic`."""
     with bad_input():
