@@ -56,7 +56,7 @@ def _captured_elsewhere(
     if request.at is None:
         return {}, ()
     try:
-        elsewhere = capture(replace(request, trace=request.at(request.other)))
+        elsewhere = capture(replace(request, trace=request.at(request.other_sizes)))
     except ExportFailed:  # at those sizes it is another program, if any: guards say that of the first
         return {}, ()
     changed = sorted(k for k in first.keys() | elsewhere.keys() if first.get(k) != elsewhere.get(k))

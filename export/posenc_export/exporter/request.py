@@ -52,7 +52,7 @@ def request_for(target: Target, options: ExportOptions) -> Request:
         namespace=options.namespace or namespace_for(target.name),
         at=at,
         sizes=trace,
-        other=trace_sizes(encoding.inputs, dims | set(trace.values()), end),
+        other_sizes=trace_sizes(encoding.inputs, dims | set(trace.values()), end),
         long=long_sizes(encoding.inputs, trace, max_len),
         cpu_isa=options.cpu_isa,
     )

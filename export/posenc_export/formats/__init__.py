@@ -61,7 +61,7 @@ class Request:
         namespace: The name that everything in a header goes by.
         at: Makes inputs of other sizes, at which a program can be tried.
         sizes: The sizes of `trace`, by axis.
-        other: Sizes to trace with a second time.
+        other_sizes: Sizes to trace with a second time.
         long: Sizes to trace with where a program of short calls does not hold for long ones.
         why_traced: Why the TorchScript-based exporter is to write ONNX, if it is.
         branches: Whether torch.export has said what the module does by sizes, which that exporter cannot see.
@@ -76,7 +76,7 @@ class Request:
     namespace: str = "posenc"
     at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
-    other: Mapping[str, int] = field(default_factory=dict)
+    other_sizes: Mapping[str, int] = field(default_factory=dict)
     long: Mapping[str, int] = field(default_factory=dict)
     why_traced: str = ""
     branches: bool = False

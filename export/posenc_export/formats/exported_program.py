@@ -34,7 +34,7 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
 
 def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
-    """Return the program of an encoding, which refuses no call of ours by what was assumed while tracing."""
+    """Return the program of an encoding, without guards that refuse valid calls."""
     program = capture(encoding, lambda module: module, request)
     if rules_of(encoding.family).may_branch:
         loosen(program, encoding.module, calls_of(encoding), findings(program).sizes)
@@ -102,10 +102,7 @@ def write_aoti(program: torch.export.ExportedProgram, request: Request, path: Pa
 
 
 def guard(program: torch.export.ExportedProgram) -> None:
-    """Have a program refuse, before anything else, lengths beyond its range and indices beyond its tables, in place.
-
-    A package checks neither by itself: it reads past the end of x, and ends the process from inside a parallel loop.
-    """
+    """Have a program refuse, before anything else, lengths beyond its range and indices beyond its tables, in place."""
     import torch
 
     graph = program.graph_module.graph
@@ -124,7 +121,7 @@ def guard(program: torch.export.ExportedProgram) -> None:
 
 
 def _look_ups(node: fx.Node) -> Iterator[tuple[tuple[int, ...], int, bool]]:
-    """Yield each index of a look-up: its place among the arguments, its axis, whether it may count from the end."""
+    """Yield each index of a look-up: its place among the arguments, its axis, whether negative ones are allowed."""
     import torch
 
     aten = torch.ops.aten
@@ -138,14 +135,15 @@ def _look_ups(node: fx.Node) -> Iterator[tuple[tuple[int, ...], int, bool]]:
                 yield (1, axis), axis, True
 
 
-def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], of: tuple[int, bool]) -> None:
-    """Assert that the indices of a look-up are rows of its table, and keep them there whatever happens."""
+def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], rows_of: tuple[int, bool]) -> None:
+    """Assert that the indices of a look-up are rows of its table, and clamp them."""
     import torch
 
     aten = torch.ops.aten
-    table, (axis, from_the_end) = look_up.args[0], of
+    table, (axis, from_the_end) = look_up.args[0], rows_of
     index = look_up.args[place[0]] if len(place) == 1 else look_up.args[place[0]][place[1]]  # type: ignore[index]
     assert isinstance(table, torch.fx.Node)
+    # in eager, -rows..rows-1 are rows of index, 0..rows-1 those of the other look-ups
     with graph.inserting_before(look_up):
         rows: Any = table.meta["val"].shape[axis]
         if not isinstance(rows, int):
@@ -170,14 +168,14 @@ def _integer(value: Any) -> int:
     return value
 
 
-def _guard_length(graph: fx.Graph, after: fx.Node, of: tuple[fx.Node, int], upper: int) -> None:
+def _guard_length(graph: fx.Graph, after: fx.Node, axis: tuple[fx.Node, int], upper: int) -> None:
     """Assert that an axis of an input is no longer than the program's range."""
     import torch
 
     aten = torch.ops.aten
     with graph.inserting_before(after.next):
-        size = graph.call_function(aten.sym_size.int, of)
-        size.meta["val"] = of[0].meta["val"].shape[of[1]]
+        size = graph.call_function(aten.sym_size.int, axis)
+        size.meta["val"] = axis[0].meta["val"].shape[axis[1]]
         fits = _add(graph, aten.le.Scalar, _add(graph, aten.scalar_tensor.default, size), upper)
         _add(graph, aten._assert_async.msg, fits, f"a length is out of range: expected at most {upper}")
 

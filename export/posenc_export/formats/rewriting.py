@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 
 def rewritten(module: nn.Module, swap: Swap) -> nn.Module:
-    """Return a module with what `swap` makes of each module in it, from the leaves up.
+    """Return a module in which `swap` was applied to every module, from the leaves up.
 
-    swap: returns its argument where nothing is to be changed. What holds nothing that changed is the module itself,
-    not a copy; a module that stands in two places is swapped once.
+    A module without changes inside stays itself, not a copy; a module that stands in two places is swapped once.
+
+    Args:
+        module: The module, which is not changed.
+        swap: A module to the module in its place, which may be the same.
     """
     return _rewritten(module, swap, {})
 

@@ -75,9 +75,9 @@ def namespace_of(text: str) -> str:
 
 def stamp_header(path: Path, metadata: Mapping[str, str]) -> None:
     """Put what an export says of itself below the first line of a header."""
-    title, _, rest = path.read_text("ascii").partition("\n")
+    title, _, body = path.read_text("ascii").partition("\n")
     facts = [line for key, value in metadata.items() for line in _comment(f"{key.removeprefix('posenc.')}: {value}")]
-    path.write_text("\n".join([title, "//", *facts, "//", rest]), "ascii")
+    path.write_text("\n".join([title, "//", *facts, "//", body]), "ascii")
 
 
 def stamped_header(path: Path, key: str) -> str:

@@ -1,8 +1,8 @@
 """ONNX by the TorchScript-based exporter, torch.onnx.export(dynamo=False): the last way to capture a user's module.
 
-It runs a module on inputs and writes which operators ran. It sees no branch of Python, and so nothing is taken from it
-but what cannot hide one: no number goes from a tensor, or a size, to Python, unless torch.export has captured the
-module already and said what that assumes of sizes; and inputs of other sizes and numbers give the same graph.
+It runs a module on inputs and writes which operators ran. It sees no branch of Python, so that a graph is accepted only
+if it cannot hide one: no number goes from a tensor, or a size, to Python, unless torch.export has captured the module
+already and said what it assumes of sizes; and inputs of other sizes and numbers give the same graph.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Traced:
 
     @property
     def digests(self) -> Digests:
-        """What must be the same when the module is captured again."""
+        """The digests, which must be the same when the module is captured again."""
         return {GRAPH: hashlib.sha256(self.model).digest()}
 
     def read(self) -> Any:
-        """Return it as torch.onnx returns what it makes of a program."""
+        """Return it as torch.onnx returns a model."""
         import onnx
         import onnx_ir as ir
 
@@ -77,7 +77,7 @@ def traced(encoding: Encoding, request: Request, reason: str, *, branches: bool)
     names = _names(encoding.inputs, encoding.outputs) | {"opset_version": request.opset}
     first, second = (
         _model(encoding.uncalled().module, inputs, names, branches)
-        for inputs in (request.trace, request.at(request.other))
+        for inputs in (request.trace, request.at(request.other_sizes))
     )
     if second != first:
         raise ExportFailed(f"{NAME} keeps sizes or numbers of the inputs that it traces with")
@@ -120,7 +120,8 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
 
 @contextmanager
 def _no_checks_of_rnns() -> Iterator[None]:
-    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes: that ends in an error, which eager gives, or in nothing."""
+    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes, which would look like a branch."""
+    # the comparison only raises errors, and eager raises them too
     from torch.nn.modules import rnn
 
     def unchecked(*arguments: object) -> None:
@@ -144,12 +145,12 @@ def _watched(module: nn.Module) -> nn.Module:
 
 
 def _no_answers() -> AbstractContextManager[object]:
-    """Return what refuses questions about numbers of a tensor to which torch answers Python without a warning."""
+    """Return a mode in which Python cannot ask for the numbers of a tensor where torch answers without a warning."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class NoAnswers(TorchDispatchMode):
-        """Whether tensors are equal, or close: sizes are int64, and are asked for by all that takes a size."""
+        """Refuses operators whose answer depends on data, but for sizes: int64 scalars that any operator may take."""
 
         def __torch_dispatch__(
             self,
