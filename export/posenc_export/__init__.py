@@ -95,6 +95,7 @@ def target(
 
     spec, parameters = spec or Spec(), parameters or {}
     ports, _ = ports_of(inputs)
+    # a text with a colon names a factory, one without a scheme
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
     if ports and not is_module:
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")

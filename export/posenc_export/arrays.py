@@ -41,6 +41,7 @@ def to_torch(array: Array) -> torch.Tensor:
     import torch
 
     if array.dtype.name == "bfloat16":
+        # torch does not know the dtype of ml_dtypes: hand over the bits
         return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 

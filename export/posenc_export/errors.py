@@ -118,6 +118,7 @@ def check_machine(error: BaseException) -> None:
             raise Overloaded(f"{type(cause).__name__}: {first_line(cause)}") from error
         if isinstance(cause, OSError) and cause.errno in FULL:
             raise ToolFailed(f"{type(cause).__name__}: {first_line(cause)}") from error
+        # as a traceback shows them: the cause, or else what was being handled
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 

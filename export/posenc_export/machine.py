@@ -40,6 +40,7 @@ def processor() -> str:
     if listing.is_file():
         lines = listing.read_text(encoding="utf-8").splitlines()
         name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    # cores of this process, which a container may limit
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{name}, {cores} cores"
 

@@ -75,6 +75,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:
+            # a good bundle that was at `to` stays
             result = replace(result, folder=failed_place(to))
         write_report(folder, result.manifest, result.verdicts, basis)
         validation.progress(f"writing {result.folder}")

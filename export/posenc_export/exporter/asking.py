@@ -45,6 +45,7 @@ def collect(asking: Asking | AskedModel | None, target: Target, draft: Draft, se
     if not isinstance(asking, Asking):
         return replace(draft, model=asking)
     encoding = target.encoding
+    # the child has been at work since the export began
     calls = calls_of(target, draft.cases, seed)
     if not calls.feeds:
         unasked = calls.note or f"no call is tried whose positions are below {NEAR}"
@@ -118,6 +119,7 @@ def model_tolerance(case: Case, answers: Answers, last: int, family: str) -> Tol
 def _difference(variants: Variants, cases: Sequence[GoldenCase], feeds: Mapping[str, Feeds]) -> str:
     """Return which other choice of a parameter agrees with the model where the reading does not; nothing where none."""
     answered = [golden for golden in cases if golden.model]
+    # only where the reading itself disagrees
     if not answered or all(_agrees(golden, golden.reference) for golden in answered):
         return ""
     for words, encoding in variants:

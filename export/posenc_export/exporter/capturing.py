@@ -34,6 +34,7 @@ def captured_again(
     elsewhere, static = _captured_elsewhere(partial(capture, encoding.uncalled()), request, digests)
     seen = replace(seen, static=static)
     if encoding.fresh is None:
+        # the module itself was called: any capture now is one after calls
         second = elsewhere if elsewhere == digests else capture(encoding)
         return replace(
             seen, same_twice=second == digests or capture(encoding) == second, same_after_calls=second == digests

@@ -43,6 +43,7 @@ def calls_of(target: Target, cases: Sequence[GoldenCase], seed: int) -> Calls:
     usable = [golden for golden in cases if not golden.case.refused]
     near = [golden for golden in usable if not inputs or _is_near(golden.case, probes)]  # without inputs there is one
     feeds = {golden.case.name: feeds_for(inputs, golden.case, seed) for golden in near}
+    # a table holds the angles of calls of max_len; a model computes those of the call's own length
     dynamic = _for_each_length(target)
     shorter = {g.case.name for g in near if dynamic and not _same(g, dynamic, feeds[g.case.name])}
     if not shorter:

@@ -50,6 +50,7 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
     parameters = {name: settings[name] for name in settings if name not in of_spec | of_options | of_validation}
     if spec is None and isinstance(source, ModelConfig):
         of_spec = {**_mode(source), **of_spec}
+        # only a table needs to know how many rows the model has
         if of_spec.get("mode", "baked") == "baked":
             of_spec = {**_context(source, with_fields(Spec(), of_spec)), **of_spec}
     _check_near(set(parameters), source)
@@ -145,6 +146,7 @@ def with_fields(options: Options, values: Mapping[str, object]) -> Options:
 def _fitting(field_: Parameter, value: object) -> object:
     """Return a value of a field's type: lists become tuples, one name a tuple of one, none an empty one."""
     if get_origin(field_.type) is tuple:
+        # "onnx" -> ("onnx",)
         value = (value,) if isinstance(value, str) else value
         return () if value in ((), []) else fit(field_, value)
     return fit(field_, value)

@@ -50,6 +50,7 @@ def cpu_problem(file: str, isa: str, has: Mapping[str, object]) -> str:
         has: The CPU's instruction sets, as torch.cpu.get_capabilities() gives them.
     """
     needed = isa.lower().split()
+    # the first that the CPU lacks is named
     lacking = next((name for name in needed if not _has(name, has)), None)
     if lacking is None:
         return ""

@@ -77,6 +77,7 @@ def loosen(program: ExportedProgram, module: nn.Module, calls: Calls, sizes: Seq
             if bounds is not None:
                 taken = [axis.size_in(call) for call in sizes]
                 ends = min(int(bounds.lower), *taken), max(bounds.upper, *taken)
+                # as wide as what was tried, and no wider
                 program.range_constraints[symbol] = ValueRanges(*ends)
     _erase_assertions(program.graph)
     program.graph_module.recompile()
@@ -85,6 +86,7 @@ def loosen(program: ExportedProgram, module: nn.Module, calls: Calls, sizes: Seq
 def _without_assertions(program: ExportedProgram) -> torch.fx.GraphModule:
     """Return what a file holds of a program: no assertion about sizes."""
     module = program.module(check_guards=False)
+    # the hook checks the inputs against guards and ranges
     module._forward_pre_hooks.clear()
     _erase_assertions(module.graph)
     module.recompile()
@@ -114,6 +116,7 @@ def _close(actual: Tensor, expected: Tensor) -> bool:
         return False
     if not expected.is_floating_point():
         return torch.equal(actual, expected)
+    # masks are infinite, and have no part in the scale
     finite = expected[torch.isfinite(expected)].abs()
     scale = float(finite.max()) if finite.numel() else 0.0
     atol = GRAINS * torch.finfo(expected.dtype).eps * scale

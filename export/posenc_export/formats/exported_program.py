@@ -68,6 +68,7 @@ def capture_package(encoding: Encoding, request: Request) -> torch.export.Export
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     with config.patch(compiler_settings(request.cpu_isa)):
+        # INVALID_VEC_ISA stands for no vectors at all
         isa = str(pick_vec_isa()).replace("INVALID_VEC_ISA", "").split()
     cpus = f"CPUs with {' and '.join(isa)}" if isa else f"every {platform.machine()} CPU"
     note = f"{AOTI} runs on {cpus}"
@@ -109,10 +110,12 @@ def guard(program: torch.export.ExportedProgram) -> None:
     for node in list(graph.nodes):
         for place, axis, lowest in _look_ups(node):
             _guard_index(graph, node, place, (axis, lowest))
+    # assertions on lengths come right behind the inputs, before anything reads them
     last = [node for node in graph.nodes if node.op == "placeholder"][-1:]
     for placeholder in (node for node in graph.nodes if node.op == "placeholder"):
         value = placeholder.meta.get("val")
         for axis, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            # torch.export's own upper bound is an infinity where it knows none
             bounds = None if isinstance(size, int) else program.range_constraints.get(size.node.expr)
             if bounds is not None and bounds.upper < 2**31:
                 _guard_length(graph, last[0], (placeholder, axis), int(bounds.upper))
@@ -150,10 +153,12 @@ def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], rows
             size, rows = rows, graph.call_function(aten.sym_size.int, (table, axis))
             rows.meta["val"] = size
         lowest = (-rows if isinstance(rows, int) else _add(graph, operator.neg, rows)) if from_the_end else 0
+        # lowest <= index < rows, for every index
         above, below = _add(graph, aten.ge.Scalar, index, lowest), _add(graph, aten.lt.Scalar, index, rows)
         inside = _add(graph, aten.all.default, _add(graph, aten.logical_and.default, above, below))
         _add(graph, aten._assert_async.msg, inside, "a position is out of range: a table has not as many rows")
         if isinstance(rows, int):
+            # wherever the compiler puts the assertion, no index may leave the table
             clamped = _add(graph, aten.clamp.default, index, lowest, rows - 1)
             if len(place) == 1:
                 look_up.update_arg(place[0], clamped)
@@ -185,6 +190,7 @@ def _add(graph: fx.Graph, op: Any, *args: Any) -> fx.Node:
     import torch
 
     node = graph.call_function(op, args)
+    # the compiler goes by the fake value in meta["val"]: compute it as tracing would
     fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args]
     mode = torch._guards.detect_fake_mode([n.meta.get("val") for n in graph.nodes])
     assert mode is not None

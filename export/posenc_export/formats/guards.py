@@ -86,6 +86,7 @@ def broken_guards(
     sampled = list(_sizes(calls.inputs, max_len))
     for guard in guards_of(program):
         breaking = breaking_sizes(guard, module, calls.inputs, sampled)
+        # every plan has such a call, so that a wrong graph would be seen
         if HARMLESS.search(guard) and any(map(calls.are_planned, breaking)):
             continue
         tried = calls.taken(breaking)
@@ -159,6 +160,7 @@ def _sizes(ports: tuple[Port, ...], max_len: int, least: int = 2) -> Iterator[di
     alike = {axis.name: _choices(axis, max_len, (least, *ALIKE) if axis.is_length else (2,)) for axis in axes}
     for i in range(1 + len(ALIKE)):
         yield {name: sizes[i % len(sizes)] for name, sizes in alike.items()}
+    # a seed of its own: two exports of a module try the same sizes
     rng = random.Random(0)
     for _ in range(DRAWS):
         yield {name: rng.choice(sizes) for name, sizes in choices.items()}
@@ -184,5 +186,6 @@ def in_words(guard: str, module: nn.Module, ports: tuple[Port, ...]) -> str:
         for i, port in enumerate(value if isinstance(value, tuple) else (value,)):
             text = f"L['{name}'][{i}]" if listed else f"L['{name}']"
             for index, axis in enumerate(port.axes):
+                # L['x'].size()[1] -> seq
                 guard = guard.replace(f"{text}.size()[{index}]", str(axis))
     return re.sub(r"\((\w+)\)", r"\1", guard)

@@ -41,5 +41,6 @@ def _with_children(module: nn.Module, children: dict[str, nn.Module]) -> nn.Modu
 def shallow_copy(module: nn.Module) -> nn.Module:
     """Return a copy that shares parameters, buffers and children, and can be given other attributes and children."""
     copied = copy.copy(module)
+    # copy.copy shares this dict with the module
     copied.__dict__["_modules"] = dict(module._modules)
     return copied

@@ -48,6 +48,7 @@ def archive_digests(path: Path | IO[bytes]) -> Digests:
 
     with zipfile.ZipFile(path) as archive:
         names = [n for n in archive.namelist() if not n.endswith((".debug_pkl", "serialization_id"))]
+        # stamps say which graph it is, and are added after the digest
         names = [name for name in names if not STAMP.fullmatch(name)]
         return {
             unmangled(n.encode()).decode(): hashlib.sha256(unmangled(archive.read(n))).digest()
@@ -109,6 +110,7 @@ def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> N
         whole = str(Path(folder, "archive.pt"))  # a buffer would hold each table three times
         _find_room(whole, tables)
         torch.jit.save(scripted, whole)
+        # record by record: debug records are left out, and constants sorted
         reader = torch._C.PyTorchFileReader(whole)
         writer = torch._C.PyTorchFileWriter(buffer)
         writer.set_min_version(int(reader.get_record("version")))
@@ -144,6 +146,7 @@ def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
     if size > FREEZE_BELOW or any(True for _ in scripted.parameters()):
         return scripted
     frozen = torch.jit.freeze(scripted)
+    # a module may write into its inputs: each call gets copies
     with_copies = ([tensor.clone() for tensor in trace] for _ in range(2))  # a module may write into its inputs
     return frozen if _same(frozen(*next(with_copies)), scripted(*next(with_copies))) else scripted
 

@@ -68,6 +68,7 @@ def _side(error: BadInput, ports: tuple[Port, ...], max_len: int, seed: int) -> 
     module = next(_modules(error), None)
     if module is None or not _grid(ports) or _takes(module, ports, PRIMES, seed):
         return None
+    # the smallest that fits: a multiple of a patch would fit, too
     sides = sorted({*_strides(module), *SIDES})
     return next((side for side in sides if FEW * side <= max_len and _fits(module, ports, side, seed)), None)
 

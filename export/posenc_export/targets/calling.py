@@ -57,6 +57,7 @@ def by_name(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) and len(known) < len(names):
         return ()
+    # inputs go in by position as far as names and places agree
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for i, name in enumerate(names):
         is_elsewhere = i >= len(places) or (places[i].name != name and places[i].default is not inspect.Parameter.empty)

@@ -26,6 +26,7 @@ class Copies:
         self.module, self.again = module, again
         self.double: nn.Module | None = None
         try:
+            # converted once: copies of it share its parameters
             self.double = copy.deepcopy(module).double()
         except Exception as error:
             if again() is module:

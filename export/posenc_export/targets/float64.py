@@ -57,6 +57,7 @@ class Widening(TorchDispatchMode):
         try:
             if isinstance(func, HigherOrderOperator):
                 raise TypeError("it calls functions, which are not widened")
+            # an exact bit pattern of float32 means nothing in float64
             if func is torch.ops.aten.view.dtype and _reads_bits(*args[:2]):
                 raise TypeError("it reads the bits of numbers, which are others in float64")
             wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))

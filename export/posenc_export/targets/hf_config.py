@@ -27,6 +27,7 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
         spec = replace(spec, **_implied(spec, reading.spec))
     target = scheme_target(reading.scheme, spec, reading.parameters, seed)
     path = "the config" if config.path is None else config.path.as_posix()
+    # fields that the user set otherwise did not come from the config
     of_another = {name for name, value in reading.spec.items() if getattr(spec, name) != value}
     origin = {name: where for name, where in reading.origin.items() if name not in of_another}
     origin = {"config": path, **origin, **_only_mode(reading.scheme, spec)}

@@ -84,6 +84,7 @@ def _hidden(port: Port, feed: Array) -> Array:
     """Return a mask whose last token is hidden, by minus infinity where it is added; anything else as it is."""
     if not isinstance(port.carries, Mask) or port.carries.causal:
         return feed
+    # (keys,), broadcast to the mask: the last key is hidden
     shown, dtype = np.arange(feed.shape[-1]) < max(1, feed.shape[-1] - 1), numpy_dtype(port.dtype)
     way = np.where(shown, 0.0, -np.inf) if port.carries.additive else shown
     return np.broadcast_to(way, feed.shape).astype(dtype)

@@ -164,9 +164,11 @@ def own_encoding(
     from posenc_export.targets.calling import in_a_row
     from posenc_export.targets.float64 import OwnReference
 
+    # outputs and reference are not known before the module ran
     draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, NO_TABLES)
     copies = Copies(module, again)
     sizes = probe_sizes(draft, max_len)[0]
+    # exporters want inputs by position and tensors in a row
     wrap = in_a_row(copies.fresh(), ports, lambda fresh: called(fresh, ports, sizes, seed))
     if wrap is not None:
         copies = Copies(wrap(module), lambda: wrap(again()))

@@ -100,6 +100,7 @@ def _output(name: str, arrays: Sequence[Array], axes: Sequence[tuple[tuple[int, 
     for i, sizes in enumerate(zip(*(array.shape for array in arrays), strict=True)):
         fitting = [axis for of_input, axis in axes if of_input == sizes]
         named = fitting[0] if len(fitting) == 1 else Axis(_free(f"{name}_axis{i}", taken, "_"), "length")
+        # one size in every call: the axis does not depend on the inputs
         shape.append(fixed(sizes[0]) if len(set(sizes)) == 1 else named)
     return Port(name, tuple(shape), arrays[0].dtype.name)
 
@@ -138,6 +139,7 @@ def _check_dtype(tensor: Tensor, name: str) -> None:
             f"the module's {name} is {dtype}, and graphs give real numbers: return torch.view_as_real of it, whose "
             "last axis has the real and the imaginary part"
         )
+    # 8-bit floats and others that no runtime here takes
     if dtype not in DTYPES:
         raise BadInput(f"the module's {name} is {dtype}: expected one of {', '.join(DTYPES)}; convert it in forward")
     if str(tensor.layout) != "torch.strided":

@@ -64,6 +64,7 @@ def _seen_alone(attended: Part, mask: Part) -> Part:
     op = _operators()
     keys = _integers([-1])
     if mask.dtype == ir.DataType.BOOL:
+        # True where any key is seen; ReduceMax of booleans needs a newer opset
         seen = op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), keys), to=ir.DataType.BOOL)
     else:
         seen = op.Greater(op.ReduceMax(mask, keys), op.CastLike(op.Constant(value_float=float("-inf")), mask))
@@ -92,6 +93,7 @@ def _without(x: Part, rank: int) -> Part:
 def _joined(x: Part) -> Part:
     """Join the first axes: (a, b, ..., heads, tokens, features) -> (a b ..., heads, tokens, features)."""
     op = _operators()
+    # -1 stands for the product of the first axes
     shape = op.Concat(_integers([-1]), op.Shape(x, start=1 - AXES), axis=0)
     return _of(op.Reshape(x, shape), x, [None, *x.shape[1 - AXES :]])
 

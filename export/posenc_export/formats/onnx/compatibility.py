@@ -129,6 +129,7 @@ def _needs(model: ModelProto) -> Iterator[Need]:
     for opset in sorted({entry.version for entry in model.opset_import if entry.domain in ("", ONNX)}):
         yield Need(f"opset {opset}", _release_of_opset(opset))
     for used in operators_used(model):
+        # an operator that the oldest release has needs no line
         if not used.release or used.operator.domain != ONNX or used.release != OLDEST:
             yield Need(_named(used), used.release)
 

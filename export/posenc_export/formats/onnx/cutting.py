@@ -35,6 +35,7 @@ def pruned(model: ModelProto, values: Sequence[str]) -> ModelProto:
     import onnx
 
     needed, nodes = set(values), []
+    # backward: whether a node is needed is known once those behind it are
     for node in reversed(model.graph.node):  # nodes come after those whose outputs they take
         if needed.intersection(node.output):
             nodes.append(node)
@@ -98,6 +99,7 @@ def from_elsewhere(model: ModelProto, values: Sequence[str]) -> tuple[ModelProto
         nodes.append(node)
         for value, name in zip(values, names, strict=True):
             if node.output[0] == value:
+                # count -> count_from_0, count = count_from_0 + start
                 node.output[0] = _free(moved.graph, f"{value}_from_0")
                 nodes.append(onnx.helper.make_node("Add", [node.output[0], name], [value]))
     del moved.graph.node[:]

@@ -61,6 +61,7 @@ def to_float16(model: ModelProto) -> ModelProto:
 def to_bfloat16(model: ModelProto) -> ModelProto:
     """Return a model with bfloat16 wherever it has float32; the model itself changes."""
     for graph in graphs_of(model.graph):
+        # it names the old dtypes
         del graph.value_info[:]
         for value in (*graph.input, *graph.output):
             if value.type.tensor_type.elem_type == FLOAT:

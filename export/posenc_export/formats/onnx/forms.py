@@ -166,10 +166,12 @@ def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
     right.shape = left.shape
     right.type = None if nodes[0].op_type == "Cast" else left.type
     graph.insert_before(old, nodes)
+    # a copy of the list: replacing changes it
     for user in list(left.uses()):
         user.node.replace_input_with(user.idx, right)
     if left in graph.outputs:
         graph.outputs[graph.outputs.index(left)] = right
+        # the graph's output keeps its name
         left.name, right.name = f"{left.name}_before", left.name
     graph.remove(old, safe=True)
 

@@ -43,6 +43,7 @@ def may_replace(model: onnx.ModelProto, output: str, source: str) -> bool:
         last = makers.get(nodes[last].input[0])
     if last is None or not _is(nodes[last], ELEMENTWISE | {"Concat"}):
         return False
+    # every other node may still run when the output is written
     before = _before(nodes, makers, last)
     derived = {source}  # the input, and everything made of it
     for at, node in enumerate(nodes):  # in the order of a file, inputs of a node are made before it

@@ -54,6 +54,7 @@ def _parts(model: ModelProto) -> Iterator[tuple[dict[str, int], list[NodeProto]]
     yield opsets, [node for graph in graphs_of(model.graph) for node in graph.node]
     for function in model.functions:
         own = {_words(entry.domain): entry.version for entry in function.opset_import}
+        # graphs inside a function's nodes belong to it
         inner = (a.g for node in function.node for a in node.attribute if a.HasField("g"))
         nodes = [*function.node, *(node for held in inner for graph in graphs_of(held) for node in graph.node)]
         yield {**opsets, **own}, nodes

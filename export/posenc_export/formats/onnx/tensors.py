@@ -56,6 +56,7 @@ def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp
         return None
     for node in (node for node in graph.node if table in node.input):
         if node.op_type in SAME_ROWS:
+            # the copy has the same rows: follow its readers
             more = look_ups(graph, node.output[0], shape)
         else:
             more = READERS[node.op_type](node, table, shape) if node.op_type in READERS else None
@@ -74,6 +75,7 @@ def _gather(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] |
     if node.input[0] != table:
         return None
     axis, index = _attribute(node, "axis", 0) % len(shape), node.input[1]
+    # negative indices count from the end
     count = shape[axis]
     return [LookUp(table, axis, (index,), lambda values: values[index] % count)]
 

@@ -59,6 +59,7 @@ class Traced:
 
         model = ir.serde.deserialize_model(onnx.load_from_string(self.model))
         for value in (*model.graph.inputs, *model.graph.outputs):
+            # a copy that is not frozen: axes get names later
             value.shape = None if value.shape is None else ir.Shape(value.shape.dims)  # one that can be changed
         return model
 
@@ -79,6 +80,7 @@ def traced(encoding: Encoding, request: Request, reason: str, *, branches: bool)
         _model(encoding.uncalled().module, inputs, names, branches)
         for inputs in (request.trace, request.at(request.other_sizes))
     )
+    # sizes or numbers that the graph keeps differ between two runs
     if second != first:
         raise ExportFailed(f"{NAME} keeps sizes or numbers of the inputs that it traces with")
     return Traced(first, Findings((note_of(reason),)))
@@ -101,6 +103,7 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
         warnings.simplefilter("always")
         try:
             with _no_checks_of_rnns():
+                # a watched module fails where it asks for a number of a tensor
                 export(module if branches else _watched(module), inputs, buffer, dynamo=False, **names)
         except ExportFailed:
             raise
@@ -114,6 +117,7 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
     inputs_of_graph = [value.name for value in model.graph.input]
     if inputs_of_graph != names["input_names"]:
         raise ExportFailed(f"{NAME} gives the graph other inputs: {', '.join(inputs_of_graph)}")
+    # shapes of this run alone
     del model.graph.value_info[:]
     return bytes(model.SerializeToString(deterministic=True))
 
