@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from posenc_export.bundle.identity import PREFIX
 from posenc_export.errors import check_machine
+from posenc_export.formats import Format
 
 EXTRA = "extra"
 """The folder of an archive that torch reads `_extra_files` and `extra_files` from."""
@@ -39,3 +41,7 @@ def stamped_archive(path: Path, key: str) -> str:
     except Exception as error:  # zipfile, zlib and the decoder raise a dozen kinds for a damaged archive
         check_machine(error)
         return ""
+
+
+ARCHIVE = partial(Format, runs_code=True, stamp=stamp_archive, stamped=stamped_archive)
+"""The formats whose files are such archives."""

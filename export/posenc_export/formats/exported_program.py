@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
-from posenc_export.formats import Format, Request, quiet, write_saved
+from posenc_export.formats import Request, quiet, write_saved
 from posenc_export.formats.aoti_package import compiler_settings
-from posenc_export.formats.archives import stamp_archive, stamped_archive
+from posenc_export.formats.archives import ARCHIVE
 from posenc_export.formats.assumptions import drop_unneeded_guards, loosen
 from posenc_export.formats.calls import calls_of
 from posenc_export.formats.capture import Findings, capture, findings, program_digests, with_findings
@@ -43,15 +43,7 @@ def capture_program(encoding: Encoding, request: Request) -> torch.export.Export
     return program
 
 
-@Format(
-    "pt2",
-    file=PT2,
-    capture=capture_program,
-    digests=program_digests,
-    runs_code=True,
-    stamp=stamp_archive,
-    stamped=stamped_archive,
-)
+@ARCHIVE("pt2", file=PT2, capture=capture_program, digests=program_digests)
 def write_pt2(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
@@ -75,16 +67,7 @@ def capture_package(encoding: Encoding, request: Request) -> torch.export.Export
     return with_findings(capture_program(encoding, request), Findings((note,)))
 
 
-@Format(
-    "aoti",
-    file=AOTI,
-    capture=capture_package,
-    digests=program_digests,
-    runs_code=True,
-    stamp=stamp_archive,
-    stamped=stamped_archive,
-    note="compiles C++, for a minute or so",
-)
+@ARCHIVE("aoti", file=AOTI, capture=capture_package, digests=program_digests, note="compiles C++, for a minute or so")
 def write_aoti(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch
@@ -146,6 +129,7 @@ def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], rows
     table, (axis, from_the_end) = look_up.args[0], rows_of
     index = look_up.args[place[0]] if len(place) == 1 else look_up.args[place[0]][place[1]]  # type: ignore[index]
     assert isinstance(table, torch.fx.Node)
+    assert isinstance(index, torch.fx.Node)
     # in eager, -rows..rows-1 are rows of index, 0..rows-1 those of the other look-ups
     with graph.inserting_before(look_up):
         rows: Any = table.meta["val"].shape[axis]
@@ -160,12 +144,7 @@ def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], rows
         if isinstance(rows, int):
             # wherever the compiler puts the assertion, no index may leave the table
             clamped = _add(graph, aten.clamp.default, index, lowest, rows - 1)
-            if len(place) == 1:
-                look_up.update_arg(place[0], clamped)
-            else:
-                indices = list(look_up.args[place[0]])  # type: ignore[arg-type]
-                indices[place[1]] = clamped
-                look_up.update_arg(place[0], indices)
+            look_up.replace_input_with(index, clamped)
 
 
 def _integer(value: Any) -> int:

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, check_machine
-from posenc_export.formats import Digests, Format, Request, quiet, write_saved
-from posenc_export.formats.archives import STAMP, stamp_archive, stamped_archive
+from posenc_export.formats import Digests, Request, quiet, write_saved
+from posenc_export.formats.archives import ARCHIVE, STAMP
 
 if TYPE_CHECKING:
     import torch
@@ -75,15 +75,7 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
             raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
 
 
-@Format(
-    "torchscript",
-    file="model.pt",
-    capture=script,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_archive,
-    stamped=stamped_archive,
-)
+@ARCHIVE("torchscript", file="model.pt", capture=script, digests=_digests)
 def write_torchscript(scripted: torch.jit.ScriptModule, request: Request, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
     write_saved(partial(save_script, scripted, request.trace), path)

@@ -53,12 +53,13 @@ def _is_unsaid(port: Port) -> bool:
 
 
 def _read(ports: Ports, additive: Mapping[str, bool]) -> Ports:
-    return tuple(_as_read(port, additive[port.name]) if port.name in additive else port for port in ports)
-
-
-def _as_read(port: Port, additive: bool) -> Port:
-    assert isinstance(port.carries, Mask)
-    return replace(port, carries=replace(port.carries, additive=additive, causal=additive and port.carries.causal))
+    """Return the ports with some masks read so; an additive mask may be causal."""
+    return tuple(
+        replace(port, carries=replace(port.carries, additive=way, causal=way and port.carries.causal))
+        if isinstance(port.carries, Mask) and (way := additive.get(port.name)) is not None
+        else port
+        for port in ports
+    )
 
 
 def _words(port: Port) -> str:

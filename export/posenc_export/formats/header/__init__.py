@@ -21,6 +21,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,31 +110,19 @@ def _digests(made: Parts) -> Digests:
     return {"functions": str(made.functions).encode(), **tensor_digests(made.tables.arrays)}
 
 
-@Format(
-    "header",
-    file="model.hpp",
-    capture=parts,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_header,
-    stamped=stamped_header,
-    refuses=refuses,
+HEADER = partial(
+    Format, capture=parts, digests=_digests, runs_code=True, stamp=stamp_header, stamped=stamped_header, refuses=refuses
 )
+"""The formats whose files are headers."""
+
+
+@HEADER("header", file="model.hpp")
 def write_header(made: Parts, request: Request, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
     path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtype), "ascii")
 
 
-@Format(
-    "header-c99",
-    file="model.h",
-    capture=parts,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_header,
-    stamped=stamped_header,
-    refuses=refuses,
-)
+@HEADER("header-c99", file="model.h")
 def write_c_header(made: Parts, request: Request, path: Path) -> None:
     """C99 header of the same tables and functions, for firmware, and for every language that calls C."""
     path.write_text(header_text(C99, made.namespace, made.tables, made.functions, made.dtype), "ascii")

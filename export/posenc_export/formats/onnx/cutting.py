@@ -40,23 +40,13 @@ def pruned(model: ModelProto, values: Sequence[str]) -> ModelProto:
         if needed.intersection(node.output):
             nodes.append(node)
             needed.update(node.input)
-    part = onnx.ModelProto()
-    for field in ("ir_version", "opset_import", "functions"):
-        _copy(model, part, field)
+    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     part.graph.name = model.graph.name
     part.graph.input.extend(model.graph.input)
     part.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in needed)
     part.graph.node.extend(reversed(nodes))
     part.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
     return part
-
-
-def _copy(model: ModelProto, part: ModelProto, field: str) -> None:
-    value = getattr(model, field)
-    if hasattr(value, "extend"):
-        getattr(part, field).extend(value)
-    else:
-        setattr(part, field, value)
 
 
 def counts(graph: GraphProto) -> list[Count]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from posenc_export.machine import versions
 
 SECONDS = 60
 LOAD = """
@@ -24,12 +25,8 @@ except Exception as error:
 
 def installed_release() -> str:
     """Return the release of ONNX Runtime that is installed; "" without one."""
-    for package in ("onnxruntime-gpu", "onnxruntime"):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    return ""
+    installed = versions()
+    return installed.get("onnxruntime-gpu") or installed.get("onnxruntime", "")
 
 
 def why_refused(path: Path, seconds: float = SECONDS) -> str:
