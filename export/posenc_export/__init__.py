@@ -145,7 +145,7 @@ def export(
         inputs: What goes into a module of your own; see `target`.
         spec: Whole, or its fields by name: mode, method, positions, max_len, dtype, position_offset.
         options: Whole, or their fields by name: formats, opset, rotary_op, cpu_isa, namespace, seed, budget, validate,
-            cpp, cpp_name, force, notes; runtimes, require, atol, rtol, timeout, prove, progress.
+            cpp, force, notes; runtimes, require, atol, rtol, timeout, prove, progress.
         parameters: Those of the source.
         **settings: Fields of the spec and of the options; every other name is a parameter of the source.
 

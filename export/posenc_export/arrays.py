@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
-DTYPES = (*FLOATS, "int64", "int32", "bool")
+INTEGERS = ("int64", "int32")
+DTYPES = (*FLOATS, *INTEGERS, "bool")
 LARGE = 2**24
 """Bytes from which on garbage is collected at once, which takes a tenth of a second."""
 

@@ -194,7 +194,7 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
         ("posenc_export.validate", ["validate", "."]),
         ("posenc_export.bench", ["bench"]),
         ("posenc_export.plots.draw", ["plot", "-o", "a.svg"]),
-        ("posenc_export.cli.commands.schemes.print_schemes", ["schemes"]),
+        ("posenc_export.cli.output.scheme_list.print_schemes", ["schemes"]),
     ],
 )
 def test_a_bug_in_the_tool_is_one_line_and_status_5(

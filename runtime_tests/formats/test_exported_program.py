@@ -26,8 +26,8 @@ from posenc_export.formats.calls import Calls, calls_of
 from posenc_export.formats.exported_program import capture_program
 from posenc_export.formats.guards import too_narrow
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions, worst
+from posenc_export.validation.running.run import validate_bundle
 
 
 def forms() -> Iterator[Any]:

@@ -68,6 +68,17 @@ def test_a_mask_has_holes_and_a_sequence_never_none() -> None:
     assert all((mask.sum(-1) > 0).all() for mask in masks)
 
 
+def test_keys_that_come_before_the_first_query_are_tried_where_rows_change() -> None:
+    encoding = build("clipped_relative", Spec("baked", positions="implicit", max_len=64), head_dim=8, left=20, right=3)
+    tried = {case.sizes["seq_k"] - case.sizes["seq"] for case in cases_of(encoding, 64) if not case.refused}
+    assert tried >= {19, 20, 21, 22}
+
+
+def test_keys_that_no_call_can_have_are_not_planned() -> None:
+    encoding = build("clipped_relative", Spec("baked", positions="implicit", max_len=21), head_dim=8, left=20, right=3)
+    assert max(case.sizes["seq_k"] for case in cases_of(encoding, 21) if not case.refused) == 21
+
+
 def shared(encoding: Encoding) -> set[tuple[str, str]]:
     """Each input and axis of a length that another input has, too."""
     named = [(port.name, axis.name) for port in encoding.inputs for axis in port.dynamic.values() if axis.is_length]

@@ -30,9 +30,9 @@ from posenc_export.runtimes import RUNTIMES, Progress
 from posenc_export.runtimes.requests import check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
-from posenc_export.validation.judging.integrity import integrity_of_all
-from posenc_export.validation.judging.progress import keep
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.running.integrity import integrity_of_all
+from posenc_export.validation.running.progress import keep
 
 
 def bench_target(make: Callable[[], Target], options: ExportOptions, timing: BenchOptions) -> BenchResult:

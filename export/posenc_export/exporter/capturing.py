@@ -11,7 +11,7 @@ from posenc.encoding import Encoding
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import FORMATS, Digests, Request
 from posenc_export.formats.capture import GRAPH
-from posenc_export.validation.checks import Capture
+from posenc_export.validation.judging.context import Capture
 
 
 def captured_again(

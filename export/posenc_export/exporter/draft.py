@@ -10,7 +10,7 @@ from posenc_export.bundle.identity import Facts
 from posenc_export.bundle.manifest import AskedModel
 from posenc_export.formats import Digests, Request
 from posenc_export.formats.capture import Findings
-from posenc_export.validation.stored.held import Digest
+from posenc_export.validation.stored.matching import Digest
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ class ExportOptions:
         budget: Elements of the largest array of a call that is tried.
         validate: Run what was written.
         cpp: Add a folder for C++.
-        namespace: The name of headers; None for posenc_SCHEME.
-        cpp_name: The name of the class, its file and its target; by default that of the bundle's folder.
+        namespace: The name in C++ of headers, and of the class that `cpp` adds, its file and its target. None means
+            posenc_SCHEME in headers, and the name of the bundle's folder in `cpp`.
         force: Replace the folder that is to hold the bundle, whatever is in it.
         announce: Called, before any work, with a line on what that removes.
         notes: Lines for the report, such as what was assumed of inputs.
@@ -49,7 +49,6 @@ class ExportOptions:
     validate: bool = True
     cpp: bool = False
     namespace: str | None = None
-    cpp_name: str = ""
     force: bool = False
     announce: Progress = no_progress
     notes: tuple[str, ...] = ()
@@ -116,13 +115,9 @@ def check_options(options: ExportOptions) -> None:
     if options.cpu_isa != "native" and "aoti" not in formats:
         raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
     if options.namespace is not None:
-        check_namespace(options.namespace, formats)
+        check_namespace(options.namespace, formats, options.cpp)
     if options.cpp and not {"onnx", "torchscript", "aoti"} & set(formats):
         raise BadInput("--cpp is for graphs that C++ loads: give -f onnx, -f torchscript or -f aoti with it")
-    if options.cpp_name:
-        check_name(options.cpp_name)
-        if not options.cpp:
-            raise BadInput("--cpp-name is the name of what --cpp writes: give --cpp with it")
     if options.opset is not None and options.opset not in OPSETS:
         raise BadInput(f"opset must be in {min(OPSETS)}..{max(OPSETS)}, got {options.opset}")
     if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:
@@ -130,10 +125,13 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--rotary-op {options.rotary_op} needs opset {least}, got --opset {options.opset}")
 
 
-def check_namespace(namespace: str, formats: tuple[str, ...]) -> None:
+def check_namespace(namespace: str, formats: tuple[str, ...], cpp: bool) -> None:
     """Raise BadInput where nothing that is written has a namespace, or C++ takes no such name for one."""
-    if not HEADERS & set(formats):
-        raise BadInput(f"--namespace is for headers: give -f {' or -f '.join(sorted(HEADERS))} with it")
+    if not cpp and not HEADERS & set(formats):
+        headers = " or ".join(f"-f {name}" for name in sorted(HEADERS))
+        raise BadInput(f"--namespace is for C++: give {headers}, or --cpp with it")
+    if cpp:
+        check_name(namespace)
     problem = problem_of_namespace(namespace)
     if problem:
         raise BadInput(f"--namespace must be {problem}, got {namespace!r}")

@@ -12,11 +12,11 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.exporter.capturing import captured_again, notes_on_calls, notes_on_writes, unread_inputs
 from posenc_export.exporter.draft import Draft
 from posenc_export.exporter.options import ExportOptions
-from posenc_export.validation.checks import Behaviour, Capture
 from posenc_export.validation.checks.capture import changes, fingerprint
+from posenc_export.validation.judging.context import Behaviour, Capture
 from posenc_export.validation.planning.plan import plan
 from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.unlike import refused_by_eager
+from posenc_export.validation.planning.unlike_lengths import refused_by_eager
 from posenc_export.validation.recording.record import record
 from posenc_export.validation.recording.unread import unread
 

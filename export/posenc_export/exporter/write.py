@@ -30,9 +30,9 @@ from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS, required_op
 from posenc_export.formats.onnx.traced import note_of
 from posenc_export.formats.ways import WAYS
 from posenc_export.targets import Target
-from posenc_export.validation.checks import Capture
+from posenc_export.validation.judging.context import Capture
 from posenc_export.validation.recording.record import worst_error
-from posenc_export.validation.stored.held import digests_of
+from posenc_export.validation.stored.matching import digests_of
 
 
 def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posenc.ports import Extents, Port, Size, Values, axes_of
+from posenc.ports import Port, axes_of
+from posenc_export.carries import kind_of
 
 if TYPE_CHECKING:
     import torch
@@ -86,10 +87,8 @@ def calls_of(encoding: Encoding) -> Calls:
 
 
 def _input(port: Port, sizes: Sizes) -> torch.Tensor:
-    """Return an input of zeros, or of what the port must carry: a size, an image of one place, an index in range."""
+    """Return an input that holds the least integer that it may; of floats zeros."""
     import torch
 
-    value = sizes[port.carries.of] if isinstance(port.carries, Size) else int(isinstance(port.carries, Extents))
-    if isinstance(port.carries, Values) and port.carries.low is not None and "int" in port.dtype:
-        value = int(port.carries.low)  # its tables may have no row 0
-    return torch.full(port.shape(sizes), value, dtype=getattr(torch, port.dtype))
+    least = kind_of(port.carries).least(port.carries, port, sizes) or 0  # zero may be no index of its tables
+    return torch.full(port.shape(sizes), least, dtype=getattr(torch, port.dtype))

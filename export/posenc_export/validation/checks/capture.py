@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from posenc_export.bundle.rules import rules_of
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, Finding, check
+from posenc_export.validation.checks import Context, Finding, Words, check
 
 if TYPE_CHECKING:
     from torch import nn

@@ -27,10 +27,9 @@ from posenc_export.runtimes import TAKES_LONGER, Missing
 from posenc_export.runtimes.limit import stop_python, within
 from posenc_export.runtimes.onnx_reference import check_operators, evaluator
 from posenc_export.runtimes.openvino import compiled_model, outputs_of
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, Finding, check
+from posenc_export.validation.checks import Context, Finding, Words, check
 from posenc_export.validation.judging.half import ROUNDINGS, Call, Half, Off, measured
-from posenc_export.validation.planning.left_out import padding_of
+from posenc_export.validation.planning.padding import padding_of
 from posenc_export.validation.planning.sizes import elements
 
 if TYPE_CHECKING:

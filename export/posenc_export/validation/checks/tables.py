@@ -17,12 +17,11 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.tensors import stored_tensors
 from posenc_export.runtimes import Missing
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, Finding, check
-from posenc_export.validation.stored.far import far_out
-from posenc_export.validation.stored.held import Bools, Digest, Twin, digest, module_rows, ranges, twin
-from posenc_export.validation.stored.reading import Calls, Read, axes_read, rows_read
+from posenc_export.validation.checks import Context, Finding, Words, check
+from posenc_export.validation.stored.far_positions import far_out
+from posenc_export.validation.stored.matching import Bools, Digest, Twin, digest, module_rows, ranges, twin
 from posenc_export.validation.stored.rebuilding import NotHeld, rebuilt, written_elsewhere
+from posenc_export.validation.stored.rows_read import Calls, Read, axes_read, rows_read
 from posenc_export.validation.stored.scripts import script_problems
 
 if TYPE_CHECKING:

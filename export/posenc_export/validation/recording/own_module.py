@@ -19,10 +19,10 @@ from posenc.ports import Array, Floats, Port
 from posenc_export.arrays import FLOATS
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.errors import first_line
-from posenc_export.validation.checks import Behaviour
 from posenc_export.validation.judging.compare import judge, measure, scale_of
+from posenc_export.validation.judging.context import Behaviour
 from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.left_out import Padding, masks_of, of_tokens, padding_of
+from posenc_export.validation.planning.padding import Padding, masks_of, of_tokens, padding_of
 from posenc_export.validation.recording.choices import JUMPS, NOISE
 from posenc_export.validation.recording.record import at_rows
 from posenc_export.validation.recording.rounding import outputs_of, rounding

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, axes_of, bounds_of
+from posenc.ports import Array, Port, axes_of
 from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
+from posenc_export.carries import bounds_of
 from posenc_export.errors import BadInput, ToolFailed, check_machine, first_line
 from posenc_export.validation.judging.compare import measure
 from posenc_export.validation.judging.verdict import NO_REFERENCE

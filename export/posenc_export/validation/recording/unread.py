@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, Size, Start
+from posenc.ports import Array, Port
 from posenc_export.arrays import FLOATS, call_on_copies
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.carries import kind_of
 from posenc_export.validation.planning.feeds import feeds_for
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
     some = sorted(usable, key=lambda one: _elements(encoding.inputs, one))[:: -max(1, len(usable) // CALLS)][:CALLS]
     if not some:
         return ()
-    ports = [port for port in encoding.inputs if not isinstance(port.carries, Size)]
+    ports = [port for port in encoding.inputs if not kind_of(port.carries).is_size]
     return tuple(port.name for port in ports if not any(_depends(encoding, port, one, seed) for one in some))
 
 
@@ -54,10 +55,9 @@ def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> b
 
 
 def _others(ports: tuple[Port, ...], port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
-    """Yield other values of an input: drawn again, backward, all alike, of floats no numbers at all; another start."""
-    if isinstance(port.carries, Start):
-        yield np.zeros_like(feed)
-        yield feed + 1  # beyond its end the module refuses it, and so depends on it
+    """Yield other values of an input: its kind's own; else drawn again, backward, all alike, of floats NaN."""
+    if own := kind_of(port.carries).other_values:
+        yield from own(feed)
         return
     yield feeds_for(ports, golden.case, seed + 1)[port.name]
     yield np.ascontiguousarray(np.flip(feed))

@@ -10,7 +10,7 @@ from posenc.ports import Axis, Mask, Port, Positions, carrying
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import LARGE
-from posenc_export.validation.planning.planned import TOKENS, case_of
+from posenc_export.validation.planning.cases import TOKENS, case_of
 from posenc_export.validation.planning.scope import Scope
 from posenc_export.validation.planning.sizes import elements
 
@@ -66,7 +66,7 @@ def holes(scope: Scope) -> Iterable[Case]:
 def unlike(scope: Scope) -> Iterable[Case]:
     """Yield calls in which one input has one token and the others several, and the other way round: to be refused.
 
-    A user's module is asked first, and those that it answers are left out (`unlike.py`).
+    A user's module is asked first, and those that it answers are left out (`unlike_lengths.py`).
     """
     for axis in scope.lengths:
         having = [port for port in scope.encoding.inputs if axis in port.dynamic.values()]
