@@ -6,14 +6,14 @@ that holds for some lengths only. What they imply (one name twice, a sum of name
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from functools import cache, partial
+from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
 
 from posenc.ports import Axis, Port, axes_of
@@ -59,17 +59,6 @@ class Broken:
         sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
         where = f"torch.export keeps the graph to calls where {self.words}"
         return f"{where}, and {sizes} is none: the module branches on it"
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """A tensor of which a guard asks the sizes."""
-
-    sizes: tuple[int, ...]
-
-    def size(self) -> tuple[int, ...]:
-        """Return its sizes."""
-        return self.sizes
 
 
 def broken_guards(
@@ -123,11 +112,12 @@ def outside(calls: Calls, name: str, first: int, last: int) -> Broken:
 def breaking_sizes(guard: str, module: nn.Module, ports: tuple[Port, ...], sampled: Sequence[Sizes]) -> list[Sizes]:
     """Return the sizes at which a guard does not hold."""
     code = compile(guard, "<guard>", "eval")
-    calls = ((sizes, [_Shape(port.shape(sizes)) for port in ports]) for sizes in sampled)
-    return [sizes for sizes, shapes in calls if not _holds(code, guard, {"L": _arguments(module, shapes)})]
+    # a guard asks nothing of its arguments but L['x'].size()
+    calls = ((sizes, [SimpleNamespace(size=partial(port.shape, sizes)) for port in ports]) for sizes in sampled)
+    return [sizes for sizes, tensors in calls if not _holds(code, guard, {"L": _arguments(module, tensors)})]
 
 
-@functools.cache
+@cache
 def _known() -> dict[str, object]:
     """Return the names that guards may use."""
     import torch

@@ -27,15 +27,12 @@ def rewritten(module: nn.Module, swap: Swap) -> nn.Module:
 def _rewritten(module: nn.Module, swap: Swap, done: dict[nn.Module, nn.Module]) -> nn.Module:
     if module not in done:
         children = {name: _rewritten(child, swap, done) for name, child in module._modules.items() if child is not None}
-        changed = any(child is not module._modules[name] for name, child in children.items())
-        done[module] = swap(_with_children(module, children) if changed else module)
+        copied = module
+        if any(child is not module._modules[name] for name, child in children.items()):
+            copied = shallow_copy(module)
+            copied._modules.update(children)
+        done[module] = swap(copied)
     return done[module]
-
-
-def _with_children(module: nn.Module, children: dict[str, nn.Module]) -> nn.Module:
-    copied = shallow_copy(module)
-    copied._modules.update(children)
-    return copied
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:

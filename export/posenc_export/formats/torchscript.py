@@ -47,15 +47,14 @@ def archive_digests(path: Path | IO[bytes]) -> Digests:
     import hashlib
 
     with zipfile.ZipFile(path) as archive:
-        names = [n for n in archive.namelist() if not n.endswith((".debug_pkl", "serialization_id"))]
-        # stamps say which graph it is, and are added after the digest
-        names = [name for name in names if not STAMP.fullmatch(name)]
-        return {
-            unmangled(n.encode()).decode(): hashlib.sha256(unmangled(archive.read(n))).digest()
-            if n.endswith((".py", ".pkl"))
-            else hashlib.sha256(archive.read(n)).digest()
-            for n in names
-        }
+        digests = {}
+        for name in archive.namelist():
+            # stamps say which graph it is, and are added after the digest
+            if not name.endswith((".debug_pkl", "serialization_id")) and not STAMP.fullmatch(name):
+                content = archive.read(name)
+                content = unmangled(content) if name.endswith((".py", ".pkl")) else content
+                digests[unmangled(name.encode()).decode()] = hashlib.sha256(content).digest()
+        return digests
 
 
 def unmangled(content: bytes) -> bytes:
