@@ -10,10 +10,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Module:
-    """A source file: its functions by qualified name, its classes, and what its names mean, as MODULE:NAME."""
+    """A source file.
+
+    Attributes:
+        functions: By qualified name.
+        classes: By name.
+        partials: What `NAME = partial(...)` calls, by name.
+        names: What names mean, as MODULE:NAME.
+    """
 
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    partials: dict[str, ast.Call] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
 
@@ -43,7 +51,11 @@ def _module(name: str, tree: ast.Module) -> Module:
             module.classes[node.name] = node
             methods = (method for method in node.body if isinstance(method, ast.FunctionDef))
             module.functions.update({f"{node.name}.{method.name}": method for method in methods})
-    module.names.update({local: f"{name}:{local}" for local in (*module.functions, *module.classes)})
+        elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("partial("):
+            assert isinstance(node.value, ast.Call)
+            module.partials[ast.unparse(node.targets[0])] = node.value
+    local = (*module.functions, *module.classes, *module.partials)
+    module.names.update({own: f"{name}:{own}" for own in local})
     return module
 
 

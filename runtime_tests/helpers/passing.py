@@ -1,8 +1,7 @@
 """Through which functions an argument is passed: found by reading sources, without running them.
 
-A name is followed wherever it is bound to the object and passed to a function of the project: through imports,
-assignments, closures, `partial`, fields of dataclasses, methods of annotated classes, and functions that a decorator
-registers by keyword.
+A name is followed wherever it is bound to the object and passed on: through imports, assignments, closures, `partial`,
+fields of dataclasses, methods of annotated classes, and functions that a decorator registers by keyword.
 """
 
 from __future__ import annotations
@@ -105,17 +104,36 @@ def _registered(trail: Trail) -> dict[str, list[str]]:
     for name, module in trail.modules.items():
         for key, function in module.functions.items():
             for call in (node for node in function.decorator_list if isinstance(node, ast.Call)):
-                maker = trail.resolve(module, call.func)
-                if maker is None or trail.is_class(maker):
-                    continue
-                inner = next((node for node in trail.function(maker).body if isinstance(node, ast.FunctionDef)), None)
-                if inner is not None and inner.args.args:
-                    registered.setdefault(inner.args.args[0].arg, []).append(f"{name}:{key}")
-                for keyword in call.keywords:
-                    meaning = trail.resolve(module, keyword.value)
-                    if meaning is not None and keyword.arg and not trail.is_class(meaning):
-                        registered.setdefault(keyword.arg, []).append(meaning)
-    return registered
+                maker, given = _maker(trail, module, call)
+                kept = _kept_by(trail, maker) if maker else ""
+                if kept:
+                    registered.setdefault(kept, []).append(f"{name}:{key}")
+                for argument, meaning in given.items() if maker else ():
+                    if not trail.is_class(meaning):
+                        registered.setdefault(argument, []).append(meaning)
+    return {name: list(dict.fromkeys(functions)) for name, functions in registered.items()}
+
+
+def _maker(trail: Trail, module: Module, call: ast.Call) -> tuple[str | None, dict[str, str]]:
+    """Return what a decorator calls, through `partial`, and the functions and classes that it is given by keyword."""
+    named = ((keyword.arg, trail.resolve(module, keyword.value)) for keyword in call.keywords)
+    given = {name: meaning for name, meaning in named if name and meaning}
+    held = module.names.get(call.func.id, "") if isinstance(call.func, ast.Name) else ""
+    there = trail.modules.get(held.partition(":")[0], Module())
+    made = there.partials.get(held.partition(":")[2])
+    if made is None:
+        return trail.resolve(module, call.func), given
+    maker, defaults = _maker(trail, there, ast.Call(made.args[0], [], made.keywords))
+    return maker, defaults | given
+
+
+def _kept_by(trail: Trail, maker: str) -> str:
+    """Return the name that a decorator keeps a function by: its parameter, in `__call__` or a function inside."""
+    if trail.is_class(maker):
+        called = trail.modules[maker.partition(":")[0]].functions.get(f"{maker.partition(':')[2]}.__call__")
+        return called.args.args[1].arg if called else ""
+    inner = (node for node in trail.function(maker).body if isinstance(node, ast.FunctionDef))
+    return next((node.args.args[0].arg for node in inner if node.args.args), "")
 
 
 class Walk(ast.NodeVisitor):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rules:
-    """How the encodings of ours and a user's module are treated, where they are treated differently.
+    """How encodings of ours and a user's module are treated differently; the defaults are for ours.
 
     Attributes:
         registered: A scheme makes it, and its record says its parameters, its method and the formats that it lacks, so
@@ -27,30 +27,19 @@ class Rules:
         notes_unread: A note names the inputs that are read for their shape alone. Otherwise the scheme documents them.
     """
 
-    registered: bool
-    derived_tolerances: bool
-    known_end: bool
-    known_operators: bool
-    known_refusals: bool
-    promises_half_safe: bool
-    may_keep_state: bool
-    may_branch: bool
-    tries_other_ways: bool
-    notes_unread: bool
+    registered: bool = True
+    derived_tolerances: bool = True
+    known_end: bool = True
+    known_operators: bool = True
+    known_refusals: bool = True
+    promises_half_safe: bool = True
+    may_keep_state: bool = False
+    may_branch: bool = False
+    tries_other_ways: bool = False
+    notes_unread: bool = False
 
 
-OURS = Rules(
-    registered=True,
-    derived_tolerances=True,
-    known_end=True,
-    known_operators=True,
-    known_refusals=True,
-    promises_half_safe=True,
-    may_keep_state=False,
-    may_branch=False,
-    tries_other_ways=False,
-    notes_unread=False,
-)
+OURS = Rules()
 USERS = Rules(
     registered=False,
     derived_tolerances=False,

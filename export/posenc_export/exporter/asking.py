@@ -45,23 +45,24 @@ def collect(asking: Asking | AskedModel | None, target: Target, draft: Draft, se
     if not isinstance(asking, Asking):
         return replace(draft, model=asking)
     encoding = target.encoding
-    calls = calls_of(target, draft.cases, seed)
-    if not calls.feeds:
-        unasked = calls.note or f"no call is tried whose positions are below {NEAR}"
+    # the child has been at work since the export began
+    feeds, near_note = calls_of(target, draft.cases, seed)
+    if not feeds:
+        unasked = near_note or f"no call is tried whose positions are below {NEAR}"
         return replace(draft, model=AskedModel(unasked=unasked))
     try:
-        answers = asking.answers(calls.feeds)
+        answers = asking.answers(feeds)
     except (CannotAsk, AskingFailed) as error:
         return replace(draft, model=AskedModel(unasked=str(error), crashed=isinstance(error, AskingFailed)))
     answers = answers if encoding.inputs else near_rows(answers)
-    note = "; ".join(filter(None, (answers.note, calls.note)))
+    note = "; ".join(filter(None, (answers.note, near_note)))
     model = AskedModel(answers.words, answers.library, answers.permutation, note)
     unlike = next((line for golden in draft.cases if (line := _shape_off(golden, answers, encoding.outputs))), "")
     if unlike:
         return replace(draft, model=replace(model, difference=unlike))
     cases = tuple(_with_answers(golden, answers, encoding) for golden in draft.cases)
     variants = _variants(target.name, target.spec, target.params)
-    return replace(draft, cases=cases, model=replace(model, difference=_difference(variants, cases, calls.feeds)))
+    return replace(draft, cases=cases, model=replace(model, difference=_difference(variants, cases, feeds)))
 
 
 def _shape_off(golden: GoldenCase, answers: Answers, ports: Sequence[Port]) -> str:
@@ -118,6 +119,7 @@ def model_tolerance(case: Case, answers: Answers, last: int, family: str) -> Tol
 def _difference(variants: Variants, cases: Sequence[GoldenCase], feeds: Mapping[str, Feeds]) -> str:
     """Return which other choice of a parameter agrees with the model where the reading does not; nothing where none."""
     answered = [golden for golden in cases if golden.model]
+    # only where the reading itself disagrees
     if not answered or all(_agrees(golden, golden.reference) for golden in answered):
         return ""
     for words, encoding in variants:

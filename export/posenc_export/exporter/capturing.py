@@ -1,4 +1,4 @@
-"""What more captures of a module show: whether it is the same program again, after calls, and at other sizes."""
+"""A module is captured again: after calls, and at other sizes, where it must give the same program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from posenc_export.validation.judging.context import Capture
 def captured_again(
     seen: Capture, encoding: Encoding, called: Encoding, request: Request, first: tuple[str, Digests]
 ) -> Capture:
-    """Return what more captures show: of a called module, and of one that was not called.
+    """Return what captures of the called module, and of one that was not called, add to what calls showed.
 
     Args:
         seen: What its calls showed.
@@ -34,6 +34,7 @@ def captured_again(
     elsewhere, static = _captured_elsewhere(partial(capture, encoding.uncalled()), request, digests)
     seen = replace(seen, static=static)
     if encoding.fresh is None:
+        # the module itself was called: any capture now is one after calls
         second = elsewhere if elsewhere == digests else capture(encoding)
         return replace(
             seen, same_twice=second == digests or capture(encoding) == second, same_after_calls=second == digests
@@ -41,8 +42,8 @@ def captured_again(
     after: Digests = {}
     with suppress(ExportFailed):  # what a call has left in the module may keep it from being captured
         after = capture(called)
-    same = elsewhere == digests or capture(encoding.uncalled()) == digests
-    return replace(seen, same_twice=same, same_after_calls=after == digests)
+    same_twice = elsewhere == digests or capture(encoding.uncalled()) == digests
+    return replace(seen, same_twice=same_twice, same_after_calls=after == digests)
 
 
 def _captured_elsewhere(
@@ -56,7 +57,7 @@ def _captured_elsewhere(
     if request.at is None:
         return {}, ()
     try:
-        elsewhere = capture(replace(request, trace=request.at(request.other)))
+        elsewhere = capture(replace(request, trace=request.at(request.other_sizes)))
     except ExportFailed:  # at those sizes it is another program, if any: guards say that of the first
         return {}, ()
     changed = sorted(k for k in first.keys() | elsewhere.keys() if first.get(k) != elsewhere.get(k))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypedDict
 
 from posenc.encoding import Tolerance
 from posenc_export.bundle.folder import file_of, sha256
@@ -32,10 +33,7 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         positions=encoding.positions,
         max_len=spec.max_len,
         dtype=spec.torch_dtype,
-        opset=request.opset,
-        opset_reason=request.opset_reason,
-        ir_version=OPSETS[request.opset].ir_version,
-        loads_on=f"ONNX Runtime >= {ROTARY_RUNTIMES.get(request.rotary_op, OPSETS[request.opset].onnx_runtime)}",
+        **_onnx_fields(request),
         inputs=encoding.inputs,
         outputs=encoding.outputs,
         artifacts=tuple(a for name in options.formats for a in _artifacts(folder, name, request, spec.torch_dtype)),
@@ -50,11 +48,28 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         half_safe=encoding.half_safe,
         added=encoding.added,
         origin=dict(target.origin),
-        seed=options.seed if options.seed >= 0 else None,
+        seed=options.seed,
         model=draft.model,
         id=id_of(draft.facts),
         facts=draft.facts,
         files=tuple(file_of(folder, folder / name) for name in BESIDE if (folder / name).is_file()),
+    )
+
+
+class OnnxFields(TypedDict):
+    """The fields of a manifest that say which versions an ONNX file is for."""
+
+    opset: int
+    opset_reason: str
+    ir_version: int
+    loads_on: str
+
+
+def _onnx_fields(request: Request) -> OnnxFields:
+    opset = OPSETS[request.opset]
+    runtime = f"ONNX Runtime >= {ROTARY_RUNTIMES.get(request.rotary_op, opset.onnx_runtime)}"
+    return OnnxFields(
+        opset=request.opset, opset_reason=request.opset_reason, ir_version=opset.ir_version, loads_on=runtime
     )
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a target: one record, which each stage of an export returns with more in it."""
+"""The record of an export: each stage takes it and returns it with more in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Written:
     """What a file was made of.
 
     Attributes:
-        digests: Of its program: they must be the same when the module is captured again. None if nothing is validated.
+        digests: They must be the same when the module is captured again; empty where nothing is validated.
         findings: What capturing showed.
     """
 
@@ -35,7 +35,7 @@ class Draft:
         reference: What the cases are held against, in words.
         stored: Digests of the tensors of a user's module, before anything was called.
         written: What the file of each format was made of.
-        facts: Of the graph: its identity.
+        facts: The identity of the graph.
         cases: What the eager module, the reference and a model give in the calls that were planned.
         not_tried: Calls that were not tried, with the reasons.
         notes: Lines for the report.

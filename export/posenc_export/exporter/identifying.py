@@ -29,6 +29,7 @@ def facts_for(target: Target, request: Request, captured: Mapping[str, Digests])
     """
     encoding, spec = target.encoding, target.spec
     module = encoding.module
+    # parameters that name files are no facts, their tensors are
     digests = {TENSORS: tensor_digests({**dict(module.named_parameters()), **dict(module.named_buffers())})}
     made: dict[str, object] = {SCHEME: target.name}
     if target.rules.registered:
@@ -56,6 +57,7 @@ def _documented(scheme: str, params: Mapping[str, object]) -> dict[str, object]:
 def _code(encoding: Encoding, request: Request, captured: Mapping[str, Digests]) -> Digests:
     """Return digests of what a user's module computes: of its program, as it is without our operators."""
     plain = replace(request, opset=DEFAULT_OPSET, rotary_op="decomposed")
+    # the captured program will do if no operator of ours is in it
     as_captured = (plain.opset, plain.rotary_op) == (request.opset, request.rotary_op)
     for name in WITH_CODE:
         if as_captured and captured.get(name):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,31 +24,19 @@ ROTARY = ("rotary", "cos_sin")
 """Families whose table holds the angles of one length of calls."""
 
 
-@dataclass(frozen=True)
-class Calls:
-    """The calls that a model is asked.
-
-    Attributes:
-        feeds: Their inputs, by case.
-        note: On near calls that it is not asked.
-    """
-
-    feeds: Mapping[str, Feeds]
-    note: str = ""
-
-
-def calls_of(target: Target, cases: Sequence[GoldenCase], seed: int) -> Calls:
-    """Return the calls of cases that are near, with their inputs, but for those in which a table differs on purpose."""
+def calls_of(target: Target, cases: Sequence[GoldenCase], seed: int) -> tuple[Mapping[str, Feeds], str]:
+    """Return the inputs of the cases that are near, but for those in which a table differs on purpose, and a note."""
     inputs, probes = target.encoding.inputs, target.encoding.probes.lengths
     usable = [golden for golden in cases if not golden.case.refused]
     near = [golden for golden in usable if not inputs or _is_near(golden.case, probes)]  # without inputs there is one
     feeds = {golden.case.name: feeds_for(inputs, golden.case, seed) for golden in near}
+    # a table holds the angles of calls of max_len; a model computes those of the call's own length
     dynamic = _for_each_length(target)
     shorter = {g.case.name for g in near if dynamic and not _same(g, dynamic, feeds[g.case.name])}
     if not shorter:
-        return Calls(feeds)
+        return feeds, ""
     note = f"a table is of calls of {target.spec.max_len}: in {len(shorter)} shorter ones the model's angles are others"
-    return Calls({name: value for name, value in feeds.items() if name not in shorter}, note)
+    return {name: value for name, value in feeds.items() if name not in shorter}, note
 
 
 def _is_near(case: Case, probes: Sequence[int]) -> bool:

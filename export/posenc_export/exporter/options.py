@@ -1,4 +1,4 @@
-"""What to write, and what came of it."""
+"""What an export is to write, and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posenc_export.validation.planning.scope import BUDGET
 from posenc_export.validation.report.result import ValidateResult
 
 LARGEST_SEED = 2**63 - 1
-"""What every generator of random numbers takes, and a manifest keeps."""
+"""Every generator of random numbers takes it, and a manifest keeps it."""
 HEADERS = {"header", "header-c99"}
 """Formats that have a namespace."""
 
@@ -24,15 +24,21 @@ HEADERS = {"header", "header-c99"}
 class ExportOptions:
     """What to write, and whether to validate it.
 
-    opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
-    seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
-    cpu_isa: what an AOTInductor package is compiled for.
-    validate: run what was written. cpp: add a folder for C++.
-    namespace: in C++: of headers, and of the class that `cpp` adds, whose file and target have that name too; None for
-    posenc_SCHEME in headers, and for the name of the bundle's folder in `cpp`.
-    force: replace the folder that is to hold the bundle, whatever is in it. announce: called, before any work, with a
-    line on what that removes.
-    notes: lines for the report, such as what was assumed of inputs.
+    Attributes:
+        formats: The formats to write.
+        opset: That of ONNX files; None for the default, or for the one that the rotary operator needs.
+        rotary_op: How ONNX writes a rotation.
+        seed: For random weights and inputs.
+        budget: Elements of the largest array of a call that is tried.
+        validate: Run what was written.
+        cpp: Add a folder for C++.
+        namespace: The name in C++ of headers, and of the class that `cpp` adds, its file and its target. None means
+            posenc_SCHEME in headers, and the name of the bundle's folder in `cpp`.
+        force: Replace the folder that is to hold the bundle, whatever is in it.
+        announce: Called, before any work, with a line on what that removes.
+        notes: Lines for the report, such as what was assumed of inputs.
+        validation: How it is validated.
+        cpu_isa: What an AOTInductor package is compiled for.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -71,7 +77,7 @@ class ExportOptions:
 
 @dataclass(frozen=True, repr=False)
 class ExportResult(ValidateResult):
-    """Where a bundle went, and what was found; not validated, it has no verdicts."""
+    """Where a bundle went, and its verdicts, if it was validated."""
 
     folder: Path = Path()
 
@@ -83,7 +89,7 @@ class ExportResult(ValidateResult):
     def files(self) -> list[str]:
         """Return a line for each graph: where it lies, and how many bytes it has."""
         artifacts = self.manifest.artifacts
-        return [f"{decoded(str(self.folder / one.file))}  {one.bytes:,} bytes" for one in artifacts]
+        return [f"{decoded(str(self.folder / file.file))}  {file.bytes:,} bytes" for file in artifacts]
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *self.files()])

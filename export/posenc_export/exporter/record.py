@@ -32,11 +32,13 @@ def recorded(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[
     request = draft.request
     planned = plan(Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking))
     called = encoding.uncalled()
+    # this copy is called in every case, one after the other
     before = _state(called.module)
     golden = record(encoding, refused_by_eager(encoding, planned.cases, options.seed), options.seed)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     changed = changes(before, _state(called.module))
     ignored = unread(encoding, cases, options.seed)
+    # completed by the captures of each format
     seen = Capture(True, True, changed, behaviour, stored=draft.stored)
     captures = {
         name: captured_again(seen, encoding, called, request, (name, digests))

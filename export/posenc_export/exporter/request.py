@@ -33,7 +33,9 @@ def request_for(target: Target, options: ExportOptions) -> Request:
         raise BadInput(problem)
     if options.cpp:
         check_embeddable(encoding.inputs, encoding.outputs)
+    # without an end, ours may be traced beyond a short max_len
     end = (encoding.end or max(max_len, 64)) if target.rules.known_end else max_len
+    # a traced size that equals a stored one could be taken for it
     dims = dims_of(encoding.module)
     trace = trace_sizes(encoding.inputs, dims, end)
     if trace and end < SHORTEST:
@@ -52,7 +54,7 @@ def request_for(target: Target, options: ExportOptions) -> Request:
         namespace=options.namespace or namespace_for(target.name),
         at=at,
         sizes=trace,
-        other=trace_sizes(encoding.inputs, dims | set(trace.values()), end),
+        other_sizes=trace_sizes(encoding.inputs, dims | set(trace.values()), end),
         long=long_sizes(encoding.inputs, trace, max_len),
         cpu_isa=options.cpu_isa,
     )

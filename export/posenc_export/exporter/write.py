@@ -1,8 +1,8 @@
-"""The files of a bundle: artifacts, golden data, manifest."""
+"""The files of a bundle: graphs, golden data, manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -36,18 +36,19 @@ from posenc_export.validation.stored.matching import digests_of
 
 
 def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[Manifest, dict[str, Capture]]:
-    """Write the artifacts, golden data and manifest of a target; return the manifest and what its export showed.
+    """Write the graphs, golden data and manifest of a target; return the manifest and, by format, what captures showed.
 
-    Where it is to be validated, it is captured again after the calls at other lengths, to see whether they changed
-    anything. Otherwise nothing is shown.
+    Where it is to be validated, the module is captured again after calls at other lengths, to see whether they changed
+    anything. Otherwise there are no captures to return.
     """
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
     draft = Draft(request_for(target, options), target.reference, stored)
     asking = start(target.question)  # beside the export, in a process of its own
-    wanted = draft.request
+    # an opset raised by a format changes nothing of what the graph is
+    first_request = draft.request
     draft = write_formats(encoding, draft, options, folder)
-    draft = replace(draft, facts=facts_for(target, wanted, draft.digests))
+    draft = replace(draft, facts=facts_for(target, first_request, draft.digests))
     options.validation.progress("recording the eager outputs and the reference")
     draft, captures = recorded(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
@@ -65,12 +66,13 @@ def write_formats(encoding: Encoding, draft: Draft, options: ExportOptions, fold
     A format that cannot be written at the opset of the request raises that opset, for the formats after it too.
     """
     request, written = draft.request, dict(draft.written)
+    tries_others = rules_of(encoding.family).tries_other_ways
     for format_ in map(FORMATS.__getitem__, options.formats):
         options.validation.progress(f"exporting {format_.name}" + (f": {format_.note}" if format_.note else ""))
         capture = partial(format_.capture, encoding.uncalled())
         program = capture(request)
         showed, digests = findings(program), format_.digests(program) if options.validate else {}
-        others = _others(request, showed, options.opset is None) if rules_of(encoding.family).tries_other_ways else []
+        others = partial(_others, request, showed, options.opset is None) if tries_others else lambda why: ()
         by = _first_that_writes(partial(_write, format_, capture, program, folder), request, others)
         if by.why_traced:
             showed = replace(showed, notes=(note_of(by.why_traced), *showed.notes))
@@ -87,23 +89,24 @@ def _write(
     format_.write(made, request, folder / format_.file)
 
 
-def _others(request: Request, showed: Findings, any_opset: bool) -> list[Callable[[str], Request]]:
-    """Return how else a user's module is written, by why it cannot be: at newer opsets, then traced."""
-    newer = [opset for opset in FALLBACK_OPSETS if opset > request.opset and any_opset]
-    reason = f"it cannot be written at opset {request.opset}: "
-    at = [lambda why, opset=opset: replace(request, opset=opset, opset_reason=reason + why) for opset in newer]
-    return [*at, lambda why: replace(request, why_traced=why, branches=showed.way == WAYS[0].name)]
+def _others(request: Request, showed: Findings, any_opset: bool, why: str) -> Iterator[Request]:
+    """Yield how else a user's module is written, which cannot be by this request: at newer opsets, then traced."""
+    reason = f"it cannot be written at opset {request.opset}: {why}"
+    for opset in FALLBACK_OPSETS if any_opset else ():
+        if opset > request.opset:
+            yield replace(request, opset=opset, opset_reason=reason)
+    yield replace(request, why_traced=why, branches=showed.way == WAYS[0].name)
 
 
 def _first_that_writes(
-    write: Callable[[Request], None], request: Request, others: Sequence[Callable[[str], Request]]
+    write: Callable[[Request], None], request: Request, others: Callable[[str], Iterable[Request]]
 ) -> Request:
     """Write by a request or, where its opset cannot say it, by the first other that can; return that one.
 
     Args:
         write: Writes by a request.
         request: The usual request.
-        others: Each makes another request, of the reason why the first failed.
+        others: Makes other requests, of the reason why the first failed.
 
     Raises OpsetFailed, with the reason of the first, where none can.
     """
@@ -111,7 +114,7 @@ def _first_that_writes(
         write(request)
         return request
     except OpsetFailed as error:
-        for again in (other(error.message) for other in others):
+        for again in others(error.message):
             with suppress(ExportFailed):
                 write(again)
                 return again

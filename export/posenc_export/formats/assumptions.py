@@ -1,12 +1,12 @@
 """Assumptions that are tried: a program is run at sizes that break what torch.export assumed of them.
 
-Many a branch changes no number: a table that is interpolated to its own size, a padding of nothing. Where the graph
-gives there what the module gives, the assumption is a note, and the sizes are among those that every runtime is run at.
+Many branches change no number: a table that is interpolated to its own size, a padding of length 0. Where graph and
+module agree, the assumption is a note, and the sizes are among those that every runtime is run at.
 
 torch.export assumes that no computed size is 0 or 1 (no rows left, a single key), and a loaded program refuses calls
 that break an assumption. The guards of a scheme's program (pt2, aoti) that valid calls break are removed, after the
-graph gave at such calls what the module gives, also for one token; where it gives something else, the export fails.
-Guards that refuse what the module itself refuses stay, and so do all guards of a user's module.
+graph agreed with the module in such calls, also for one token; where it does not agree, the export fails.
+Guards on calls that the module itself refuses stay, and so do all guards of a user's module.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def loosen(program: ExportedProgram, module: nn.Module, calls: Calls, sizes: Seq
             if bounds is not None:
                 taken = [axis.size_in(call) for call in sizes]
                 ends = min(int(bounds.lower), *taken), max(bounds.upper, *taken)
+                # as wide as what was tried, and no wider
                 program.range_constraints[symbol] = ValueRanges(*ends)
     _erase_assertions(program.graph)
     program.graph_module.recompile()
@@ -85,6 +86,7 @@ def loosen(program: ExportedProgram, module: nn.Module, calls: Calls, sizes: Seq
 def _without_assertions(program: ExportedProgram) -> torch.fx.GraphModule:
     """Return what a file holds of a program: no assertion about sizes."""
     module = program.module(check_guards=False)
+    # the hook checks the inputs against guards and ranges
     module._forward_pre_hooks.clear()
     _erase_assertions(module.graph)
     module.recompile()
@@ -114,6 +116,7 @@ def _close(actual: Tensor, expected: Tensor) -> bool:
         return False
     if not expected.is_floating_point():
         return torch.equal(actual, expected)
+    # masks are infinite, and have no part in the scale
     finite = expected[torch.isfinite(expected)].abs()
     scale = float(finite.max()) if finite.numel() else 0.0
     atol = GRAINS * torch.finfo(expected.dtype).eps * scale

@@ -71,7 +71,7 @@ class Calls:
 
         lengths = [axis.name for axis in axes_of(self.inputs) if axis.is_length]
         costly_first = sorted(candidates, key=cost, reverse=True)
-        # of calls of the same lengths the cheapest comes last, and stays in the dict
+        # one call for each set of lengths, the cheapest: it comes last, and stays in the dict
         cheapest = {tuple(sizes[name] for name in lengths): sizes for sizes in costly_first}
         ordered = sorted(cheapest.values(), key=cost)
         unique = [sizes for i, sizes in enumerate(ordered) if i < FEW or cost(sizes) <= LARGE]

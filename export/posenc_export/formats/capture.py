@@ -48,7 +48,7 @@ class Findings:
 
     Attributes:
         notes: Lines for the report.
-        sizes: Of calls that break an assumption: they must be among the cases.
+        sizes: Those of calls that break an assumption, which must be among the cases.
         way: The name of the way in which the module was captured.
     """
 
@@ -79,6 +79,7 @@ def capture(encoding: Encoding, rewrite: Callable[[nn.Module], nn.Module], reque
     try:
         return _captured(first, rewrite(encoding.module), calls, request, rules.may_branch)
     except ExportFailed as error:
+        # each way gets a copy of its own: a failed capture may leave traces in the module
         for way in others if rules.tries_other_ways else ():
             with suppress(ExportFailed):
                 program = _captured(way, rewrite(calls.fresh()), calls, request, rules.may_branch)
@@ -100,6 +101,7 @@ def _captured(way: Way, module: nn.Module, calls: Calls, request: Request, may_b
         _check_guards_are_said(program)
     assumed = []
     for broken, words in _assumptions(program, module, calls, request.max_len):
+        # of ours, no assumption beyond the axes is acceptable; a user's module is run on the other side
         if not may_branch or not holds_anyway(program, calls, request, broken):
             raise ExportFailed(words)
         assumed.append(broken)
@@ -130,6 +132,7 @@ def _shapes(module: nn.Module, ports: Sequence[Port]) -> Shapes:
 
     dynamic = torch.export.Dim.DYNAMIC
     shapes = [dict.fromkeys(port.dynamic, dynamic) for port in ports]
+    # torch.export takes {argument: {axis: Dim.DYNAMIC}}; None where nothing goes in
     return inspect.signature(module.forward).bind(*shapes).arguments or None
 
 
@@ -181,6 +184,7 @@ def tensor_digests(tensors: Mapping[str, object]) -> Digests:
         digest = hashlib.sha256()
         if isinstance(value, torch.Tensor):
             digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
+            # bytes as they lie in memory: no copy of a large table
             digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
         else:
             digest.update(str(value).encode())
@@ -212,6 +216,7 @@ def _ranges(program: ExportedProgram, ports: Sequence[Port]) -> Iterator[tuple[A
     # parameters and buffers are placeholders, too, before the inputs
     for port, value in zip(ports, metas[len(metas) - len(ports) :], strict=True):
         for index, axis in port.dynamic.items():
+            # a static axis is a number, a dynamic one a SymInt
             size = value.shape[index]
             if isinstance(size, int):
                 raise ExportFailed(f"torch.export made axis {axis.name!r} of {port.name} static, at {size}")

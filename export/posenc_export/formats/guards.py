@@ -6,14 +6,14 @@ that holds for some lengths only. What they imply (one name twice, a sum of name
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from functools import cache, partial
+from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
 
 from posenc.ports import Axis, Port, axes_of
@@ -47,8 +47,8 @@ class Broken:
 
     Attributes:
         words: The guard, with the names of axes.
-        sizes: Of one call that breaks it.
-        tried: Of some such calls, which the module itself takes.
+        sizes: The sizes of one call that breaks it.
+        tried: The sizes of some such calls, which the module itself takes.
     """
 
     words: str
@@ -59,17 +59,6 @@ class Broken:
         sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
         where = f"torch.export keeps the graph to calls where {self.words}"
         return f"{where}, and {sizes} is none: the module branches on it"
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """A tensor of which a guard asks the sizes."""
-
-    sizes: tuple[int, ...]
-
-    def size(self) -> tuple[int, ...]:
-        """Return its sizes."""
-        return self.sizes
 
 
 def broken_guards(
@@ -86,6 +75,7 @@ def broken_guards(
     sampled = list(_sizes(calls.inputs, max_len))
     for guard in guards_of(program):
         breaking = breaking_sizes(guard, module, calls.inputs, sampled)
+        # every plan has such a call, so that a wrong graph would be seen
         if HARMLESS.search(guard) and any(map(calls.are_planned, breaking)):
             continue
         tried = calls.taken(breaking)
@@ -122,11 +112,12 @@ def outside(calls: Calls, name: str, first: int, last: int) -> Broken:
 def breaking_sizes(guard: str, module: nn.Module, ports: tuple[Port, ...], sampled: Sequence[Sizes]) -> list[Sizes]:
     """Return the sizes at which a guard does not hold."""
     code = compile(guard, "<guard>", "eval")
-    calls = ((sizes, [_Shape(port.shape(sizes)) for port in ports]) for sizes in sampled)
-    return [sizes for sizes, shapes in calls if not _holds(code, guard, {"L": _arguments(module, shapes)})]
+    # a guard asks nothing of its arguments but L['x'].size()
+    calls = ((sizes, [SimpleNamespace(size=partial(port.shape, sizes)) for port in ports]) for sizes in sampled)
+    return [sizes for sizes, tensors in calls if not _holds(code, guard, {"L": _arguments(module, tensors)})]
 
 
-@functools.cache
+@cache
 def _known() -> dict[str, object]:
     """Return the names that guards may use."""
     import torch
@@ -159,6 +150,7 @@ def _sizes(ports: tuple[Port, ...], max_len: int, least: int = 2) -> Iterator[di
     alike = {axis.name: _choices(axis, max_len, (least, *ALIKE) if axis.is_length else (2,)) for axis in axes}
     for i in range(1 + len(ALIKE)):
         yield {name: sizes[i % len(sizes)] for name, sizes in alike.items()}
+    # a seed of its own: two exports of a module try the same sizes
     rng = random.Random(0)
     for _ in range(DRAWS):
         yield {name: rng.choice(sizes) for name, sizes in choices.items()}
@@ -184,5 +176,6 @@ def in_words(guard: str, module: nn.Module, ports: tuple[Port, ...]) -> str:
         for i, port in enumerate(value if isinstance(value, tuple) else (value,)):
             text = f"L['{name}'][{i}]" if listed else f"L['{name}']"
             for index, axis in enumerate(port.axes):
+                # L['x'].size()[1] -> seq
                 guard = guard.replace(f"{text}.size()[{index}]", str(axis))
     return re.sub(r"\((\w+)\)", r"\1", guard)

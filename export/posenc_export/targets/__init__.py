@@ -1,4 +1,4 @@
-"""What is exported: a scheme, a model's config, or a user's module; three makers of one `Target`."""
+"""What is exported: a scheme, a model's config, or a user's module. Each has a maker of a `Target`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ SCHEME_REFERENCE = "the scheme's float64 reference"
 
 @dataclass(frozen=True)
 class Target:
-    """An encoding with the name, the spec and the parameters that it is made of.
+    """What is exported.
 
-    reference: what its outputs are held against, in words.
-    origin: for parameters that were read from a file, where from. notes: lines for the report.
-    question: what a model is to be asked of a config that was read; None of what was not read from one.
+    Attributes:
+        name: That of a scheme, or package.module:factory.
+        encoding: The module, its ports, its reference.
+        spec: What was asked for.
+        params: The parameters that it is made with.
+        reference: What its outputs are held against, in words.
+        origin: For parameters that were read from a file: the place in it.
+        question: What the model of a config is to be asked.
+        notes: Lines for the report.
     """
 
     name: str

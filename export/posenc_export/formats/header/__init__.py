@@ -21,12 +21,13 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_export.cpp import REALS
 from posenc_export.errors import BadInput, bad_input
-from posenc_export.formats import Digests, Request, format_
+from posenc_export.formats import Digests, Format, Request
 from posenc_export.formats.capture import tensor_digests
 from posenc_export.formats.header.functions import FUNCTIONS, Functions
 from posenc_export.formats.header.text import C99, CPP17, header_text
@@ -49,7 +50,7 @@ class Parts:
         tables: Its constants.
         functions: What it computes.
         namespace: The name that everything in it goes by.
-        dtype: Of the rows.
+        dtype: The dtype of rows.
     """
 
     tables: Tables
@@ -75,9 +76,9 @@ def namespace_of(text: str) -> str:
 
 def stamp_header(path: Path, metadata: Mapping[str, str]) -> None:
     """Put what an export says of itself below the first line of a header."""
-    title, _, rest = path.read_text("ascii").partition("\n")
+    title, _, body = path.read_text("ascii").partition("\n")
     facts = [line for key, value in metadata.items() for line in _comment(f"{key.removeprefix('posenc.')}: {value}")]
-    path.write_text("\n".join([title, "//", *facts, "//", rest]), "ascii")
+    path.write_text("\n".join([title, "//", *facts, "//", body]), "ascii")
 
 
 def stamped_header(path: Path, key: str) -> str:
@@ -109,31 +110,19 @@ def _digests(made: Parts) -> Digests:
     return {"functions": str(made.functions).encode(), **tensor_digests(made.tables.arrays)}
 
 
-@format_(
-    "header",
-    file="model.hpp",
-    capture=parts,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_header,
-    stamped=stamped_header,
-    refuses=refuses,
+HEADER = partial(
+    Format, capture=parts, digests=_digests, runs_code=True, stamp=stamp_header, stamped=stamped_header, refuses=refuses
 )
+"""The formats whose files are headers."""
+
+
+@HEADER("header", file="model.hpp")
 def write_header(made: Parts, request: Request, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
     path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtype), "ascii")
 
 
-@format_(
-    "header-c99",
-    file="model.h",
-    capture=parts,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_header,
-    stamped=stamped_header,
-    refuses=refuses,
-)
+@HEADER("header-c99", file="model.h")
 def write_c_header(made: Parts, request: Request, path: Path) -> None:
     """C99 header of the same tables and functions, for firmware, and for every language that calls C."""
     path.write_text(header_text(C99, made.namespace, made.tables, made.functions, made.dtype), "ascii")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
-from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
+from posenc_export.formats import OPSETS, Digests, Format, Request, quiet
 from posenc_export.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.folded import name_folded
@@ -60,6 +60,7 @@ def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
     """Add metadata_props to an ONNX file without reading it: appended protobuf fields are merged by every parser."""
     import onnx
 
+    # a message with metadata alone: parsers merge it into the one before
     extra = onnx.ModelProto()
     for key, value in metadata.items():
         extra.metadata_props.add(key=key, value=value)
@@ -107,7 +108,7 @@ def _digests(captured: OnnxProgram) -> Digests:
     return program.digests if isinstance(program, Traced) else program_digests(program)
 
 
-@format_(
+@Format(
     "onnx",
     file="model.onnx",
     capture=capture_onnx,
@@ -126,6 +127,7 @@ def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
             load_on_more(model)
         _name_axes(model, captured.inputs, captured.outputs)
         _free_names(model)
+        # onnx_ir writes the newest, which older runtimes refuse
         model.ir_version = OPSETS[request.opset].ir_version
         _clear_notes(model)
         _save(model, path)
@@ -160,6 +162,7 @@ def _translated(program: ExportedProgram, captured: OnnxProgram, request: Reques
 def _save(model: Part, path: Path) -> None:
     import onnx_ir as ir
 
+    # protobuf holds 2 GiB at most
     beside = f"{path.name}.data" if _weights(model) > EXTERNAL_DATA_ABOVE else None
     ir.save(model, path, external_data=beside)
     for value in model.graph.initializers.values():
@@ -209,6 +212,7 @@ def _name_axes(model: Part, inputs: Sequence[Port], outputs: Sequence[Port]) -> 
     names: dict[str, str] = {}
     for value, port in zip(model.graph.inputs, inputs, strict=True):
         for index, axis in port.dynamic.items():
+            # s0 -> batch, s1 -> seq
             names.setdefault(str(value.shape[index].value), axis.name)
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
     values = [*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)]

@@ -1,8 +1,8 @@
 """ONNX by the TorchScript-based exporter, torch.onnx.export(dynamo=False): the last way to capture a user's module.
 
-It runs a module on inputs and writes which operators ran. It sees no branch of Python, and so nothing is taken from it
-but what cannot hide one: no number goes from a tensor, or a size, to Python, unless torch.export has captured the
-module already and said what that assumes of sizes; and inputs of other sizes and numbers give the same graph.
+It runs a module on inputs and writes which operators ran. It sees no branch of Python, so that a graph is accepted only
+if it cannot hide one: no number goes from a tensor, or a size, to Python, unless torch.export has captured the module
+already and said what it assumes of sizes; and inputs of other sizes and numbers give the same graph.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ class Traced:
 
     @property
     def digests(self) -> Digests:
-        """What must be the same when the module is captured again."""
+        """The digests, which must be the same when the module is captured again."""
         return {GRAPH: hashlib.sha256(self.model).digest()}
 
     def read(self) -> Any:
-        """Return it as torch.onnx returns what it makes of a program."""
+        """Return it as torch.onnx returns a model."""
         import onnx
         import onnx_ir as ir
 
         model = ir.serde.deserialize_model(onnx.load_from_string(self.model))
         for value in (*model.graph.inputs, *model.graph.outputs):
+            # a copy that is not frozen: axes get names later
             value.shape = None if value.shape is None else ir.Shape(value.shape.dims)  # one that can be changed
         return model
 
@@ -77,8 +78,9 @@ def traced(encoding: Encoding, request: Request, reason: str, *, branches: bool)
     names = _names(encoding.inputs, encoding.outputs) | {"opset_version": request.opset}
     first, second = (
         _model(encoding.uncalled().module, inputs, names, branches)
-        for inputs in (request.trace, request.at(request.other))
+        for inputs in (request.trace, request.at(request.other_sizes))
     )
+    # sizes or numbers that the graph keeps differ between two runs
     if second != first:
         raise ExportFailed(f"{NAME} keeps sizes or numbers of the inputs that it traces with")
     return Traced(first, Findings((note_of(reason),)))
@@ -101,6 +103,7 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
         warnings.simplefilter("always")
         try:
             with _no_checks_of_rnns():
+                # a watched module fails where it asks for a number of a tensor
                 export(module if branches else _watched(module), inputs, buffer, dynamo=False, **names)
         except ExportFailed:
             raise
@@ -114,13 +117,15 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
     inputs_of_graph = [value.name for value in model.graph.input]
     if inputs_of_graph != names["input_names"]:
         raise ExportFailed(f"{NAME} gives the graph other inputs: {', '.join(inputs_of_graph)}")
+    # shapes of this run alone
     del model.graph.value_info[:]
     return bytes(model.SerializeToString(deterministic=True))
 
 
 @contextmanager
 def _no_checks_of_rnns() -> Iterator[None]:
-    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes: that ends in an error, which eager gives, or in nothing."""
+    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes, which would look like a branch."""
+    # the comparison only raises errors, and eager raises them too
     from torch.nn.modules import rnn
 
     def unchecked(*arguments: object) -> None:
@@ -144,12 +149,12 @@ def _watched(module: nn.Module) -> nn.Module:
 
 
 def _no_answers() -> AbstractContextManager[object]:
-    """Return what refuses questions about numbers of a tensor to which torch answers Python without a warning."""
+    """Return a mode in which Python cannot ask for the numbers of a tensor where torch answers without a warning."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class NoAnswers(TorchDispatchMode):
-        """Whether tensors are equal, or close: sizes are int64, and are asked for by all that takes a size."""
+        """Refuses operators whose answer depends on data, but for sizes: int64 scalars that any operator may take."""
 
         def __torch_dispatch__(
             self,
