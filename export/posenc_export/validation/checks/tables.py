@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.memory import GIB, free_memory
-from posenc.ports import Array
+from posenc.ports import Array, Bools
 from posenc_export.arrays import free
 from posenc_export.bundle.golden import read_golden
 from posenc_export.formats.onnx import read_onnx
@@ -18,7 +18,7 @@ from posenc_export.formats.onnx.tensors import stored_tensors
 from posenc_export.runtimes import Missing
 from posenc_export.validation.checks import Context, Finding, Words, check
 from posenc_export.validation.stored.far_positions import far_out
-from posenc_export.validation.stored.matching import Bools, Digest, Twin, digest, module_rows, ranges, twin
+from posenc_export.validation.stored.matching import Digest, Twin, digest, module_rows, ranges, twin
 from posenc_export.validation.stored.rebuilding import NotHeld, rebuilt, written_elsewhere
 from posenc_export.validation.stored.rows_read import Calls, Read, axes_read, rows_read
 from posenc_export.validation.stored.scripts import script_problems

@@ -1,4 +1,4 @@
-"""Calls of a user's module whose inputs share a length and have it not: they are tried where eager itself refuses."""
+"""Cases in which inputs that share a length have different ones: a user's module is asked whether it refuses them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posenc_export.validation.planning.feeds import feeds_for
 
 
 def refused_by_eager(encoding: Encoding, cases: Sequence[Case], seed: int) -> list[Case]:
-    """Return cases without those of unlike lengths that a user's module answers: it may repeat a token on purpose."""
+    """Return the cases without those of unlike lengths that a user's module answers: it may broadcast on purpose."""
     tried = [case for case in cases if case.unlike]
     if encoding.family != "module" or not tried:
         return list(cases)

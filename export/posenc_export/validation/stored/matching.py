@@ -9,9 +9,8 @@ from itertools import groupby, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posenc.ports import Array, Floats
+from posenc.ports import Array, Bools, Floats
 from posenc.stored import stored_rows
 from posenc_export.arrays import FLOATS, to_numpy
 from posenc_export.validation.judging.compare import judge, measure
@@ -19,7 +18,6 @@ from posenc_export.validation.judging.compare import judge, measure
 if TYPE_CHECKING:
     from torch import nn
 
-Bools = NDArray[np.bool_]
 Digest = tuple[str, str]
 MOST_AXES = 4
 """Axes of a tensor whose orders are gone through: an exporter may turn a matrix round."""

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posenc.ports import Array, Port
+from posenc.ports import Array, Bools, Port
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.sampling import long_axis
 from posenc_export.formats.onnx.cutting import pruned
@@ -20,8 +19,6 @@ from posenc_export.runtimes.onnx_runtime import part_runner
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
