@@ -131,7 +131,7 @@ def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | N
 
 
 def failed(verdicts: Sequence[Verdict]) -> bool:
-    """Return whether anything that could run disagreed or failed a check."""
+    """Return whether anything that ran disagreed or failed a check."""
     return any(v.status == "fail" for v in verdicts)
 
 

@@ -30,7 +30,7 @@ def integrity(bundle: Bundle, artifact: Artifact) -> list[Verdict]:
 
 
 def integrity_beside(bundle: Bundle) -> list[Verdict]:
-    """Return the rows that compare the files beside graphs with the manifest's digests: golden data, then all others."""
+    """Return the rows that compare the files beside graphs with the manifest's digests: golden data, then others."""
     golden = [file for file in bundle.manifest.files if file.file == GOLDEN]
     of_onnx = REQUIRED_OPERATORS if bundle.manifest.artifact("onnx") else GOLDEN
     others = [file for file in bundle.manifest.files if file.file not in (GOLDEN, of_onnx)]

@@ -39,7 +39,7 @@ def against_model(name: str, model: AskedModel, comparisons: Sequence[Comparison
 
 
 def _by_scores(comparisons: Sequence[Comparison]) -> str:
-    """Return, in words, that scores agree though rotated heads do not: attention is right, and cached keys are wrong."""
+    """Return, in words, that scores agree though rotated heads do not: attention is right, cached keys are wrong."""
     of_scores = [comparison for comparison in comparisons if comparison.output == SCORES]
     if not of_scores or not all(comparison.passed for comparison in of_scores):
         return ""

@@ -87,7 +87,7 @@ def not_looked_at(format_: str, options: ValidateOptions, reason: str) -> list[V
 
 
 def _steps_of_checks(number: int, context: Context) -> Iterator[Step]:
-    """Yield the checks of a file; where it was just exported, those of what the export saw come first."""
+    """Yield the checks of a file; where it was just exported, checks of the export come first."""
     artifact = context.artifact
     stages: tuple[Stage, ...] = ("capture", "artifact") if context.capture else ("artifact",)
     for check in (check for stage in stages for check in checks_of(artifact.format, stage)):
@@ -96,7 +96,7 @@ def _steps_of_checks(number: int, context: Context) -> Iterator[Step]:
 
 
 def steps(formats: Iterable[str], options: ValidateOptions) -> int:
-    """Return how many steps the validation of files of these formats has: one a file, and one a runtime that reads it."""
+    """Return how many steps files of these formats have: one a file, and one a runtime that reads it."""
     graphs = [format_ for format_ in formats if not format_.endswith(".data")]
     return len(graphs) + sum(len(list(chosen(format_, options.runtimes))) for format_ in graphs)
 
@@ -110,7 +110,9 @@ def chosen(format_: str, names: tuple[str, ...]) -> Iterator[Runtime]:
 
 def checks_of(subject: str, stage: Stage) -> list[Check]:
     """Return the checks of a stage that look at a format or a runtime."""
-    return [check for check in CHECKS.values() if check.stage == stage and (not check.of or subject in check.of)]
+    return [
+        check for check in CHECKS.values() if check.stage == stage and (not check.subjects or subject in check.subjects)
+    ]
 
 
 def run_checks(subject: str, stage: Stage, context: Context) -> list[Verdict]:

@@ -10,7 +10,7 @@ from posenc_export.validation.judging.verdict import Verdict
 Key = tuple[int, str, str]
 """A step's key: the number of its file in the manifest, a format or a runtime, and a check."""
 NO_FILE = -1
-"""The number in the key of a step that has no file."""
+"""The number in the key of a step without a file."""
 OPENING: Key = (NO_FILE, "", "opening")
 """The key while the graphs of a bundle are looked into, before the first step."""
 
