@@ -131,10 +131,9 @@ def main(folder: Path, request: Request) -> None:
 
 
 def _validate(speaker: Speaker, folder: Path, request: Request) -> None:
-    said = request["options"]
-    runtimes, require = tuple(said["runtimes"]), tuple(said["require"])
+    runtimes, require = tuple(request["runtimes"]), tuple(request["require"])
     # no timeout: the parent holds the clock
-    options = ValidateOptions(runtimes, require, said["atol"], said["rtol"], 0.0, speaker, said["prove"])
+    options = ValidateOptions(runtimes, require, request["atol"], request["rtol"], 0.0, speaker, request["prove"])
     _load_libraries()
     if not sys.stdin.readline():  # the parent found something wrong, or has ended
         return

@@ -32,20 +32,14 @@ Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
 Position: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
-class OptionsSaid(TypedDict):
-    """The options of a validation that a process gets; the parent holds the clock."""
+class Request(TypedDict):
+    """The options of a process, and what it need not do: the steps in `done`, and those of files in `over`."""
 
     runtimes: list[str]
     require: list[str]
     atol: float | None
     rtol: float | None
     prove: bool
-
-
-class Request(TypedDict):
-    """What a process is to do: the keys in `done` and the files in `over` do not run (any more)."""
-
-    options: OptionsSaid
     trust: bool
     done: list[Key]
     over: list[int]

@@ -19,7 +19,7 @@ from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, ToolFailed
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.requests import check_readable, check_trusted, prepare
-from posenc_export.validation.apart.messages import ERRORS, Message, OptionsSaid, Request, read, row_read
+from posenc_export.validation.apart.messages import ERRORS, Message, Request, read, row_read
 from posenc_export.validation.apart.process import Child, Ended, Hung
 from posenc_export.validation.checks.catalogue import CATALOGUE
 from posenc_export.validation.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
@@ -91,14 +91,16 @@ validating: Callable[[Path, ValidateOptions, bool], AbstractContextManager[Valid
 
 def _started(folder: Path, options: ValidateOptions, trust: bool, done: frozenset[Key], over: frozenset[int]) -> Child:
     """Start a process that runs all steps but those in `done`, and those of files in `over`."""
-    chosen_options = OptionsSaid(
+    request = Request(
         runtimes=list(options.runtimes),
         require=list(options.require),
         atol=options.atol,
         rtol=options.rtol,
         prove=options.prove,
+        trust=trust,
+        done=sorted(done),
+        over=sorted(over),
     )
-    request = Request(options=chosen_options, trust=trust, done=sorted(done), over=sorted(over))
     return Child(["-m", MODULE, str(folder), json.dumps(request)])
 
 
@@ -215,6 +217,7 @@ def _in_children(
     expect(options.progress, steps((artifact.format for artifact in bundle.manifest.artifacts), options))
     prepare((*options.runtimes, *options.required_runtimes), (), options.progress)
     child = first
+    # a step that ended its process is done: the next process goes on behind it
     while not _followed(child, ledger):
         child = start(frozenset(ledger.done), frozenset(ledger.over))
     if (NO_FILE, GOLDEN, "integrity") not in ledger.done:  # the last step needs no child

@@ -94,6 +94,7 @@ def _of_scheme(file: File, encoding: Encoding) -> Finding:
     module = module_rows(encoding.module)
     elsewhere = written_elsewhere(file.context.manifest)
     twins = {n: twin(a, file.axes[n], module.tensors, bool(elsewhere)) for n, a in file.tensors.items()}
+    # a row is held if it is equal to a held row of the module, or if a compared case reads it
     held = {name: _held(file, name, match, module.held) for name, match in twins.items()}
     unheld = [name for name, rows in held.items() if not rows.all()]
     for name, rows in file.read(unheld).items():
@@ -109,6 +110,7 @@ def _of_scheme(file: File, encoding: Encoding) -> Finding:
     count = sum(int((rows & ~changed.get(name, np.False_)).sum()) for name, rows in held.items())
     far = far_out(file.context, file.model, encoding, {name: match.name for name, match in matches.items()})
     words = "; ".join([f"{count:,} of {file.rows:,} rows", *far.tried])
+    # random weights may differ where another version draws them: then rows without a match are a note
     reason = _other_weights(file.context, elsewhere)
     if reason and all(twins[name] is None for name in left):
         note = f"not held: {reason}; rows held at export: {file.rows:,}, here: {count:,}"
@@ -157,6 +159,7 @@ def _of_own_module(file: File) -> Finding:
         if not rows.read.all()
     ]
     own = file.context.capture.stored if file.context.capture else {}
+    # by digests: the module itself is gone when a bundle is validated
     digests = {name: digest(array) for name, array in file.tensors.items()}
     equal = sum(file.tensors[name].size for name, stored in digests.items() if stored in own.values())
     count = sum(array.size for array in file.tensors.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from posenc.encoding import Tolerance
@@ -29,9 +29,10 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
     if not names.passed:
         return [Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
     golden = replace(golden, case=_allowed(golden.case, context.artifact, runtime, options))
-    comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, produced[port.name])]
+    outputs = {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in runner.outputs}
+    comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, outputs[port.name])]
     if golden.model and context.manifest.family == "rotary":
-        comparisons += compare_scores(golden, runner.outputs, _sampled_outputs(golden, runner.outputs, produced))
+        comparisons += compare_scores(golden, runner.outputs, outputs)
     return comparisons
 
 
@@ -46,17 +47,12 @@ def _allowed(case: Case, artifact: Artifact, runtime: Runtime, options: Validate
     )
 
 
-def _compare_output(golden: GoldenCase, port: Port, produced: Array) -> Iterator[Comparison]:
-    actual = _sampled(port, produced, golden.rows.get(port.name))
+def _compare_output(golden: GoldenCase, port: Port, actual: Array) -> Iterator[Comparison]:
     expected: dict[Against, Mapping[str, Array]]
     expected = {"eager": golden.eager, "reference": golden.reference, "model": golden.model}
     for against, outputs in expected.items():
         if against == "eager" or port.name in outputs:
             yield _comparison(golden, port, against, measure(actual, outputs[port.name]))
-
-
-def _sampled_outputs(golden: GoldenCase, outputs: Sequence[Port], produced: Mapping[str, Array]) -> dict[str, Array]:
-    return {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in outputs}
 
 
 def _sampled(port: Port, array: Array, rows: Array | None) -> Array:

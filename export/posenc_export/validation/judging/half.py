@@ -97,6 +97,7 @@ def _off(actual: Array, expected: Array, dtype: str, least: float) -> tuple[floa
     if expected.dtype.name not in FLOATS:
         return (0.0, 0.0) if np.array_equal(actual, expected) else (np.inf, np.inf)
     narrow, wide = actual.astype(np.float64), expected.astype(np.float64)
+    # -1e9 becomes -inf in float16, which is still a mask
     masks = (np.abs(wide) >= MASK) & (np.abs(narrow) >= CONVERTED_MASK) & (np.sign(wide) == np.sign(narrow))
     error = float(np.max(np.nan_to_num(np.where(masks, 0.0, np.abs(narrow - wide)), nan=np.inf), initial=0.0))
     scale = max(least, scale_of(expected, "float32"))

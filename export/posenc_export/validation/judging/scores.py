@@ -90,6 +90,7 @@ def _judged(q: Heads, k: Heads) -> tuple[Difference, Judgement]:
 def _products(q: Floats, k: Floats) -> Floats:
     """Return q k^T, where a head of keys serves a group of queries: (batch, heads, tokens of q, tokens of k)."""
     groups = max(1, q.shape[1] // k.shape[1])
+    # each head of keys once for every query head of its group: (batch, heads of q, tokens of k, head_dim)
     spread = np.repeat(k, groups, axis=1)[:, : q.shape[1]]
     # (batch, heads, tokens of q, head_dim) @ (batch, heads, head_dim, tokens of k)
     product: Floats = q[:, : spread.shape[1]] @ np.swapaxes(spread, -1, -2)

@@ -208,6 +208,7 @@ def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
     Batch, heads and features shrink first, then all lengths but the longest; of two equal ones, the first shrinks.
     """
     largest = max((axis.name for axis in reversed(scope.lengths)), key=lambda name: case.sizes[name], default="")
+    # SIZES lists batch, features and heads
     shrinking = [axis for kind in SIZES for axis in scope.axes if axis.kind == kind]
     shrinking += [] if case.refused else [axis for axis in scope.lengths if axis.name != largest]
     sizes = dict(case.sizes)
@@ -216,6 +217,7 @@ def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:
             sizes[axis.name] = axis.allowed(1)
         if elements(scope.ports, sizes) <= scope.budget:
             break
+    # a refused call has one token more than max_len
     tokens, needs = max((sizes[axis.name] for axis in scope.lengths), default=1), elements(scope.ports, sizes)
     if tokens > max(MAX_TOKENS, scope.max_len + 1):
         return case, f"takes {tokens:,} tokens in one call"

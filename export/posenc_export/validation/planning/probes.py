@@ -47,6 +47,7 @@ def _calls(scope: Scope, probes: tuple[T, ...], sizes: Mapping[str, int]) -> lis
     """Return probes cut into calls whose outputs are kept whole; of too many calls some, in even steps."""
     smallest = {**dict.fromkeys((axis.name for axis in scope.axes), 1), **sizes}
     step = max(1, LARGE // elements(scope.ports, smallest))
+    # a call of more than LARGE elements is kept at some rows only
     calls = [probes[i : i + step] for i in range(0, len(probes), step)]
     return calls[:: -(-len(calls) // CALLS)]
 

@@ -56,6 +56,7 @@ class Nudges(TorchDispatchMode):
             return _settled(self.choices, func, call, result)
         if self.generator is None or not isinstance(result, torch.Tensor) or not is_float(result) or not _rounds(func):
             return result
+        # one ulp up or down, each with a probability of a half
         up = torch.rand(result.shape, generator=self.generator) < 0.5
         infinity = torch.tensor(torch.inf, dtype=result.dtype)
         moved = torch.nextafter(result, torch.where(up, infinity, -infinity))

@@ -61,6 +61,7 @@ def own_case(encoding: Encoding, golden: GoldenCase, seed: int) -> OwnCase:
     # Where few elements jump, a choice is made at an edge: they widen no tolerance.
     noisy = moved.through_floats.size - steady.size > MAX_JUMP_SHARE * moved.through_floats.size
     worst = _finite_peak(moved.through_floats if noisy else steady)
+    # never by the error against float64, which the module's own noise or bias would widen
     eager = Tolerance(atol=EPS_OF_SCALE * grain * scale + ULP_MOVES * worst, rtol=EPS_OF_SCALE * grain)
     judged = _with_tolerances(_without_padding(golden, padding), eager)
     share = _finite_peak(moved.through_floats if noisy else moved.freely) / scale if scale else 0.0

@@ -123,7 +123,7 @@ def _eager(encoding: Encoding, case: Case, outputs: Sequence[Array]) -> tuple[di
                 f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it"
             )
         _check_shape(port, case, output.shape)
-        at = sampled_rows(port, output.shape)
+        at = sampled_rows(port, output.shape)  # None where the whole output is kept
         rows |= {} if at is None else {port.name: at}
         eager[port.name] = at_rows(port, output, rows)
     return eager, rows

@@ -20,6 +20,7 @@ from posenc_export.validation.judging.verdict import (
     AGREES,
     MODEL,
     NO_REFERENCE,
+    Against,
     Basis,
     Comparison,
     Status,
@@ -69,19 +70,18 @@ def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
         verdicts: The rows of a report.
         counted: Whether checks that passed are counted; they are named otherwise.
     """
+    has_model = any(verdict.check == MODEL and verdict.comparisons for verdict in verdicts)
+    against: tuple[Against, ...] = ("eager", "reference", "model") if has_model else ("eager", "reference")
+    columns = tuple(column for column in RUN_COLUMNS if has_model or column != AGAINST_MODEL)
     file_rows: list[Row] = []
     run_rows: list[Row] = []
     for (subject, status), group in _grouped(verdicts).items():
         checks = [verdict.check for verdict in group if verdict.check != AGREES]
         cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
         if subject in RUNTIMES:
-            run_rows.append(Row(status, (subject, MARKS[status], *_figures(group), cell)))
+            run_rows.append(Row(status, (subject, MARKS[status], *_figures(group, against), cell)))
         else:
             file_rows.append(Row(status, (subject, MARKS[status], cell)))
-    has_model = any(verdict.check == MODEL and verdict.comparisons for verdict in verdicts)
-    columns = RUN_COLUMNS if has_model else tuple(c for c in RUN_COLUMNS if c != AGAINST_MODEL)
-    at = RUN_COLUMNS.index(AGAINST_MODEL)
-    run_rows = run_rows if has_model else [Row(r.status, (*r.cells[:at], *r.cells[at + 1 :])) for r in run_rows]
     both_tables = (Rows(FILE_COLUMNS, tuple(file_rows)), Rows(columns, tuple(run_rows)))
     return [rows for rows in both_tables if rows.rows]
 
@@ -98,11 +98,11 @@ def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdi
     return groups
 
 
-def _figures(group: Sequence[Verdict]) -> tuple[str, ...]:
+def _figures(group: Sequence[Verdict], against: Sequence[Against]) -> tuple[str, ...]:
     """Return the largest errors on a runtime, and how many cases were compared."""
     comparisons = [comparison for verdict in group for comparison in verdict.comparisons]
     cases = len({comparison.case for comparison in comparisons})
-    errors = (figure(worst(comparisons, against)) for against in ("eager", "reference", "model"))
+    errors = (figure(worst(comparisons, expected)) for expected in against)
     return (*errors, str(cases or ""))
 
 

@@ -154,6 +154,7 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     comparisons: list[Comparison] = []
     refusals: list[Verdict] = []
     for golden in bundle.golden():
+        # such a runtime takes sizes instead of shapes: inputs cannot be unlike
         if golden.case.unlike and runtime.one_size:
             continue
         begin(options.progress, AGREES, golden.case.name)

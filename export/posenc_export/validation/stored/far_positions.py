@@ -149,12 +149,14 @@ def _tried(context: Context, cut: Cut, block: int) -> Far:
     end, offset, tokens = cut.encoding.end, _offset(cut.encoding), BLOCKS * block
     if end is None or end < 2 * tokens:
         return Far()
+    # the last call of whole blocks below the end
     last = (end - offset) // block - BLOCKS
     starts = [number * block for number in (*(number for number in STARTS if number < last), last)]
     for start in starts:
         problem = _problem(context, cut, _call(cut, start, tokens))
         if problem:
             return Far((f"where its positions begin at {start:,}: {problem}",))
+    # the largest position of this call is the end itself
     start = (last + 1) * block
     answer = _answered(cut, _call(cut, start, end - offset + 1 - start))
     if answer:

@@ -100,6 +100,7 @@ def twin(array: Array, axis: int, tensors: Mapping[str, Array], near: bool) -> T
 def _views(tensor: Array, shape: tuple[int, ...]) -> Iterator[Array]:
     """Yield a tensor in every way in which it has a shape: as it lies, and with its axes in other orders."""
     yield tensor.reshape(shape)
+    # axes of size 1 are dropped, so that they do not multiply the orders
     flat = tensor.squeeze()
     if 1 < flat.ndim <= MAX_AXES:
         for order in list(permutations(range(flat.ndim)))[1:]:

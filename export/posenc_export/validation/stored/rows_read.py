@@ -82,6 +82,7 @@ def _mark(rows: Read, index: Array, outputs: tuple[Port, ...], golden: GoldenCas
     """Mark, in place, the rows that a look-up of a case reads."""
     count = len(rows.read)
     for noted, part in ((rows.read, index), (rows.compared, _compared(index, outputs, golden))):
+        # an index out of range reads no row
         noted[part[(part >= 0) & (part < count)]] = True
 
 
