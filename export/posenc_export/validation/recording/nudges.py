@@ -44,11 +44,7 @@ class Nudges(TorchDispatchMode):
         self.choices = choices
 
     def __torch_dispatch__(
-        self,
-        func: Function,
-        types: object,
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
+        self, func: Function, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         """Run an operator; move its result, or settle its choice."""
         result = func(*args, **(kwargs or {}))

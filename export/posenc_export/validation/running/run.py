@@ -10,26 +10,12 @@ from posenc_export.arrays import free
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.formats import runs_code
-from posenc_export.runtimes import (
-    NEEDS_TRUST,
-    RUNTIMES,
-    Missing,
-    Progress,
-    RunFailed,
-    Runtime,
-    TimedOut,
-)
+from posenc_export.runtimes import NEEDS_TRUST, RUNTIMES, Missing, Progress, RunFailed, Runtime, TimedOut
 from posenc_export.validation.checks import CHECKS, Check, Context, Stage
 from posenc_export.validation.judging.call import compare_case
 from posenc_export.validation.judging.context import Capture
 from posenc_export.validation.judging.verdict import AGREES, MODEL, Comparison, ValidateOptions, Verdict
-from posenc_export.validation.running.integrity import (
-    UNKNOWN,
-    integrity,
-    integrity_beside,
-    is_known,
-    without_golden,
-)
+from posenc_export.validation.running.integrity import UNKNOWN, integrity, integrity_beside, is_known, without_golden
 from posenc_export.validation.running.model import SUBJECT, against_model, unasked
 from posenc_export.validation.running.progress import begin, expect
 from posenc_export.validation.running.refusals import folded, refusal
