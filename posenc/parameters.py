@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -75,14 +76,17 @@ def defaults(known: Mapping[str, Parameter]) -> dict[str, object]:
 
 
 def help_of(function: Callable[..., object]) -> dict[str, str]:
-    """Return what a docstring says of each parameter: lines `name: text`, and lines that go on farther in."""
+    """Return the text of each parameter in a docstring: lines `name: text` of a section Args:, or without one."""
+    text = inspect.getdoc(function) or ""
+    _, has_section, section = text.partition("\nArgs:\n")
+    lines = textwrap.dedent(section.partition("\n\n")[0]) if has_section else text.partition("\n")[2]
     texts: dict[str, str] = {}
     last = ""
-    for line in (inspect.getdoc(function) or "").splitlines()[1:]:
-        name, colon, text = line.partition(": ")
+    for line in lines.splitlines():
+        name, colon, words = line.partition(": ")
         if colon and name.isidentifier():
-            texts[last := name] = text
-        elif last and line.startswith(" "):
+            texts[last := name] = words
+        elif last and line.startswith(" "):  # goes on farther in
             texts[last] += " " + line.strip()
         else:
             last = ""

@@ -21,7 +21,8 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, folder: str = "", *, named_by_files: bool = False) -> None:
         """Name the kind for error messages; the modules of package `folder` are imported before the first look-up.
 
-        named_by_files: each module there is called as the one thing that it registers.
+        Args:
+            named_by_files: each module there is called as the one thing that it registers.
         """
         self.kind = kind
         self.named_by_files = named_by_files

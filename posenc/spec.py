@@ -28,14 +28,16 @@ class UnsupportedSpec(ValueError):
 class Spec:
     """How an encoding is built: what every scheme has in common, beside its own parameters.
 
-    mode: "baked", a table of `max_len` rows, or "dynamic", rows computed in the graph.
-    method: how a dynamic graph computes cosines and sines, "exact" by angle addition or "trig" by Sin and Cos; a baked
-        graph has nothing to compute.
-    positions: "implicit" 0..seq-1; "offset" the same from `start` (1,); "explicit" `positions` (batch, seq); "mask"
-        counted from an attention mask (batch, seq); None for the scheme's own default.
-    position_offset: where positions from a mask begin; padding is one before, and never below 0 (RoBERTa and OPT: 2).
-    max_len: rows of a baked table; the length up to which a dynamic graph is validated.
-    dtype: of x and of the output.
+    Args:
+        mode: "baked", a table of `max_len` rows, or "dynamic", rows computed in the graph.
+        method: how a dynamic graph computes cosines and sines, "exact" by angle addition or "trig" by Sin and Cos; a
+            baked graph has nothing to compute.
+        positions: "implicit" 0..seq-1; "offset" the same from `start` (1,); "explicit" `positions` (batch, seq); "mask"
+            counted from an attention mask (batch, seq); None for the scheme's own default.
+        position_offset: where positions from a mask begin; padding is one before, and never below 0 (RoBERTa and OPT:
+            2).
+        max_len: rows of a baked table; the length up to which a dynamic graph is validated.
+        dtype: of x and of the output.
 
     Raises ValueError, in one line, for an unknown choice, and where max_len is below 1.
     """

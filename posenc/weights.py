@@ -44,8 +44,9 @@ def record(table: Tensor) -> Tensor:
 def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
     """Return the float tensor with these axes in a .npy, .safetensors, .pt, .pth or .bin file, or the one named `key`.
 
-    path: a file, or a model's folder, in which the file is found that holds `key`.
-    axes: their names, as messages show them; leading axes of size 1 beyond them are left out.
+    Args:
+        path: a file, or a model's folder, in which the file is found that holds `key`.
+        axes: their names, as messages show them; leading axes of size 1 beyond them are left out.
     Raises ValueError, in one line, for a file that is missing, unreadable, of another kind, or ambiguous.
     """
     file = file_of(path, key)
@@ -56,7 +57,8 @@ def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
 def one_start(path: str, count: int, meant: Sequence[str], known: Sequence[str], *, key: str | None, what: str) -> str:
     """Return what the names of several tensors begin with, of those that are meant.
 
-    count: tensors of the file. known, what: what a message lists, and calls it.
+    Args:
+        count: tensors of the file. known, what: what a message lists, and calls it.
     Raises ValueError, in one line, where not one is meant.
     """
     if len(meant) == 1:

@@ -14,7 +14,8 @@ from posenc.ports import Array, Floats
 class Pairs:
     """Which features of queries and keys are a pair, and where heads lie, as the parameters of a scheme say it.
 
-    full: cosines and sines have a column a feature; else a column a pair.
+    Args:
+        full: cosines and sines have a column a feature; else a column a pair.
     """
 
     layout: str

@@ -40,13 +40,14 @@ class Frequencies:
 class RopeType:
     """A way to scale rotary frequencies: `compute(dim, rope_theta, length, **parameters)`.
 
-    samples: parameters for heads of 16 features, that tests try.
-    reference: the same once more, for the float64 reference, written from the paper: it calls nothing that `compute`
-        does.
-    by_length: the parameter that holds the length of a call beyond which the frequencies change; "" where they are
-        the same for every call.
-    in_graph: makes the rotary angles of a dynamic graph; None where frequencies change only once, at that length, from
-        one set to another.
+    Args:
+        samples: parameters for heads of 16 features, that tests try.
+        reference: the same once more, for the float64 reference, written from the paper: it calls nothing that
+            `compute` does.
+        by_length: the parameter that holds the length of a call beyond which the frequencies change; "" where they are
+            the same for every call.
+        in_graph: makes the rotary angles of a dynamic graph; None where frequencies change only once, at that length,
+            from one set to another.
     """
 
     name: str
@@ -78,7 +79,8 @@ def rope_type(
 ) -> Callable[[Callable[..., Frequencies]], Callable[..., Frequencies]]:
     """Register the decorated function `(dim, rope_theta, length, *, parameters) -> Frequencies` as a rope type.
 
-    reference: a function of the same parameters, written from the paper, that shares nothing with it.
+    Args:
+        reference: a function of the same parameters, written from the paper, that shares nothing with it.
     """
 
     def register(compute: Callable[..., Frequencies]) -> Callable[..., Frequencies]:

@@ -21,6 +21,7 @@ def reference(dim: int, rope_theta: float, length: int, *, factor: float) -> Fre
 def linear(dim: int, rope_theta: float, length: int, *, factor: float) -> Frequencies:
     """Divide every frequency by `factor`: position interpolation.
 
-    factor: by how much the context is stretched.
+    Args:
+        factor: by how much the context is stretched.
     """
     return Frequencies(geometric(dim, rope_theta) / factor)

@@ -55,10 +55,11 @@ def llama3(
 ) -> Frequencies:
     """Interpolate pairs of long wavelength, leave those of short, and blend those between.
 
-    factor: by how much the context is stretched.
-    low_freq_factor: original context / wavelength below which a pair is interpolated in full.
-    high_freq_factor: original context / wavelength above which a pair is left as it is.
-    original_max_position_embeddings: the context the model was first trained for.
+    Args:
+        factor: by how much the context is stretched.
+        low_freq_factor: original context / wavelength below which a pair is interpolated in full.
+        high_freq_factor: original context / wavelength above which a pair is left as it is.
+        original_max_position_embeddings: the context the model was first trained for.
     """
     if high_freq_factor < low_freq_factor:
         raise ValueError(f"high_freq_factor ({high_freq_factor}) must be at least low_freq_factor ({low_freq_factor})")

@@ -60,12 +60,13 @@ def longrope(
 ) -> Frequencies:
     """Divide each frequency by a factor of its own: by one set up to the original context, by another beyond it.
 
-    short_factor: a divisor a pair, for calls up to the original context.
-    long_factor: a divisor a pair, for longer calls.
-    original_max_position_embeddings: the context the model was first trained for.
-    factor: by how much the context is stretched [default: the ratio of the two contexts].
-    max_position_embeddings: the context the model is made for.
-    attention_factor: multiplies cosines and sines [default: from factor].
+    Args:
+        short_factor: a divisor a pair, for calls up to the original context.
+        long_factor: a divisor a pair, for longer calls.
+        original_max_position_embeddings: the context the model was first trained for.
+        factor: by how much the context is stretched [default: the ratio of the two contexts].
+        max_position_embeddings: the context the model is made for.
+        attention_factor: multiplies cosines and sines [default: from factor].
     """
     for name, factors in (("short_factor", short_factor), ("long_factor", long_factor)):
         if len(factors) != dim // 2:

@@ -66,15 +66,16 @@ def yarn(
 ) -> Frequencies:
     """Interpolate slow pairs, leave fast ones, and ramp between those that rotate beta_fast and beta_slow times.
 
-    original_max_position_embeddings: the context the model was first trained for.
-    factor: by how much the context is stretched [default: the ratio of the two contexts].
-    max_position_embeddings: the context the model is made for.
-    attention_factor: multiplies cosines and sines [default: from factor].
-    mscale: with mscale_all_dim, weighs log(factor) in the attention factor.
-    mscale_all_dim: see mscale.
-    beta_fast: rotations over the original context from which a pair is left as it is [default: 32].
-    beta_slow: rotations below which a pair is interpolated in full [default: 1].
-    truncate: round the ends of the ramp to whole pairs [default: true].
+    Args:
+        original_max_position_embeddings: the context the model was first trained for.
+        factor: by how much the context is stretched [default: the ratio of the two contexts].
+        max_position_embeddings: the context the model is made for.
+        attention_factor: multiplies cosines and sines [default: from factor].
+        mscale: with mscale_all_dim, weighs log(factor) in the attention factor.
+        mscale_all_dim: see mscale.
+        beta_fast: rotations over the original context from which a pair is left as it is [default: 32].
+        beta_slow: rotations below which a pair is interpolated in full [default: 1].
+        truncate: round the ends of the ramp to whole pairs [default: true].
     """
     stretch = stretch_of(factor, max_position_embeddings, original_max_position_embeddings)
 

@@ -96,21 +96,23 @@ def fourier_features(
 ) -> Encoding:
     """Sines and cosines of numbers along random directions ("gaussian"), or of their octaves or bands.
 
-    in_features: numbers of a token.
-    kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x, or bands by factors, "linear" by steps.
-    features: columns of B [default: those of the weights, or 128], or octaves or bands of each number [default: 10].
-    max_freq: twice the highest band, where the lowest is 1; one for each number, or for all (timm's and Perceiver's
-        max_res) [default: octaves; 224 of "linear"].
-    std: standard deviation of the random B, where no weights are given.
-    weights: a file or a model's folder that holds B, (in_features, features), or (features) of one number.
-    key: the name of B in a file that holds several tensors.
-    inputs: "as_given", "centered" 2x - 1 of x in 0..1 (SAM), "logs" of x above 0 (noise levels).
-    span: numbers, or their logs, are in -span..span; beyond, errors grow.
-    pi: octaves and bands are of pi x (the paper), or else of x (its code).
-    include_input: x itself comes first.
-    order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an octave or
-        a band [default: octaves of octaves, halves of bands].
-    flip_sin_to_cos: cosines before sines.
+    Args:
+        in_features: numbers of a token.
+        kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x, or bands by factors, "linear" by steps.
+        features: columns of B [default: those of the weights, or 128], or octaves or bands of each number [default:
+            10].
+        max_freq: twice the highest band, where the lowest is 1; one for each number, or for all (timm's and Perceiver's
+            max_res) [default: octaves; 224 of "linear"].
+        std: standard deviation of the random B, where no weights are given.
+        weights: a file or a model's folder that holds B, (in_features, features), or (features) of one number.
+        key: the name of B in a file that holds several tensors.
+        inputs: "as_given", "centered" 2x - 1 of x in 0..1 (SAM), "logs" of x above 0 (noise levels).
+        span: numbers, or their logs, are in -span..span; beyond, errors grow.
+        pi: octaves and bands are of pi x (the paper), or else of x (its code).
+        include_input: x itself comes first.
+        order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an
+            octave or a band [default: octaves of octaves, halves of bands].
+        flip_sin_to_cos: cosines before sines.
     """
     coordinates = Coordinates(in_features, span, inputs)
     _check(coordinates, kind, features, std)

@@ -64,22 +64,24 @@ def interpolated(
 ) -> Encoding:
     """A learned grid of rows, resampled to the height and width of x, or to its length.
 
-    d_model: features [default: those of the weights, or 768].
-    grid: rows and columns that were trained, or one number for a line [default: what the weights
-        hold where that is a square, or 37,37].
-    prefix: rows before those of the grid, kept as they are, for class and register tokens.
-    mode: bicubic as ViT and DINOv2, or bilinear (linear, of a line) as SigLIP2.
-    antialias: weigh more rows where they become fewer.
-    align_corners: the first and the last place lie on the first and the last row.
-    offset: what is added to the size where the scale is made of it, but at the grid's own size; 0.1 in DINOv2.
-    output: "add" x + the rows of its places, "rows" those of the prefix and of all places, in the order of tokens.
-    size: height and width, or a length, that a baked grid is resampled to [default: those of the grid].
-    sizes: "grid" those of x (batch, height, width, d_model), for all images; "each" those that an input `sizes` gives
-        each image, of x (batch, seq, d_model), as SigLIP2-NaFlex has it: padding has the row of the first place.
-    weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder: (prefix + places, d_model), or
-        (height, width, d_model).
-    key: the name of the table in a file that holds several tensors.
-    std: standard deviation of the random rows, where no weights are given.
+    Args:
+        d_model: features [default: those of the weights, or 768].
+        grid: rows and columns that were trained, or one number for a line [default: what the weights hold where that is
+            a square, or 37,37].
+        prefix: rows before those of the grid, kept as they are, for class and register tokens.
+        mode: bicubic as ViT and DINOv2, or bilinear (linear, of a line) as SigLIP2.
+        antialias: weigh more rows where they become fewer.
+        align_corners: the first and the last place lie on the first and the last row.
+        offset: what is added to the size where the scale is made of it, but at the grid's own size; 0.1 in DINOv2.
+        output: "add" x + the rows of its places, "rows" those of the prefix and of all places, in the order of tokens.
+        size: height and width, or a length, that a baked grid is resampled to [default: those of the grid].
+        sizes: "grid" those of x (batch, height, width, d_model), for all images; "each" those that an input `sizes`
+            gives each image, of x (batch, seq, d_model), as SigLIP2-NaFlex has it: padding has the row of the first
+            place.
+        weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder: (prefix + places, d_model), or
+            (height, width, d_model).
+        key: the name of the table in a file that holds several tensors.
+        std: standard deviation of the random rows, where no weights are given.
     """
     _check(grid, prefix, align_corners, offset)
     of = Filter(mode == "bicubic", antialias, align_corners, offset)
@@ -172,7 +174,8 @@ def reference(
 ) -> tuple[Array]:
     """Return x + the rows of its places in float64, or those rows as tokens, behind the ones `before`.
 
-    fixed: the sizes of a baked grid, as they are given.
+    Args:
+        fixed: the sizes of a baked grid, as they are given.
     """
     rows = resampled(table, of, fixed or call.values[0].shape[1:-1])
     if before is None:

@@ -56,15 +56,16 @@ def learned(
 ) -> Encoding:
     """A trainable table of max_len rows, from a file of weights or drawn at random.
 
-    d_model: features [default: those of the weights, or 512].
-    output: "add" x + row, "rows" the rows at the positions, "table" the whole table with no input.
-    weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder; max_len is at most its rows, and by
-        default all of them.
-    key: the name of the table in a file that holds several tensors. Several names, with commas between: a token has a
-        position in each (--positions explicit, (tables, batch, seq)), below its rows, and the rows are added up.
-    std: standard deviation of the random rows, where no weights are given.
-    offset: rows before that of position 0 (OPT and BART: 2). Padding of a mask has the row before that of the first
-        token, which may be one before position 0: OPT's is offset=2, RoBERTa's is --position-offset 2.
+    Args:
+        d_model: features [default: those of the weights, or 512].
+        output: "add" x + row, "rows" the rows at the positions, "table" the whole table with no input.
+        weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder; max_len is at most its rows, and by
+            default all of them.
+        key: the name of the table in a file that holds several tensors. Several names, with commas between: a token has
+            a position in each (--positions explicit, (tables, batch, seq)), below its rows, and the rows are added up.
+        std: standard deviation of the random rows, where no weights are given.
+        offset: rows before that of position 0 (OPT and BART: 2). Padding of a mask has the row before that of the first
+            token, which may be one before position 0: OPT's is offset=2, RoBERTa's is --position-offset 2.
     """
     keys = _keys(key)
     rows = spec.max_len + max(0, offset)
@@ -122,7 +123,9 @@ def _check(spec: Spec, tables: Mapping[Key, Tensor], offset: int, weights: str |
 def reference(weights: list[Tensor], call: Call, *, before: int, add: bool) -> tuple[Array]:
     """Return the output in float64: rows looked up and added to x, at the positions that are wanted.
 
-    weights: whole tables, one for each position of a token. before: rows before that of position 0.
+    Args:
+        weights: whole tables, one for each position of a token.
+        before: rows before that of position 0.
     """
     positions = call.positions[..., call.picked] + before
     of_each = positions if len(weights) > 1 else positions[None]

@@ -62,13 +62,14 @@ def learned_2d(
 ) -> Encoding:
     """Trainable rows of each row and of each column of a grid, side by side.
 
-    dim: features, half by the row, half by the column [default: those of the weights, or 256].
-    rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
-    order: whose half comes first, "column_first" as in DETR, or "row_first".
-    tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
-    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
-    key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
-    std: standard deviation of the random rows, where no weights are given.
+    Args:
+        dim: features, half by the row, half by the column [default: those of the weights, or 256].
+        rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
+        order: whose half comes first, "column_first" as in DETR, or "row_first".
+        tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
+        weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
+        key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
+        std: standard deviation of the random rows, where no weights are given.
     """
     if dim is not None and (dim < 2 or dim % 2):
         raise ValueError(f"dim must be an even number of at least 2, got {dim}")

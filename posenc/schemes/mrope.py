@@ -53,16 +53,18 @@ def mrope(
 ) -> Encoding:
     """Queries and keys rotated by several positions a token: time, height and width.
 
-    head_dim: features of a head.
-    rotary_dim: features that are rotated, the first ones; the others pass [default: all].
-    sections: how many pairs are rotated by each position, of rotary_dim / 2 in all.
-    section_layout: "sectioned" one run of pairs after the other (Qwen2-VL), "interleaved" by turns (Qwen3-VL).
-    rope_theta: the base of the frequencies.
-    rope_type: how frequencies are scaled; not by types that depend on the length of a call.
-    layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
-    tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
-    output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
-    width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers returns.
+    Args:
+        head_dim: features of a head.
+        rotary_dim: features that are rotated, the first ones; the others pass [default: all].
+        sections: how many pairs are rotated by each position, of rotary_dim / 2 in all.
+        section_layout: "sectioned" one run of pairs after the other (Qwen2-VL), "interleaved" by turns (Qwen3-VL).
+        rope_theta: the base of the frequencies.
+        rope_type: how frequencies are scaled; not by types that depend on the length of a call.
+        layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
+        tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
+        output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
+        width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers
+            returns.
     """
     heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
     rope = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
@@ -110,7 +112,8 @@ def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) ->
 class PairAxes:
     """What the reference rotates by: the paper's frequencies, and how many pairs have each position.
 
-    alternate: time, height, width, time, ... as far as each goes, then time alone; else one after the other.
+    Args:
+        alternate: time, height, width, time, ... as far as each goes, then time alone; else one after the other.
     """
 
     exact: Callable[[], Frequencies]

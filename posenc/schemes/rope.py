@@ -51,14 +51,16 @@ def rope(
 ) -> Encoding:
     """Queries and keys rotated by position x frequency, pair by pair.
 
-    head_dim: features of a head.
-    rotary_dim: features that are rotated, the first ones; the others pass [default: all].
-    rope_theta: the base of the frequencies.
-    rope_type: how frequencies are scaled; each type takes parameters of its own, as in transformers.
-    layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
-    tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
-    output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
-    width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers returns.
+    Args:
+        head_dim: features of a head.
+        rotary_dim: features that are rotated, the first ones; the others pass [default: all].
+        rope_theta: the base of the frequencies.
+        rope_type: how frequencies are scaled; each type takes parameters of its own, as in transformers.
+        layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
+        tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
+        output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
+        width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers
+            returns.
     """
     heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
     frequencies = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
@@ -91,7 +93,8 @@ def reference(
 ) -> tuple[Array, ...]:
     """Return the outputs in float64, from the paper's frequencies of the call's own length, at every position.
 
-    exact: the length of a call -> its frequencies, by the reference of a rope type.
+    Args:
+        exact: the length of a call -> its frequencies, by the reference of a rope type.
     """
     frequencies = exact(spec.max_len if spec.mode == "baked" else int(call.positions.max()) + 1)
     angle = call.positions[..., None].astype(np.float64) * frequencies.inv_freq

@@ -29,9 +29,12 @@ FEW = 256
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where places are: 0, 1, ... times a step; of the middle of `crop` places; or scaled so that each axis is as long.
+    """The coordinates of places along an axis: 0, 1, ... times a step.
 
-    base: how long each axis is, whatever its size; None where a place is one from the next. scale: divides them all.
+    Args:
+        crop: the places of a longer axis whose middle they are.
+        base: the length of each axis, whatever its size; None where the distance of neighbours is 1.
+        scale: divides all coordinates.
     """
 
     crop: int | None
@@ -40,12 +43,12 @@ class Coordinates:
 
     @property
     def step(self) -> float:
-        """How far a place is from the next, where that is the same in every call."""
+        """The distance of neighbours, where it is the same in every call."""
         return (1.0 if self.base is None or self.crop is None else self.base / self.crop) / self.scale
 
     @property
     def relative(self) -> bool:
-        """Whether a call's own size changes where its places are."""
+        """Whether coordinates depend on the size of a call."""
         return self.base is not None and self.crop is None
 
 
@@ -86,17 +89,18 @@ def sincos_2d(
 ) -> Encoding:
     """Sines and cosines of row and column, added to the patches of an image.
 
-    dim: features, a multiple of four; one half goes by the row, the other by the column.
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    order: whose half comes first, "column_first" as in MAE and SD3, "row_first" as in timm and RT-DETR.
-    layout: of each half "halves", all its sines, then all its cosines, or "interleaved" sin, cos, sin, cos, ...; or of
-        both "sines_first": the sines of both, then the cosines of both.
-    output: "add" x + PE, "rows" PE alone, (1, height, width, dim).
-    spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
-    crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
-    base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if there is
-        one, as in diffusers.
-    interpolation_scale: what divides all coordinates.
+    Args:
+        dim: features, a multiple of four; one half goes by the row, the other by the column.
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        order: whose half comes first, "column_first" as in MAE and SD3, "row_first" as in timm and RT-DETR.
+        layout: of each half "halves", all its sines, then all its cosines, or "interleaved" sin, cos, sin, cos, ...; or
+            of both "sines_first": the sines of both, then the cosines of both.
+        output: "add" x + PE, "rows" PE alone, (1, height, width, dim).
+        spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
+        crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
+        base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if
+            there is one, as in diffusers.
+        interpolation_scale: what divides all coordinates.
     """
     least = 8 if spacing == "half" else 4
     if dim < least or dim % 4:
@@ -145,7 +149,7 @@ class Parameters:
     interpolation_scale: float
 
     def coordinates(self, places: Array, size: int) -> Floats:
-        """Return where places of an axis are: of the middle of the crop, as far apart as makes that base_size long."""
+        """Return the coordinates of the places of an axis: the middle of the crop, scaled to base_size."""
         whole = size if self.crop is None else self.crop
         in_whole = places.astype(np.float64) + (whole - size) // 2
         return in_whole * (whole if self.base_size is None else self.base_size) / whole / self.interpolation_scale

@@ -56,13 +56,14 @@ def sincos_3d(
 ) -> Encoding:
     """Sines and cosines of frame, row and column, added to the patches of a video.
 
-    dim: features: those of the frame come first, then half of the others by the row and half by the column.
-    temporal: features of the frame, an even number [default: a quarter of all].
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    order: whose half comes first after the frame's, "column_first" as in CogVideoX, "row_first" as in V-JEPA.
-    output: "add" x + PE, "rows" PE alone, (1, frames, height, width, dim).
-    spatial_interpolation_scale: what divides row and column.
-    temporal_interpolation_scale: what divides the frame.
+    Args:
+        dim: features: those of the frame come first, then half of the others by the row and half by the column.
+        temporal: features of the frame, an even number [default: a quarter of all].
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        order: whose half comes first after the frame's, "column_first" as in CogVideoX, "row_first" as in V-JEPA.
+        output: "add" x + PE, "rows" PE alone, (1, frames, height, width, dim).
+        spatial_interpolation_scale: what divides row and column.
+        temporal_interpolation_scale: what divides the frame.
     """
     widths = shares(dim, temporal)
     scales = (temporal_interpolation_scale, spatial_interpolation_scale, spatial_interpolation_scale)

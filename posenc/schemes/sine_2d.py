@@ -61,13 +61,14 @@ def sine_2d(
 ) -> Encoding:
     """Sines and cosines of the valid places of padded images; with --positions implicit, of whole ones.
 
-    dim: features, a multiple of four; one half goes by the row, the other by the column.
-    temperature: wavelengths grow geometrically from 2 pi to temperature * 2 pi.
-    normalize: count places as fractions of those that are valid; else 1, 2, 3, ...
-    scale: the whole of a row or column, in radians of the first frequency.
-    shift: what is added to a count before it is divided, -0.5 for the middle of places (Deformable DETR).
-    order: whose half comes first, "row_first" as in DETR, or "column_first".
-    tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
+    Args:
+        dim: features, a multiple of four; one half goes by the row, the other by the column.
+        temperature: wavelengths grow geometrically from 2 pi to temperature * 2 pi.
+        normalize: count places as fractions of those that are valid; else 1, 2, 3, ...
+        scale: the whole of a row or column, in radians of the first frequency.
+        shift: what is added to a count before it is divided, -0.5 for the middle of places (Deformable DETR).
+        order: whose half comes first, "row_first" as in DETR, or "column_first".
+        tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
     """
     _check(spec, dim, temperature, scale, shift)
     fraction = AxisFraction(scale, shift, SMALL) if normalize else None

@@ -71,18 +71,20 @@ def sinusoidal(
 ) -> Encoding:
     """Sines and cosines of position / base^(2i / d_model).
 
-    d_model: features, odd ones too; "auto" takes them from each x (dynamic with --method trig only).
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    layout: "interleaved" sin, cos, sin, cos, ... or "halves" all sines, then all cosines (Marian, fairseq, Whisper).
-    spacing: of exponents: "paper" 2i / d_model, or "half" i / (d_model // 2 - 1), up to 1, with a last column of zeros
-        where d_model is odd (fairseq, Whisper and tensor2tensor, in halves).
-    output: "add" x + PE, "rows" PE at the positions, "table" the whole table with no input.
-    strict_even: refuse an odd d_model.
-    padding_row: the position whose row is zeros (fairseq's padding_idx, with --position-offset one more).
-    scale_x: x * scale_x + PE; "sqrt" is the square root of d_model.
-    scale: x + scale * PE.
-    weights: a file of weights, or a model's folder, that a learned scale is read from: one number.
-    key: its name there.
+    Args:
+        d_model: features, odd ones too; "auto" takes them from each x (dynamic with --method trig only).
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        layout: "interleaved" sin, cos, sin, cos, ... or "halves" all sines, then all cosines (Marian, fairseq,
+            Whisper).
+        spacing: of exponents: "paper" 2i / d_model, or "half" i / (d_model // 2 - 1), up to 1, with a last column of
+            zeros where d_model is odd (fairseq, Whisper and tensor2tensor, in halves).
+        output: "add" x + PE, "rows" PE at the positions, "table" the whole table with no input.
+        strict_even: refuse an odd d_model.
+        padding_row: the position whose row is zeros (fairseq's padding_idx, with --position-offset one more).
+        scale_x: x * scale_x + PE; "sqrt" is the square root of d_model.
+        scale: x + scale * PE.
+        weights: a file of weights, or a model's folder, that a learned scale is read from: one number.
+        key: its name there.
     """
     _check(d_model, base, strict_even, spacing)
     width = None if d_model == "auto" else d_model

@@ -53,12 +53,13 @@ def timestep(
 ) -> Encoding:
     """Sines and cosines of diffusion timesteps, as get_timestep_embedding of diffusers has them.
 
-    dim: features; of an odd number the last is 0.
-    flip_sin_to_cos: cosines before sines (Stable Diffusion, Flux).
-    downscale_freq_shift: by how many frequencies the slowest is beyond max_period (Stable Diffusion, Flux: 0).
-    scale: multiplies every angle (Qwen-Image: 1000, of steps from 0 to 1).
-    max_period: the slowest wavelength is about 2 pi times this.
-    steps: "float" fractions and negative numbers too, from -max_len to max_len; "int" from 0 to max_len - 1.
+    Args:
+        dim: features; of an odd number the last is 0.
+        flip_sin_to_cos: cosines before sines (Stable Diffusion, Flux).
+        downscale_freq_shift: by how many frequencies the slowest is beyond max_period (Stable Diffusion, Flux: 0).
+        scale: multiplies every angle (Qwen-Image: 1000, of steps from 0 to 1).
+        max_period: the slowest wavelength is about 2 pi times this.
+        steps: "float" fractions and negative numbers too, from -max_len to max_len; "int" from 0 to max_len - 1.
     """
     pairs = dim // 2
     check_at_least(2, dim=dim)

@@ -57,14 +57,15 @@ def xpos(
 ) -> Encoding:
     """Queries and keys rotated as by RoPE, and scaled so that their product fades with distance.
 
-    head_dim: features of a head.
-    rope_theta: the base of the frequencies.
-    gamma: how little the first pair fades; zeta runs from gamma / (1 + gamma) to nearly 1.
-    scale_base: positions over which a pair fades by its zeta.
-    center: where the scale is 1: a position, as the paper has it at 0, or "length" for half the call's length, as the
-        authors' code has it; keys cached at one length then do not fit queries of another.
-    layout: which features are a pair: "halves" i and i + head_dim / 2, "interleaved" 2 i and 2 i + 1.
-    tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
+    Args:
+        head_dim: features of a head.
+        rope_theta: the base of the frequencies.
+        gamma: how little the first pair fades; zeta runs from gamma / (1 + gamma) to nearly 1.
+        scale_base: positions over which a pair fades by its zeta.
+        center: where the scale is 1: a position, as the paper has it at 0, or "length" for half the call's length, as
+            the authors' code has it; keys cached at one length then do not fit queries of another.
+        layout: which features are a pair: "halves" i and i + head_dim / 2, "interleaved" 2 i and 2 i + 1.
+        tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
     """
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
     check_above(0, gamma=gamma, scale_base=scale_base)

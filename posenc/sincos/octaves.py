@@ -34,7 +34,8 @@ class Octaves(nn.Module):
     whole one is exact too, however large it is: only then it is multiplied by pi / 2. Without, as many quarters are
     taken off by parts of pi / 2 (Cody and Waite): the first two have so few digits that their products are exact.
 
-    by_number: all octaves of a number lie together; else all numbers of an octave.
+    Args:
+        by_number: all octaves of a number lie together; else all numbers of an octave.
     """
 
     factors: Tensor  # (octaves,): quarters of a unit with pi, else powers of two
