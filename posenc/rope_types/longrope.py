@@ -26,10 +26,10 @@ def reference(
     """
     context = original_max_position_embeddings
     factors = short_factor if length <= context else long_factor
-    wavelengths = [one / frequency for one, frequency in zip(factors, roformer(dim, rope_theta).tolist(), strict=True)]
+    wavelengths = np.asarray(factors) / roformer(dim, rope_theta)
     s = context_ratio(factor, max_position_embeddings, context)
     usual = 1.0 if s <= 1 else (1 + np.log2(s) / np.log2(context)) ** 0.5
-    return Frequencies(1 / np.asarray(wavelengths), float(usual) if attention_factor is None else attention_factor)
+    return Frequencies(1 / wavelengths, float(usual) if attention_factor is None else attention_factor)
 
 
 @rope_type(

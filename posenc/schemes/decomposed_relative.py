@@ -26,7 +26,7 @@ from posenc.sources.window import two_products as decomposed
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.two_products import Tables
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import Weights, names_in, one_start
+from posenc.weights import Weights, names_in
 
 NAMES = ("rel_pos_h", "rel_pos_w")
 """What both tables are called, behind the name of their attention."""
@@ -93,7 +93,7 @@ def _size(spec: Spec, size: int | tuple[int, ...] | None, window: Sides, scores:
 
 def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: int | None) -> Tables:
     """Return the tables of differences of rows and of columns; raise ValueError, in one line, where they do not fit."""
-    names = (weights.key, weights.key) if weights.file is None else _names(weights.file, weights.key)
+    names = (weights.key, weights.key) if weights.file is None else _names(weights, names_in(weights.file))
     tables: list[Tensor] = []
     for name, axis, side, trained in zip(names, ("height", "width"), sides, WINDOW, strict=True):
         sizes = {f"2 * {axis} - 1": None if side is None else 2 * side - 1, "head_dim": head_dim}
@@ -104,15 +104,14 @@ def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: in
     return Tables(*tables)
 
 
-def _names(path: str, key: str | None) -> tuple[str, str]:
-    """Return the names of the tables of the attention that is meant; raise ValueError where not one is."""
-    (first, second), tensors = NAMES, names_in(path)
+def _names(weights: Weights, tensors: tuple[str, ...]) -> tuple[str, str]:
+    """Return the names of the tables of an attention; raise ValueError where a file has none, or several."""
+    first, second = NAMES
     if not tensors:
-        raise ValueError(f"weights: {path} holds one array: give a file of two tables, {first} and {second}")
+        raise ValueError(f"weights: {weights.file} holds one array: give a file of two tables, {first} and {second}")
     starts = [name.removesuffix(first) for name in tensors if name.split(".")[-1] == first]
     whole = [start for start in starts if start + second in tensors]
-    meant = [start for start in whole if key is None or start == f"{key.rstrip('.')}."]
-    start = one_start(path, len(tensors), meant, whole, key=key, what=f"names before .{first} and .{second}")
+    start = weights.prefix(whole, whole, len(tensors), f"names before .{first} and .{second}")
     return start + first, start + second
 
 

@@ -19,7 +19,7 @@ from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
 from posenc.ranges import check_at_least
-from posenc.references.resampling import Resampling, matrix, resampled
+from posenc.references.resampling import Resampling, matrices, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated import encode as interpolation
 from posenc.sources.interpolated.weights import Filter
@@ -84,21 +84,21 @@ def interpolated(
         std: standard deviation of the random rows, where no weights are given.
     """
     _check(grid, prefix, align_corners, offset)
-    of = Filter(mode == "bicubic", antialias, align_corners, offset)
+    kernel = (mode == "bicubic", antialias, align_corners, offset)
     held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
-    rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), of)
+    rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), Filter(*kernel))
     exact, add = table.double().numpy(), output == "add"
-    learned, kind = exact[prefix:].reshape(*held, -1), Resampling(mode == "bicubic", antialias, align_corners, offset)
+    learned, how = exact[prefix:].reshape(*held, -1), Resampling(*kernel)
     if sizes == "each":
         _check_each(spec, held, prefix, size)
         return interpolation.encode_each(
-            rows, spec, add=add, formula=partial(reference_of_tokens, table=learned, of=kind, add=add)
+            rows, spec, add=add, formula=partial(reference_of_tokens, table=learned, how=how, add=add)
         )
     fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
     size = _size(spec, size, held)
     check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
-    formula = partial(reference, table=learned, of=kind, before=None if add else exact[:prefix], fixed=fixed)
+    formula = partial(reference, table=learned, how=how, before=None if add else exact[:prefix], fixed=fixed)
     return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
@@ -170,32 +170,30 @@ def _text(sizes: Sequence[int], between: str = " x ") -> str:
 
 
 def reference(
-    call: Call, *, table: Floats, of: Resampling, before: Floats | None, fixed: Sequence[int] | None
+    call: Call, *, table: Floats, how: Resampling, before: Floats | None, fixed: Sequence[int] | None
 ) -> tuple[Array]:
     """Return x + the rows of its places in float64, or those rows as tokens, behind the ones `before`.
 
     Args:
         fixed: the sizes of a baked grid, as they are given.
     """
-    rows = resampled(table, of, fixed or call.values[0].shape[1:-1])
+    rows = resampled(table, how, fixed or call.values[0].shape[1:-1])
     if before is None:
         return (call.values[0].astype(np.float64) + rows,)
     return (np.concatenate([before, rows.reshape(-1, rows.shape[-1])])[None],)
 
 
-def reference_of_tokens(call: Call, *, table: Floats, of: Resampling, add: bool) -> tuple[Array]:
+def reference_of_tokens(call: Call, *, table: Floats, how: Resampling, add: bool) -> tuple[Array]:
     """Return the rows of the tokens of each image in float64, or x + those rows."""
     (x,) = call.values
-    rows = np.stack([rows_of_image(table, of, image, x.shape[1]) for image in call.extents])
+    rows = np.stack([rows_of_image(table, how, image, x.shape[1]) for image in call.extents])
     return (x.astype(np.float64) + rows if add else rows,)
 
 
-def rows_of_image(table: Floats, of: Resampling, sizes: Sequence[int], tokens: int) -> Floats:
+def rows_of_image(table: Floats, how: Resampling, sizes: Sequence[int], tokens: int) -> Floats:
     """Return the rows of the first tokens of an image in float64: (tokens, features)."""
     height, width = map(int, sizes)
     places = [token if token < height * width else 0 for token in range(tokens)]
-    unlike = [size != grid for size, grid in zip((height, width), table.shape, strict=False)]
-    shifted = [any(unlike)] * 2 if of.cubic and not of.antialias else unlike
-    down = matrix(table.shape[0], height, of, of.offset * shifted[0])[[place // width for place in places]]
-    across = matrix(table.shape[1], width, of, of.offset * shifted[1])[[place % width for place in places]]
-    return np.asarray(np.einsum("th,tw,hwf->tf", down, across, table, optimize=True))
+    down, across = matrices(table.shape, how, (height, width))
+    rows, columns = down[[place // width for place in places]], across[[place % width for place in places]]
+    return np.asarray(np.einsum("th,tw,hwf->tf", rows, columns, table, optimize=True))

@@ -9,7 +9,7 @@ others as sines and cosines. The largest error over all 2^24 positions of 64 fre
 * The number of blocks is at least two (`torch.sym_max`). With one block torch.export would record "fewer than two
   blocks", and the graph would hold for one block only, without a message. Any traced length from 2 on is therefore
   safe.
-* Split cuts rows to length, not Slice: a Split refuses a length that is not there. In ONNX it is written as a Slice of
+* Split cuts rows to length, not Slice: a Split refuses a length beyond the rows. In ONNX it is written as a Slice of
   one row and a Reshape (`formats/onnx/forms.py`), which ONNX Runtime copies in one move as it does a Split. A Slice of
   rows took 0.17 ms at length 512, where a Split took 0.13 ms for the whole graph.
 * `//` and `%` take digits from integers. A division that exports through float32 would hold the position as a float,
@@ -43,7 +43,7 @@ END = LOW * MID * HIGH
 """Angle addition holds every position below this: 2^24 = 16,777,216."""
 DIGITS = ("low_sin", "low_cos", "mid_sin", "mid_cos", "high_sin", "high_cos")
 BY_BLOCK = ("mid_sin", "mid_cos", "high_sin", "high_cos")
-"""What the number of a block looks up; a position looks up the lowest digit too."""
+"""Tables that the number of a block looks up; a position looks up the lowest digit, too."""
 EVERY_ROW = tuple((i * LOW * MID) + LOW * (37 * i % MID) + i % LOW for i in range(HIGH))
 """Positions that read every row of every table: 37 and 512 have no divisor in common."""
 
