@@ -102,8 +102,8 @@ def _table(count: int, head_dim: int | None, weights: str | None, key: str | Non
         return random_table("a table", (count, head_dim or 64), key, std)
     table = load_matrix(weights, key)
     if table.shape[0] != count or head_dim not in (None, table.shape[1]):
-        wanted = f"({count}, {head_dim or 'head_dim'})"
-        raise ValueError(f"weights must be {wanted}, left + 1 + right rows, got {tuple(table.shape)} in {weights}")
+        shape = f"({count}, {head_dim or 'head_dim'})"
+        raise ValueError(f"weights must be {shape}, left + 1 + right rows, got {tuple(table.shape)} in {weights}")
     return table
 
 

@@ -133,14 +133,14 @@ def buckets(distance: Integers, mid: int, far: int) -> Integers:
     return np.where(distance <= mid, distance, mid + np.searchsorted(firsts, distance, side="right"))
 
 
-def edges(mid: int, far: int, most: int) -> Integers:
+def edges(mid: int, far: int, farthest: int) -> Integers:
     """Return the first distance of each bucket beyond mid, up to a distance.
 
     A distance is in bucket mid + c where mid ((far - 1) / mid)^(c / (mid - 1)) is the first that is not below it. To
     the power of mid - 1 all of that are integers, which decide.
     """
     firsts = [mid + 1]
-    while firsts[-1] <= most:
+    while firsts[-1] <= farthest:
         c, power = len(firsts), mid - 1
         last = max(mid, int(mid * ((far - 1) / mid) ** (c / power)) - 2)  # the last distance of bucket mid + c
         while (last + 1) ** power * mid**c <= (far - 1) ** c * mid**power:

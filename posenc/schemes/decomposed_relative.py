@@ -2,9 +2,10 @@
 
     bias[h, (y, x), (v, u)] = q[h, y, x] . R_row[y - v] + q[h, y, x] . R_column[x - u]
 
-A learned row for each difference of rows, and one for each of columns, of the sides that were trained: 14 x 14 in SAM's
-windows, 64 x 64 in its global layers. Of other sides the tables are resampled as `torch.nn.functional.interpolate`
-does it, linearly. MViTv2 itself pools its keys: here queries and keys are the places of one grid.
+A learned row for each difference of rows, and one for each difference of columns, for the sides that were trained:
+14 x 14 in SAM's windows, 64 x 64 in its global layers. For other sides the tables are resampled
+linearly, as `torch.nn.functional.interpolate` does it. MViTv2 itself pools its keys: here queries and keys are the
+places of one grid.
 """
 
 from functools import partial
@@ -76,7 +77,7 @@ def decomposed_relative(
         tables = _from_file(weights, key, sides, head_dim)
     tables = tables.to(getattr(torch, spec.angle_dtype))
     baked = _size(spec, size, tables.sides, output == "scores")
-    rows, columns = (table.double().numpy() for table in tables.each)
+    rows, columns = (table.double().numpy() for table in tables.both_sides)
     fixed = None if spec.mode == "dynamic" else (size, window)
     formula = partial(reference, rows=rows, columns=columns, fixed=fixed)
     return decomposed.encode(tables, spec, size=baked, scores=output == "scores", formula=formula)
@@ -112,12 +113,12 @@ def _from_file(weights: str, key: str | None, sides: Sides | None, head_dim: int
     return Tables(rows, columns)
 
 
-def _check_table(what: str, table: Tensor, side: int | None, features: int) -> None:
+def _check_table(name: str, table: Tensor, side: int | None, features: int) -> None:
     if len(table) % 2 == 0:
-        raise ValueError(f"{what} must have 2 * side - 1 rows, an odd number, got {tuple(table.shape)}")
+        raise ValueError(f"{name} must have 2 * side - 1 rows, an odd number, got {tuple(table.shape)}")
     shape = (len(table) if side is None else 2 * side - 1, features)
     if table.shape != shape:
-        raise ValueError(f"{what} must be {shape}, of this window and head_dim, got {tuple(table.shape)}")
+        raise ValueError(f"{name} must be {shape}, of this window and head_dim, got {tuple(table.shape)}")
 
 
 def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, str]:

@@ -5,9 +5,9 @@
     row = (xor_i c_i pi_i mod 2^32) mod T                     else; pi = 1, 2654435761, 805459861
     y_l = sum over the 2^d corners of weight * table_l[row]   d-linear; the output is y_0, y_1, ..., y_(L-1)
 
-Corners are floor(N_l x) and ceil(N_l x), as in the paper and in nerfstudio's code for torch, which hashes coarse levels
-as well (dense=False). tiny-cuda-nn differs: it scales by N_min b^l - 1, adds 0.5, has ceil(N_min b^l) corners along a
-side, and rounds the rows of a level up to a multiple of 8, so that its weights are not those of this scheme.
+The corners of a cell are floor(N_l x) and ceil(N_l x), as in the paper and in nerfstudio's code for torch, which hashes
+coarse levels as well (dense=False). tiny-cuda-nn differs: it scales by N_min b^l - 1, adds 0.5, has ceil(N_min b^l)
+corners along a side, and rounds the rows of a level up to a multiple of 8. Its weights do not fit this scheme.
 """
 
 from dataclasses import dataclass
@@ -168,7 +168,7 @@ def hash_grid(
     features: int | None = None,
     log2_size: int = 19,
     min_resolution: int = 16,
-    growth: float = 2.0,
+    growth: float = 1.38,
     dense: bool = True,
     weights: str | None = None,
     key: str | None = None,
@@ -181,7 +181,8 @@ def hash_grid(
     features: of each level, F in the paper [default: those of the weights, or 2].
     log2_size: the tables of levels have 2^log2_size rows at most, T in the paper (log2_hashmap_size).
     min_resolution: cells along a side of the first grid, N_min in the paper (base_resolution, min_res).
-    growth: each grid has so many times the cells along a side, b in the paper: (N_max / N_min)^(1 / (levels - 1)).
+    growth: cells along a side of a grid, divided by those of the grid before; b in the paper, which takes
+        (N_max / N_min)^(1 / (levels - 1)).
     dense: corners of a grid that fit the table have a row each, as in the paper; else all are hashed (nerfstudio).
     weights: a file of weights or a model's folder with the trained tables, level after level, (rows, features).
     key: their name, as ...encoding.hash_table.
@@ -207,15 +208,15 @@ def hash_grid(
 
 
 def _check(grids: Grids, features: int | None) -> None:
-    for name, number, most in (
+    for name, number, largest in (
         ("in_features", grids.in_features, len(PRIMES)),
         ("levels", grids.levels, MAX_LEVELS),
-        ("features", features or 1, MAX_CELLS),
+        ("features", 1 if features is None else features, MAX_CELLS),
         ("log2_size", grids.log2_size, MAX_LOG2_SIZE),
         ("min_resolution", grids.min_resolution, MAX_CELLS),
     ):
-        if not 1 <= number <= most:
-            raise ValueError(f"{name} must be 1 to {most}, got {number}")
+        if not 1 <= number <= largest:
+            raise ValueError(f"{name} must be 1 to {largest}, got {number}")
     # A comparison of logarithms, as a power may overflow; NaN fails each.
     finest = np.log2(grids.min_resolution) + (grids.levels - 1) * np.log2(max(grids.growth, 1.0))
     if not (grids.growth >= 1 and finest <= np.log2(MAX_CELLS)):
@@ -228,8 +229,8 @@ def _table(rows: int, features: int | None, weights: str | None, key: str | None
         return random_table("a table", (rows, features or 2), key, std)
     table = load_matrix(weights, key)
     if table.shape != (rows, features or table.shape[1]):
-        wanted = f"({rows}, {features or 'features'})"
-        raise ValueError(f"weights must be {wanted}, the tables of all levels, got {tuple(table.shape)} in {weights}")
+        shape = f"({rows}, {features or 'features'})"
+        raise ValueError(f"weights must be {shape}, the tables of all levels, got {tuple(table.shape)} in {weights}")
     return table
 
 

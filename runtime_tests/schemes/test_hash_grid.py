@@ -130,6 +130,7 @@ def test_coordinates_beyond_0_to_1_are_refused(wrong: float) -> None:
     ("words", "message"),
     [
         ("in_features=4", "in_features must be 1 to 3, got 4"),
+        ("features=0", "features must be 1 to 1048576, got 0"),
         ("levels=0", "levels must be 1 to 64, got 0"),
         ("log2_size=0", "log2_size must be 1 to 31, got 0"),
         ("min_resolution=0", "min_resolution must be 1 to 1048576, got 0"),
