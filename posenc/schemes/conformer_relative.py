@@ -28,6 +28,7 @@ import numpy as np
 
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding
+from posenc.joins.rows import Output
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
 from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
@@ -100,7 +101,7 @@ def conformer_relative(
     source = sincos(table, inverse_frequencies(d_model, base), interleaved=True)
     if style == "ascending":
         rows = partial(ascending, d_model=d_model, base=base)
-        return additive.encode(source, spec, additive.Output("rows", d_model), formula=rows)
+        return additive.encode(source, spec, Output("rows", d_model), formula=rows)
     two_sided = style == "both"
     formula = partial(of_frames, two_sided=two_sided, stored=stored or 0, d_model=d_model, base=base)
     return _of_frames(source, spec, two_sided, stored, formula)
