@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.joins.scores import FORWARDS
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
 from posenc.ports import SEQ, Array, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
-from posenc.sources.bias.modules import FORWARDS
 from posenc.spec import Spec
 from posenc.stored import StoredRows
 from posenc.where import KEYS, queries_and_keys

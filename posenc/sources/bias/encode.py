@@ -9,9 +9,9 @@ import torch
 
 from posenc.call import Call, Formula
 from posenc.encoding import CaseLike, Encoding, Pair, Probes, Source
+from posenc.joins.scores import FORWARDS, BiasSource
 from posenc.maker import Claims, Join, claims_of, encoding, largest_position
 from posenc.ports import BATCH, SEQ, Array, Axis, Port, Values, fixed
-from posenc.sources.bias.modules import FORWARDS, BiasSource
 from posenc.spec import Spec
 from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces, StoredPlaces
