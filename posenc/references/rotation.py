@@ -48,6 +48,6 @@ def cos_sin(angle: Floats, scale: float, pairs: Pairs) -> tuple[Array, Array]:
 
 def rotary(call: Call, angle: Floats, scale: float, pairs: Pairs) -> tuple[Array, ...]:
     """Return the outputs of a rotary encoding: queries and keys rotated by `angle`, times `scale`; else the two."""
-    if not call.values:
+    if len(call.values) != 2:  # beside a start x stands alone, whose length counts, and no number
         return cos_sin(angle, scale, pairs)
     return tuple(apply_rotary(value, angle, scale, pairs) for value in call.values)

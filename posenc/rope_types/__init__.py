@@ -22,7 +22,7 @@ from posenc.registry import Registry
 from posenc.spec import Spec
 
 if TYPE_CHECKING:
-    from posenc.sources.rotary.angles import RotaryAngles
+    from posenc.joins.rotated import RotaryAngles
 
 AT_LEAST_TWO = ("original_max_position_embeddings", "max_position_embeddings")
 """Parameters that are numbers of positions."""

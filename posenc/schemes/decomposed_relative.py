@@ -2,9 +2,10 @@
 
     bias[h, (y, x), (v, u)] = q[h, y, x] . R_row[y - v] + q[h, y, x] . R_column[x - u]
 
-A learned row for each difference of rows, and one for each of columns, of the sides that were trained: 14 x 14 in SAM's
-windows, 64 x 64 in its global layers. Of other sides the tables are resampled as `torch.nn.functional.interpolate`
-does it, linearly. MViTv2 itself pools its keys: here queries and keys are the places of one grid.
+A learned row for each difference of rows, and one for each difference of columns, for the sides that were trained:
+14 x 14 in SAM's windows, 64 x 64 in its global layers. For other sides the tables are resampled
+linearly, as `torch.nn.functional.interpolate` does it. MViTv2 itself pools its keys: here queries and keys are the
+places of one grid.
 """
 
 from dataclasses import replace
@@ -71,7 +72,7 @@ def decomposed_relative(
     sides = (None, None) if window is None else windows.sides_of("window", window)
     tables = _tables(Weights(weights, key, std), sides, head_dim).to(getattr(torch, spec.angle_dtype))
     baked = _size(spec, size, tables.sides, output == "scores")
-    rows, columns = (table.double().numpy() for table in tables.each)
+    rows, columns = (table.double().numpy() for table in tables.both_sides)
     fixed = None if spec.mode == "dynamic" else (size, window)
     formula = partial(reference, rows=rows, columns=columns, fixed=fixed)
     return decomposed.encode(tables, spec, size=baked, scores=output == "scores", formula=formula)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.rows import Output
 from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.rows import additive
@@ -82,7 +83,7 @@ def learned(
     slots = [each[one] for one in keys]
     several = SummedTables(slots) if len(slots) > 1 else None
     width = slots[0].weight.shape[1]
-    returned = additive.Output(output, width, ends=several.ends if several else ())
+    returned = Output(output, width, ends=several.ends if several else ())
     return additive.encode(several or slots[0], spec, returned, formula=formula)
 
 

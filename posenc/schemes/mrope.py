@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
 from posenc.parameters import Value
 from posenc.ports import Array, Integers
 from posenc.references import rotation
@@ -20,7 +21,6 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.angles import AxialAngles
-from posenc.sources.rotary.apply import Heads
 from posenc.spec import Spec
 
 ONE_POSITION = "each token has several positions; of text alone all are equal, which is the scheme rope"

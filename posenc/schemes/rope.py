@@ -8,6 +8,8 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
+from posenc.joins.rotated import RotaryAngles
 from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.references import rotation
@@ -15,8 +17,7 @@ from posenc.rope_types import ROPE_TYPES, Frequencies, Rope, scaling_parameters
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
-from posenc.sources.rotary.angles import LongRopeAngles, RotaryAngles, StaticAngles
-from posenc.sources.rotary.apply import Heads
+from posenc.sources.rotary.angles import LongRopeAngles, StaticAngles
 from posenc.spec import Spec
 
 SMALL: dict[str, Value] = {"head_dim": 16}

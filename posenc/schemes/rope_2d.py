@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
 from posenc.ports import Array
 from posenc.references import rotation
 from posenc.rope_types import Rope
@@ -17,7 +18,6 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.angles import AxialAngles
-from posenc.sources.rotary.apply import Heads
 from posenc.spec import Spec
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding, RowSource
+from posenc.joins.rows import Output
 from posenc.ports import Array, Floats
 from posenc.ranges import check_above, check_not_zero
 from posenc.scheme import scheme
@@ -97,7 +98,7 @@ def sinusoidal(
         scale_x=scale_x,
         add=output == "add",
     )
-    returned = additive.Output(output, width, scale_x=of_x, scale=rows.scale)
+    returned = Output(output, width, scale_x=of_x, scale=rows.scale)
     return additive.encode(_source(spec, rows), spec, returned, formula=formula)
 
 

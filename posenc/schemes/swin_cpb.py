@@ -109,9 +109,9 @@ def _names(weights: Weights, tensors: tuple[str, ...]) -> list[str]:
     return networks[weights.prefix(list(networks), usual, len(tensors), "networks of such a bias")]
 
 
-def _baked(spec: Spec, network: Network, of: tuple[Sides, Sides], scores: bool, formula: Formula) -> Encoding:
-    """Return the encoding of a window whose network ran here, in float64; of: its sides, and those that are 1."""
-    sides, norm = of
+def _baked(spec: Spec, network: Network, window: tuple[Sides, Sides], scores: bool, formula: Formula) -> Encoding:
+    """Return the encoding of a window whose network ran here, in float64: its sides, and the sides that scale to 1."""
+    sides, norm = window
     check_room("a hidden layer", (2 * sides[0] - 1, 2 * sides[1] - 1, len(network.first)), "float64")
     with torch.no_grad():
         table = ContinuousBias(network.to(torch.float64), norm, torch.float64).table(*sides).to(network.first.dtype)

@@ -14,6 +14,7 @@ import torch
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
 from posenc.ports import Array
 from posenc.ranges import check_above
 from posenc.references import rotation
@@ -22,7 +23,6 @@ from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.angles import StaticAngles
-from posenc.sources.rotary.apply import Heads
 from posenc.sources.rotary.xpos import Fade, XPosAngles
 from posenc.spec import Spec
 

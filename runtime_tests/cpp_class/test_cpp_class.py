@@ -1,22 +1,16 @@
 """The class of a bundle: what it refuses and in which words, without exceptions, without allocations; its positions."""
 
-import itertools
 import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import onnxruntime
 import pytest
 
-from helpers.cpp_tools import STRICT, compiled, compiler
 from helpers.embedded import CPP, VARIETY, run, write_bundle, write_bundles
 from helpers.other_graphs import FILES, OTHERS, STRIP, STRIPPED, refused, write_others
 from helpers.shared import Once, need
-from posenc_export.runtimes import Missing, onnx_runtime
-from posenc_export.runtimes.cpp import ORT
-from posenc_export.runtimes.runner_build import RUNNER, SESSION, build
+from posenc_export.runtimes.runner_build import RUNNER, build
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
@@ -57,22 +51,6 @@ def program(once: Once) -> Callable[..., Path]:
         return once(re.sub(r"[^a-z]+", "-", f"{programs[0]}-{backend}-{flags}"), fill) / name
 
     return make
-
-
-def test_why_there_is_no_cuda_is_said_in_words() -> None:
-    need("ort-cpp")
-    done = ORT.version_output()
-    (line,) = (line for line in done.stdout.splitlines() if line.startswith("CUDA: "))
-    reasons = r"lib[\w.]+ is not found|CUDA execution provider is not enabled in this build\.?"
-    assert re.fullmatch(f"CUDA: (yes|no CUDA: ({reasons}))", line), "no path, and nothing that a loader says"
-
-
-def test_python_names_the_library_of_cuda_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_runtime, "has_nvidia_driver", lambda: True)
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
-    monkeypatch.setattr(onnx_runtime, "_unresolved", lambda library: "libcublasLt.so.13")
-    with pytest.raises(Missing, match=r"^no CUDA: libcublasLt.so.13 is not found: pip install 'posenc-export\[cuda\]'"):
-        onnx_runtime.ort_cuda_missing()
 
 
 NO_TENSOR = "a size is negative, or they are too many"
@@ -241,37 +219,3 @@ def test_a_call_allocates_what_the_runtime_allocates_and_nothing_else(once: Once
     for theirs, ours in counts:
         assert int(theirs) > 1000, "the count counts"
         assert abs(int(ours) - int(theirs)) < 500, "less than one in two calls: threads of the runtime come and go"
-
-
-@pytest.mark.parametrize("standard", ["c++17", pytest.param("c++20", marks=pytest.mark.exhaustive)])
-def test_positions_of_padded_batches_and_of_what_follows_a_cache(tmp_path: Path, standard: str) -> None:
-    flags = [flag for flag in STRICT if not flag.startswith("-std")]
-    include = ["-I", SESSION / "include", "-Wshadow", "-fno-exceptions", f"-std={standard}"]
-    made = compiled([compiler("gcc"), *flags, *include, CPP / "positions.cpp", "-o", tmp_path / "positions"])
-    assert (made.returncode, made.stderr) == (0, "")
-    lines = iter(run(tmp_path / "positions").stdout.splitlines())
-    for left, past in itertools.product((False, True), (False, True)):
-        expected = batch([3, 5, 0], [4, 0, 9] if past else [0, 0, 0], 5, left=left)
-        assert np.fromstring(next(lines), dtype=np.int64, sep=" ").tolist() == expected.ravel().tolist()
-    assert list(lines) == [
-        "4 5 6 0 1 2",
-        "row 1: 5 tokens behind 508 are out of range: expected the last position to be at most 511",
-        "7 7 7 7 7 7 7 7 7 7",
-        "row 0 has length 6: expected 0 to 5",
-        "row 0 has length -1: expected 0 to 5",
-        "row 1 has past -1: expected 0 or more",
-        "there are 9 ids: expected 2 rows of 5",
-        "past has 1 rows, lengths has 2",
-        "510",
-        "row 0: 3 tokens behind 510 are out of range: expected the last position to be at most 511",
-        "row 0: 1 tokens behind 9223372036854775807 are out of range: expected the last position to be at most 511",
-    ]
-
-
-def batch(lengths: list[int], past: list[int], width: int, *, left: bool) -> np.ndarray:
-    """Positions of a padded batch, in the obvious way."""
-    ids = np.zeros((len(lengths), width), np.int64)
-    for row, (length, first) in enumerate(zip(lengths, past, strict=True)):
-        at = width - length if left else 0
-        ids[row, at : at + length] = first + np.arange(length)
-    return ids

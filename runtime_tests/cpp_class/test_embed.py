@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.embedded import CPP, VARIETY, write_bundle, write_bundles
-from helpers.embedded import run as run_with
+from helpers.embedded import CPP, VARIETY, run_watched, write_bundles
 from helpers.shared import Cli, Once, need, one_of_each
 from posenc.ports import SEQ, Axis, Port, Positions, fixed
 from posenc_export.bundle.folder import Bundle
@@ -49,19 +47,6 @@ target_link_libraries(misuse PRIVATE posenc::offset posenc::half posenc::bfloat)
 """
 
 
-PACKAGED = """
-cmake_minimum_required(VERSION 3.18)
-project(used CXX)
-add_subdirectory(${BUNDLE}/cpp packaged)
-add_executable(program ${PROGRAM})
-add_executable(replay ${BUNDLE}/cpp/test/replay.cpp ${BUNDLE}/cpp/test/golden.cpp)
-target_compile_definitions(replay PRIVATE POSENC_BACKEND_TORCH)
-find_package(Threads REQUIRED)
-foreach(made program replay)
-  target_link_libraries(${made} PRIVATE posenc::packaged Threads::Threads)
-endforeach()
-"""
-ASSERTED, COUNT = Axis("static_assert", "length"), Axis("count", "length")
 TYPEID_AXES = (Axis("typeid", "length"), Axis("Axes", "length"))
 
 
@@ -91,17 +76,13 @@ def programs(once: Once, bundles: Path) -> Callable[[str], Path]:
     return make
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    return run_with(*words, TSAN_OPTIONS=f"halt_on_error=1 suppressions='{CPP / 'tsan.supp'}'")
-
-
 @pytest.mark.exhaustive  # programs are built with ThreadSanitizer
 @pytest.mark.parametrize(("backend", "name"), [(b, name) for b in BACKENDS for name in KINDS[b]])
 def test_every_kind_of_graph_replays_its_cases(
     programs: Callable[[str], Path], bundles: Path, backend: str, name: str
 ) -> None:
     folder, model = programs(backend), bundles / name / BACKENDS[backend][1]
-    done = run(folder / f"replay_{name}", model, "cpu", bundles / name / "cpp" / "golden")
+    done = run_watched(folder / f"replay_{name}", model, "cpu", bundles / name / "cpp" / "golden")
     assert done.returncode == 0, done
     cases = Bundle.open(bundles / name).manifest.cases
     assert done.stdout.endswith(f"{sum(not case.unlike for case in cases)} cases, 0 failed\n")
@@ -112,7 +93,7 @@ def test_every_kind_of_graph_replays_its_cases(
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_eight_threads_share_one_model(programs: Callable[[str], Path], bundles: Path, backend: str) -> None:
     model, golden = bundles / "half" / BACKENDS[backend][1], bundles / "half" / "cpp" / "golden"
-    done = run(programs(backend) / "replay_half", model, "cpu", golden, 8, 10_000)
+    done = run_watched(programs(backend) / "replay_half", model, "cpu", golden, 8, 10_000)
     assert (done.returncode, done.stdout) == (0, "10000 runs in 8 threads, 0 failed\n"), done
     assert "ThreadSanitizer" not in done.stderr
 
@@ -126,12 +107,12 @@ def test_damage_is_found(programs: Callable[[str], Path], bundles: Path, tmp_pat
     expected = np.fromfile(file, np.float32)
     for damage in (np.nextafter(expected, np.float32(9)), np.full_like(expected, np.nan), expected[:-1]):
         damage.tofile(file)
-        done = run(replay, model, "cpu", golden)
+        done = run_watched(replay, model, "cpu", golden)
         assert done.returncode == 1
         assert "1 failed" in done.stdout
-    other = run(replay, bundles / "half" / BACKENDS[backend][1], "cpu", golden)
+    other = run_watched(replay, bundles / "half" / BACKENDS[backend][1], "cpu", golden)
     assert other.returncode == 1, "another graph is not taken for this one"
-    assert run(replay, model, "cpu", tmp_path / "nowhere").returncode == 1
+    assert run_watched(replay, model, "cpu", tmp_path / "nowhere").returncode == 1
 
 
 @pytest.mark.parametrize("backend", one_of_each(BACKENDS, lambda _: ""))
@@ -145,42 +126,8 @@ def test_the_three_commands(bundles: Path, tmp_path: Path, backend: str) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning" not in done.stdout + done.stderr
     assert "100% tests passed, 0 tests failed out of 3" in done.stdout
-    shown = run(moved / "cpp" / "build" / "example", moved / BACKENDS[backend][1])
+    shown = run_watched(moved / "cpp" / "build" / "example", moved / BACKENDS[backend][1])
     assert re.fullmatch(r"y:( \S+)+ \.\.\. \(24\)\n", shown.stdout), shown
-
-
-@pytest.mark.exhaustive
-def test_a_package_is_loaded_by_the_class(tmp_path: Path) -> None:
-    """From its file, on a CPU that has its instructions; replayed like the other graphs."""
-    need("aoti-cpp")
-    bundle, project, model = tmp_path / "packaged", tmp_path / "project", tmp_path / "packaged" / "model_aoti.pt2"
-    write_bundle(bundle, f"{VARIETY['offset']} -f aoti")
-    assert f"set(file_torch {model.name})" in (bundle / "cpp" / "CMakeLists.txt").read_text()
-    project.mkdir()
-    (project / "CMakeLists.txt").write_text(PACKAGED)
-    settings = {"POSENC_BACKEND": "torch", "BUNDLE": str(bundle), "PROGRAM": str(CPP / "package.cpp")}
-    (tmp_path / "built").mkdir()
-    build(project, tmp_path / "built", settings)
-    replayed = run(tmp_path / "built" / "replay", model, "cpu", bundle / "cpp" / "golden")
-    assert replayed.returncode == 0, replayed
-    assert replayed.stdout.endswith(" cases, 0 failed\n")
-    relabelled = relabel(model, tmp_path / "other.pt2", "AVX512 AVX10_9")
-    shown = run(tmp_path / "built" / "program", model, relabelled).stdout.splitlines()
-    kinds = [line.split(": ")[:2] for line in shown]
-    assert kinds == [["loaded", "none"], ["other CPU", "device"], ["as before", "none"], ["memory", "bad_file"]], shown
-    assert "other.pt2 is compiled for avx512 and avx10_9, this CPU has " in shown[1]
-    assert "an AOTInductor package is loaded from its file" in shown[3]
-
-
-def relabel(package: Path, to: Path, isa: str) -> Path:
-    """Copy a package that says that it was compiled for another instruction set."""
-    with zipfile.ZipFile(package) as old, zipfile.ZipFile(to, "w") as new:
-        for entry in old.infolist():
-            text = old.read(entry)
-            if entry.filename.endswith("metadata.json"):
-                text = json.dumps({**json.loads(text), "AOTI_CPU_ISA": isa}).encode()
-            new.writestr(entry, text)
-    return to
 
 
 def test_the_python_that_cmake_asks_is_the_one_on_the_path() -> None:
@@ -214,6 +161,7 @@ def test_what_counts_by_its_sizes_alone_is_no_argument(bundles: Path) -> None:
     assert golden == {"bias"}
 
 
+ASSERTED, COUNT = Axis("static_assert", "length"), Axis("count", "length")
 ODD = ["class_", "new", "inputs_", "outputs", "view", "View", "session_", "wchar_t"]
 ODD += ["thread_local", "constexpr", "unix", "axes", "Span", "std", "i", "posenc"]
 
@@ -241,7 +189,7 @@ def test_names_that_cpp_has_itself(bundles: Path, tmp_path: Path) -> None:
     (here / "test" / "golden.cpp").write_text(golden_source(odd, {}, uses))
     flags = ["-std=gnu++17", "-fsyntax-only", *["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]]
     flags += [f"-I{here / folder}" for folder in ("session/include", "include")]
-    done = run(os.environ.get("CXX", "c++"), *flags, here / "example.cpp", here / "test" / "golden.cpp")
+    done = run_watched(os.environ.get("CXX", "c++"), *flags, here / "example.cpp", here / "test" / "golden.cpp")
     assert done.returncode == 0, done.stderr
 
 

@@ -41,3 +41,8 @@ def run(*words: object, cwd: Path | None = None, **variables: str) -> subprocess
     """Run a program, with variables of the environment besides those there are."""
     env = {**os.environ, **variables}
     return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, env=env, cwd=cwd)
+
+
+def run_watched(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a program that ThreadSanitizer watches: it ends at the first report."""
+    return run(*words, TSAN_OPTIONS=f"halt_on_error=1 suppressions='{CPP / 'tsan.supp'}'")

@@ -14,12 +14,10 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from helpers.bundles import edit, put, replace_array
-from helpers.differences import NAMED, SAME_BYTES, Compared, alike, compare, of_arrays, of_json
+from helpers.differences import NAMED, SAME_BYTES, Compared, alike, compare, of_arrays
 from helpers.differences_of_calls import Difference
-from helpers.held import held
-from posenc.scheme import SCHEMES
 from posenc_export.formats import quiet
-from scripts.same_bits import compare_all, grouped
+from scripts.same_bits import compare_all
 
 FACTS: dict[str, Any] = {"refusals": {"seq7": "IndexError: out of range"}, "verdicts": {"onnx purity": {"note": ""}}}
 HEADER = "#pragma once\nnamespace a {\nint rows = 3;\n}\n"
@@ -217,18 +215,6 @@ def test_messages_of_refusals_and_rows_of_reports(pair: tuple[Path, Path]) -> No
     ]
 
 
-def test_values_of_json() -> None:
-    old = {"a": [1, 2], "b": 1, "c": 1, "text": "one\ntwo\nthree", "d": [{"name": "x"}, {"name": "x"}]}
-    new = {"a": [1], "b": True, "c": 1.0, "text": "one\n2\nthree", "d": [{"name": "x"}, {"name": "y"}]}
-    assert [str(difference) for difference in of_json(old, new, "f.json")] == [
-        "f.json a[1]: 2 -> nothing",
-        "f.json b: 1 -> true",
-        "f.json c: 1 -> 1.0",
-        "f.json text\n    @@ -1,3 +1,3 @@\n     one\n    -two\n    +2\n     three",
-        'f.json d.1.name: "x" -> "y"',
-    ]
-
-
 @pytest.fixture
 def said(pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     """Compare the folders of the pair as the script does: its status, and what it prints."""
@@ -255,21 +241,3 @@ def test_the_status_and_the_summary(pair: tuple[Path, Path], said: Callable[...,
     assert "0 in all; 2 were allowed" in text
     shutil.rmtree(pair[1])
     assert "the bundle: there -> nothing\n  in one" in said()[1]
-
-
-def test_a_difference_of_many_bundles_is_one_line() -> None:
-    difference = Difference("manifest.json family", '"bias"', '"biases"')
-    lines = grouped([(difference, name) for name in "abcde"])
-    assert lines == ['manifest.json family: "bias" -> "biases"\n  in a, b, c and 2 more']
-
-
-@pytest.mark.exhaustive
-def test_every_scheme_is_held_in_each_form() -> None:
-    bundles = held()
-    assert len({bundle.name for bundle in bundles}) == len(bundles)
-    modes = {(bundle.source, bundle.spec.mode) for bundle in bundles}
-    for scheme in SCHEMES.values():
-        assert {(scheme.name, mode) for mode in {"baked", "dynamic"} - scheme.unsupported.modes.keys()} <= modes
-    assert {bundle.source for bundle in bundles if bundle.widely} == {*SCHEMES}
-    assert {"fp16", "bf16", "fp64"} <= {bundle.spec.dtype for bundle in bundles}
-    assert any(bundle.name.startswith("own-") for bundle in bundles)

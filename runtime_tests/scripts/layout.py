@@ -4,15 +4,15 @@ python runtime_tests/scripts/layout.py > docs/layout.md
 """
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-STAGES = (
-    *("errors", "machine", "markdown", "arrays", "bundle", "cpp", "formats", "runtimes"),
-    *("validation", "targets", "exporter", "benchmarks", "plots", "cuda", "cli"),
-)
-"""The stages of posenc_export: each imports only those before it."""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
+STAGES = tuple(stage for contract in CONTRACTS for stage in reversed(contract.get("layers", ())) if stage != "__main__")
+"""The stages of posenc_export, as import-linter holds them: a stage imports only stages before it."""
 HEAD = """# What lies where
 
 Every file of the product by its first line. Inside `posenc_export` a stage imports only stages above it in the list.

@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, eps, no_tables, rounding
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, eps, no_tables
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Extents, Port, fixed
 from posenc.sources.interpolated.modules import Resample1d, Resample2d, ResampleEachImage, StoredRows
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec
+from posenc.where import Where
 
 NO_TABLES = no_tables("its rows are weighted sums of several of a table's, which no header computes")
 SUMS = "a resampled row is a sum of rows, each part of which is rounded"
@@ -129,8 +130,8 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
 
     probes = Probes(lengths=tuple(dict.fromkeys(grid.sizes)))
     claims = Claims(error, graph_error, NO_TABLES, probes, half_safe="" if baked else SUMS)
-    join = Join("interpolated", _module(grid, spec, add, size), inputs, (y,), rounding(spec, add), add)
-    return encoding(spec, join, claims, formula)
+    join = Join("interpolated", _module(grid, spec, add, size), inputs, (y,), add)
+    return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
 def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: Formula) -> Encoding:
@@ -148,8 +149,8 @@ def encode_each(grid: Grid, spec: Spec, *, add: bool, formula: Formula) -> Encod
         half_safe=SUMS,
     )
     module = ResampleEachImage(grid.weight, grid.filter, add=add)
-    join = Join("interpolated", module, (x, sizes), (replace(x, name="y"),), rounding(spec, add), add)
-    return encoding(spec, join, claims, formula)
+    join = Join("interpolated", module, (x,), (replace(x, name="y"),), add)
+    return encoding(spec, Where(spec.positions, ports=(sizes,)), claims, join, formula)
 
 
 def _module(grid: Grid, spec: Spec, add: bool, size: tuple[int, ...]) -> nn.Module:

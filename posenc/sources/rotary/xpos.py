@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import NoTables, Tables, Tolerance
+from posenc.joins.rotated import CosSin, RotaryAngles
 from posenc.lookup import take
 from posenc.ports import Floats
-from posenc.sources.rotary.angles import CosSin, RotaryAngles
 from posenc.stored import StoredRows
 
 OVERFLOWS = (
@@ -158,15 +158,14 @@ class XPosAngles(nn.Module):
         self.eps = torch.finfo(dtype).eps
 
     def forward(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
+        """Return cosines and sines, times the scale for queries and by it for keys: (...) -> (..., pairs) each."""
         cos, sin, _, _ = self.angles(positions)
         scale = self.scale(positions)
-        return cos * scale, sin * scale, cos / scale, sin / scale
+        return CosSin(cos * scale, sin * scale, cos / scale, sin / scale)
 
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
-        return cos_q, sin_q, cos_k, sin_k
+    def arange(self, sizes: list[int], device: torch.device) -> CosSin:
+        """Return those of positions 0..length-1: (1, length, pairs) each."""
+        return self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return what cosines and sines, and relative to them the scale, may be off by."""

@@ -1,0 +1,110 @@
+"""Cosines and sines returned, to rotate queries and keys by elsewhere."""
+
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.joins.apply_rotary import Heads, check_rank, widen
+from posenc.joins.rotated import CosSin, RotaryAngles
+from posenc.lookup import counted
+from posenc.maker import Join
+from posenc.ports import BATCH, SEQ, Axis, Port, fixed
+from posenc.spec import Spec, UnsupportedSpec
+from posenc.where import Where
+
+
+class Returned(nn.Module):
+    """Cosines and sines, as a model's own rotary module returns them: what the ways to give positions share.
+
+    repeat_pairs: a column a feature, each pair's twice; else a column a pair.
+    """
+
+    repeat_pairs: Final[bool]
+    interleaved: Final[bool]
+    axes: Final[int]
+    length: Final[int]  # of whole caches
+    offset: Final[int]  # of positions from a mask
+
+    def __init__(self, angles: RotaryAngles, spec: Spec, *, repeat_pairs: bool, interleaved: bool) -> None:
+        super().__init__()
+        self.angles = angles
+        self.repeat_pairs = repeat_pairs
+        self.interleaved = interleaved
+        self.axes = angles.axes
+        self.length = spec.max_len
+        self.offset = spec.position_offset
+        self.dtype = getattr(torch, spec.torch_dtype)
+
+    def rounded(self, angles: CosSin) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines, widened and rounded: (..., pairs) -> twice (..., width)."""
+        return self._round(angles.cos_q), self._round(angles.sin_q)
+
+    def _round(self, pairs: Tensor) -> Tensor:
+        return widen(pairs, self.repeat_pairs, self.interleaved).to(self.dtype)
+
+
+class WholeCaches(Returned):
+    """Those of all positions, with no input."""
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        """Return cos and sin of positions 0..max_len-1: twice (max_len, width)."""
+        angles = self.angles.arange([self.length], torch.device("cpu"))
+        return self._round(angles.cos_q[0]), self._round(angles.sin_q[0])
+
+
+class Offset(Returned):
+    """Those of positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
+
+    def forward(self, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin: of x (batch, seq, hidden) the length alone counts, start (1,) -> twice (1, seq, width)."""
+        positions = start + torch.arange(x.shape[1], device=x.device)
+        return self.rounded(self.angles(positions.unsqueeze(0)))
+
+
+class Explicit(Returned):
+    """Those of positions of each token of each sequence, or of several positions a token."""
+
+    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin: (batch, seq) or (axes, batch, seq) -> twice (batch, seq, width)."""
+        check_rank(positions, 2 if self.axes == 1 else 3)
+        return self.rounded(self.angles(positions))
+
+
+class FromMask(Returned):
+    """Those of positions counted from an attention mask."""
+
+    def forward(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin: mask (batch, seq) of 1 and 0 -> twice (batch, seq, width)."""
+        check_rank(mask, 2)
+        return self.rounded(self.angles(counted(mask, self.offset)))
+
+
+FORWARDS: dict[str | None, type[Returned]] = {
+    "implicit": WholeCaches,
+    "offset": Offset,
+    "explicit": Explicit,
+    "mask": FromMask,
+}
+
+
+def returned(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
+    """Return the join that gives cosines and sines as they are.
+
+    Raises:
+        UnsupportedSpec: Whole caches, which are what implicit positions ask for, are to be computed at each call.
+
+    """
+    implicit = where.positions == "implicit"
+    if implicit and spec.mode == "dynamic":
+        ways = "--positions offset, explicit or mask, or --baked --positions implicit for whole caches"
+        raise UnsupportedSpec(f"output=cos_sin takes {ways}")
+    width = heads.rotary_dim if repeat_pairs else heads.rotary_dim // 2
+    batch = fixed(1, "batch") if where.positions == "offset" else BATCH
+    tokens = (fixed(spec.max_len, "length"),) if implicit else (batch, SEQ)
+    outputs = tuple(Port(name, (*tokens, fixed(width)), spec.torch_dtype) for name in ("cos", "sin"))
+    # The length of a call from a start comes from the shape of x.
+    x = Port("x", (BATCH, SEQ, Axis("hidden", "features")), spec.torch_dtype)
+    values = (x,) if where.positions == "offset" else ()
+    module = FORWARDS[where.positions](angles, spec, repeat_pairs=repeat_pairs, interleaved=heads.interleaved)
+    return Join("cos_sin", module, values, outputs, shape={"width": width, "interleaved": heads.interleaved})
