@@ -14,6 +14,43 @@ from torch import Tensor, nn
 from posenc.ports import BATCH, Axis, fixed
 
 
+@dataclass(frozen=True)
+class Heads:
+    """The shape of queries and keys: `bshd` for (batch, seq, head, dim), else (batch, head, seq, dim)."""
+
+    head_dim: int
+    rotary_dim: int
+    layout: str = "halves"
+    tensor_layout: str = "bhsd"
+
+    def __post_init__(self) -> None:
+        for name, value in (("head_dim", self.head_dim), ("rotary_dim", self.rotary_dim)):
+            if value < 2 or value % 2:
+                raise ValueError(f"{name} must be an even number of at least 2, got {value}")
+        if self.rotary_dim > self.head_dim:
+            raise ValueError(f"rotary_dim ({self.rotary_dim}) must be at most head_dim ({self.head_dim})")
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether the two features of a pair are neighbours."""
+        return self.layout == "interleaved"
+
+    def axes(self, head: Axis, *places: Axis) -> tuple[Axis, ...]:
+        """The axes of a port whose tokens lie along `places`."""
+        inner = (head, *places) if self.tensor_layout == "bhsd" else (*places, head)
+        return (BATCH, *inner, fixed(self.head_dim))
+
+    @property
+    def head_axis(self) -> int:
+        """Where heads lie among the axes of queries and keys."""
+        return 1 if self.tensor_layout == "bhsd" else -2
+
+    @property
+    def seq_axis(self) -> int:
+        """Where tokens lie among the axes of queries and keys; on a grid, the first of its axes."""
+        return 2 if self.tensor_layout == "bhsd" else 1
+
+
 class ApplyRotary(nn.Module):
     """Rotate the first `rotary_dim` features of each head, in pairs; the others pass. An exporter may put one op here.
 
@@ -25,12 +62,12 @@ class ApplyRotary(nn.Module):
     rotary_dim: Final[int]
     interleaved: Final[bool]
 
-    def __init__(self, *, head_dim: int, rotary_dim: int, interleaved: bool, head_axis: int) -> None:
+    def __init__(self, heads: Heads) -> None:
         super().__init__()
-        self.head_dim = head_dim
-        self.rotary_dim = rotary_dim
-        self.interleaved = interleaved
-        self.head_axis = head_axis
+        self.head_dim = heads.head_dim
+        self.rotary_dim = heads.rotary_dim
+        self.interleaved = heads.interleaved
+        self.head_axis = heads.head_axis
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Return x rotated: cos, sin (1 or batch, seq, rotary_dim / 2), or one more axis for a grid -> as x."""
@@ -70,49 +107,3 @@ def check_rank(positions: Tensor, rank: int) -> None:
     """Raise ValueError where positions have too few or too many axes."""
     if positions.dim() != rank:
         raise ValueError("positions have {} axes, expected {}".format(positions.dim(), rank))
-
-
-@dataclass(frozen=True)
-class Heads:
-    """The shape of queries and keys: `bshd` for (batch, seq, head, dim), else (batch, head, seq, dim)."""
-
-    head_dim: int
-    rotary_dim: int
-    layout: str = "halves"
-    tensor_layout: str = "bhsd"
-
-    def __post_init__(self) -> None:
-        for name, value in (("head_dim", self.head_dim), ("rotary_dim", self.rotary_dim)):
-            if value < 2 or value % 2:
-                raise ValueError(f"{name} must be an even number of at least 2, got {value}")
-        if self.rotary_dim > self.head_dim:
-            raise ValueError(f"rotary_dim ({self.rotary_dim}) must be at most head_dim ({self.head_dim})")
-
-    @property
-    def interleaved(self) -> bool:
-        """Whether the two features of a pair are neighbours."""
-        return self.layout == "interleaved"
-
-    def axes(self, head: Axis, *places: Axis) -> tuple[Axis, ...]:
-        """The axes of a port whose tokens lie along `places`."""
-        inner = (head, *places) if self.tensor_layout == "bhsd" else (*places, head)
-        return (BATCH, *inner, fixed(self.head_dim))
-
-    @property
-    def head_axis(self) -> int:
-        """Where heads lie among the axes of queries and keys."""
-        return 1 if self.tensor_layout == "bhsd" else -2
-
-    @property
-    def seq_axis(self) -> int:
-        """Where tokens lie among the axes of queries and keys; on a grid, the first of its axes."""
-        return 2 if self.tensor_layout == "bhsd" else 1
-
-    def apply_rotary(self) -> ApplyRotary:
-        """Return the module that rotates them."""
-        return ApplyRotary(
-            head_dim=self.head_dim,
-            rotary_dim=self.rotary_dim,
-            interleaved=self.interleaved,
-            head_axis=self.head_axis,
-        )

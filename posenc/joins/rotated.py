@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import Source, Tables, Tolerance
-from posenc.joins.apply_rotary import Heads, check_rank
+from posenc.joins.apply_rotary import ApplyRotary, Heads, check_rank
 from posenc.lookup import check_same, counted
 from posenc.maker import Join
 from posenc.ports import Axis, Port
@@ -56,19 +56,16 @@ class RotaryAngles(Source, Protocol):
 
 
 class Rotated(nn.Module):
-    """Rotation of queries and keys: what the ways to give positions share.
+    """Rotation of queries and keys: what the ways to give positions share."""
 
-    seq_axis: where tokens lie, on a grid the first of its axes. rank: how many axes explicit positions have.
-    """
-
-    seq_axis: Final[int]
-    axes: Final[int]
+    seq_axis: Final[int]  # where tokens lie, on a grid the first of its axes
+    axes: Final[int]  # positions that a token has
     offset: Final[int]  # of positions from a mask
 
     def __init__(self, angles: RotaryAngles, heads: Heads, offset: int) -> None:
         super().__init__()
         self.angles = angles
-        self.apply_rotary = heads.apply_rotary()
+        self.apply_rotary = ApplyRotary(heads)
         self.seq_axis = heads.seq_axis
         self.axes = angles.axes
         self.offset = offset
@@ -124,14 +121,6 @@ class FromMask(Rotated):
         return self.rotate(q, k, self.angles(counted(mask, self.offset)))
 
 
-FORWARDS: dict[str | None, type[Rotated]] = {
-    "implicit": Implicit,
-    "offset": Offset,
-    "explicit": Explicit,
-    "mask": FromMask,
-}
-
-
 def rotated(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:
     """Return the join of rotary angles with queries and keys."""
     q, k = (
@@ -140,5 +129,5 @@ def rotated(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Joi
     )
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
-    module = FORWARDS[where.positions](angles, heads, spec.position_offset)
-    return Join("rotary", module, (q, k), outputs, shape=shape)
+    forward = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)
+    return Join("rotary", forward(angles, heads, spec.position_offset), (q, k), outputs, shape=shape)

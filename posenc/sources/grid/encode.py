@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import Encoding
+from posenc.joins.rows import beside
 from posenc.lookup import check_width, exactly
 from posenc.maker import Claims, Join, claims_of, encoding
-from posenc.ports import BATCH, Axis, Mask, Port, fixed
+from posenc.ports import BATCH, Axis, Port, fixed
 from posenc.sources.grid.axis_rows import AxisRows, CountRows
 from posenc.spec import Spec
-from posenc.where import Where, grid
+from posenc.where import grid, padded_grid
 
 FeatureLayout = Literal["halves", "interleaved", "sines_first"]
 NO_SHIFT = {
@@ -58,9 +59,9 @@ class GridLayout:
         """Which of the parts of all axes comes first, second, ..."""
         return [self.parts * axis + part for part in range(self.parts) for axis in self.order]
 
-    def shape(self, batch: Axis, places: Sequence[Axis], features: Axis) -> tuple[Axis, ...]:
+    def shape(self, places: Sequence[Axis], features: int) -> tuple[Axis, ...]:
         """Return the axes of a tensor in their order."""
-        return (batch, features, *places) if self.channels_first else (batch, *places, features)
+        return (BATCH, fixed(features), *places) if self.channels_first else (BATCH, *places, fixed(features))
 
 
 class Grid(nn.Module):
@@ -152,14 +153,9 @@ def encode(
     at most.
     """
     where = grid(spec, layout.axes, [source.end for source in sources])
-    places = where.places
-    features = fixed(sum(widths))
-    x = Port("x", layout.shape(BATCH, places, features), spec.torch_dtype)
-    batch = BATCH if layout.add else fixed(1, "batch")
-    y = Port("y", layout.shape(batch, places, features), spec.torch_dtype)
+    x = Port("x", layout.shape(where.places, sum(widths)), spec.torch_dtype)
     module = Grid(sources, widths, layout, getattr(torch, spec.torch_dtype))
-    join = Join("grid", module, (x,), (y,), layout.add)
-    return encoding(spec, where, _claims(sources[0], step), join, formula)
+    return encoding(spec, where, _claims(sources[0], step), beside("grid", module, x, add=layout.add), formula)
 
 
 def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout, *, formula: Formula) -> Encoding:
@@ -167,12 +163,9 @@ def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout,
 
     width: features of an axis. Counts begin at 1, and those beyond the end of the source are refused.
     """
-    places = [Axis(name, "grid") for name in layout.axes]
-    end = None if source.end is None else source.end + 1
-    mask = Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end))
-    y = Port("y", layout.shape(BATCH, places, fixed(2 * width)), spec.torch_dtype)
+    where = padded_grid(spec, layout.axes, None if source.end is None else source.end + 1)
+    y = Port("y", layout.shape(where.places, 2 * width), spec.torch_dtype)
     module = MaskedGrid(source, layout, getattr(torch, spec.torch_dtype))
-    where = Where(spec.positions, tuple(places), (mask,), end)
     return encoding(spec, where, _claims(source, step=1.0), Join("grid", module, (), (y,)), formula)
 
 

@@ -8,7 +8,7 @@ does not work with a KV cache that grows.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
@@ -54,21 +54,6 @@ class Fade:
 
     def _from_center(self, radius: int) -> int:
         return 2 * radius if self.center is None else self.center + radius
-
-
-class Scale(Protocol):
-    """The scales of queries; those of keys are their inverses."""
-
-    @property
-    def end(self) -> int | None:
-        """Positions from here on are refused; None where none is."""
-
-    @property
-    def roundings(self) -> float:
-        """What a scale may be off by, relative, in eps."""
-
-    def __call__(self, positions: Tensor) -> Tensor:
-        """Return the scales: (...) -> (..., pairs)."""
 
 
 def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
@@ -146,7 +131,7 @@ class XPosAngles(nn.Module):
     def __init__(self, angles: RotaryAngles, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
         # What computes angles at any position computes scales there too; what looks up refuses.
-        scale: Scale = ScalePower(fade, dtype) if angles.end is None else ScaleTable(fade, dtype)
+        scale = ScalePower(fade, dtype) if angles.end is None else ScaleTable(fade, dtype)
         self.angles = angles
         self.scale = scale
         self.axes = 1

@@ -22,7 +22,6 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
 
     Raises:
         UnsupportedSpec: The combination has no meaning.
-
     """
     where = tokens(spec, source.end, max(1, len(output.ends)), output.ends)
     return encoding(spec, where, _claims(source, spec, output), rows_join(source, where, spec, output), formula)
