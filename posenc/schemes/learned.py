@@ -1,4 +1,4 @@
-"""Learned tables of positions, as in GPT-2 and BERT: one trained row a position, and none beyond the last."""
+"""Learned tables of positions, as in GPT-2 and BERT: a trained row for each position up to the last."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ WIDTH = 512
 
 
 def rows_of_file(parameters: Mapping[str, object]) -> int | None:
-    """Return how many positions the longest table of a file has; None where no file is given."""
+    """Return how many positions the longest table of a file has; None without a file."""
     weights, key, offset = (parameters.get(name) for name in ("weights", "key", "offset"))
     if not isinstance(weights, str):
         return None
@@ -63,7 +63,7 @@ def learned(
         weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder; max_len is at most its rows, and by
             default all of them.
         key: the name of the table in a file that holds several tensors. Several names, with commas between: a token has
-            a position in each (--positions explicit, (tables, batch, seq)), below its rows, and the rows are added up.
+            a position in each (--positions explicit, (tables, batch, seq)), and the rows are added up.
         std: standard deviation of the random rows, where no weights are given.
         offset: rows before that of position 0 (OPT and BART: 2). Padding of a mask has the row before that of the first
             token, which may be one before position 0: OPT's is offset=2, RoBERTa's is --position-offset 2.
@@ -75,7 +75,7 @@ def learned(
     _check(spec, tables, offset, weights, len(keys))
     dtype = getattr(torch, spec.angle_dtype)
     tables = {name: table.to(dtype) for name, table in tables.items()}
-    # Positions from a mask are those of rows, as their port says: `offset` is among them.
+    # Positions from a mask count rows, as their port says: they include `offset`.
     before = 0 if spec.positions == "mask" else offset
     formula = partial(reference, [tables[one] for one in keys], before=before, add=output == "add")
     spec, first = _in_rows(spec, offset)
@@ -93,13 +93,10 @@ def _keys(key: str | None) -> tuple[Key, ...]:
 
 
 def _in_rows(spec: Spec, offset: int) -> tuple[Spec, int]:
-    """Return a spec, and the row of its position 0.
-
-    Positions from a mask are those of rows: padding has the row before that of the first token, which may be one before
-    position 0.
-    """
+    """Return a spec, and the row of its position 0."""
     if spec.positions != "mask":
         return spec, offset
+    # Padding has the row before that of the first token: with positions that count rows it is never negative.
     return replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset), 0
 
 
@@ -122,14 +119,14 @@ def _check(spec: Spec, tables: Mapping[Key, Tensor], offset: int, weights: str |
 
 
 def reference(weights: list[Tensor], call: Call, *, before: int, add: bool) -> tuple[Array]:
-    """Return the output in float64: rows looked up and added to x, at the positions that are wanted.
+    """Return the output in float64: rows looked up and added to x, at the positions to compare.
 
     Args:
-        weights: whole tables, one for each position of a token.
+        weights: whole tables, as many as a token has positions.
         before: rows before that of position 0.
     """
     positions = call.positions[..., call.picked] + before
-    of_each = positions if len(weights) > 1 else positions[None]
+    by_table = positions if len(weights) > 1 else positions[None]  # (tables, batch, seq)
     tables = (weight.detach().cpu().numpy().astype(np.float64) for weight in weights)
-    rows = np.sum([table[at] for table, at in zip(tables, of_each, strict=True)], axis=0)
+    rows = np.sum([table[at] for table, at in zip(tables, by_table, strict=True)], axis=0)
     return (call.values[0][:, call.picked].astype(np.float64) + rows if add and call.values else rows,)

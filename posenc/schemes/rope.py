@@ -1,4 +1,4 @@
-"""Rotary position embedding (RoPE, arXiv:2104.09864), with every scaling of its frequencies in use."""
+"""Rotary position embedding (RoPE, arXiv:2104.09864), with all rope types."""
 
 from collections.abc import Callable
 from functools import partial
@@ -78,21 +78,21 @@ def rope(
 
 
 def angles_of(rope: Rope, spec: Spec) -> RotaryAngles:
-    """Return the rotary angles by the frequencies of a rope type; of a table, by those of a call of max_len."""
+    """Return the rotary angles of a rope type; a table has the frequencies of a call of max_len."""
     check_table(spec, rope.dim)  # before the frequencies, which are as wide
     whole = rope.at(spec.max_len)
     if spec.mode == "baked" or not rope.by_length:
         return StaticAngles(sincos(spec, whole.inv_freq, scale=whole.attention_factor))
     if rope.kind.in_graph is not None:
         return rope.kind.in_graph(rope, spec)
-    both = np.concatenate([rope.at(rope.switch).inv_freq, rope.at(rope.switch + 1).inv_freq])
-    return LongRopeAngles(sincos(spec, both, scale=whole.attention_factor), rope.switch)
+    short_and_long = np.concatenate([rope.at(rope.switch).inv_freq, rope.at(rope.switch + 1).inv_freq])
+    return LongRopeAngles(sincos(spec, short_and_long, scale=whole.attention_factor), rope.switch)
 
 
 def reference(
     spec: Spec, call: Call, *, exact: Callable[[int], Frequencies], pairs: rotation.Pairs
 ) -> tuple[Array, ...]:
-    """Return the outputs in float64, from the paper's frequencies of the call's own length, at every position.
+    """Return the outputs in float64 at every position, from the paper's frequencies for the length of the call.
 
     Args:
         exact: the length of a call -> its frequencies, by the reference of a rope type.

@@ -24,7 +24,7 @@ from posenc.sources.grid.fractions import AxisFraction, fraction_rows
 from posenc.spec import Spec
 
 FEW = 256
-"""Places of an axis up to which a table holds those of every size, where nobody says how many."""
+"""The default max_len where a table holds the places of every size."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Coordinates:
 
 
 def rows_of(parameters: Mapping[str, object]) -> int | None:
-    """Return how many places an axis has, where parameters say so, or where tables grow with the square of it."""
+    """Return the places of an axis: those of the crop, or a few where tables grow with the square of them."""
     crop = parameters.get("crop")
     if isinstance(crop, int):
         return crop
@@ -119,7 +119,7 @@ def sincos_2d(
 
 
 def frequencies(features: int, base: float, spacing: str) -> Floats:
-    """Return radians from a coordinate to the next, a number a pair of features."""
+    """Return radians per unit of a coordinate, for each pair of features: (pairs,)."""
     pairs = features // 2
     return np.asarray(float(base) ** (-np.arange(pairs) / (pairs - (spacing == "half"))))
 
@@ -130,13 +130,13 @@ def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bo
         return fraction_rows(whole, inv_freq, spec, interleaved=interleaved)
     of_spec = spec if where.crop is None else replace(spec, max_len=where.crop)
     check_table(of_spec, 2 * len(inv_freq))
-    each = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)
-    return each if where.crop is None else CenterCrop(each, where.crop, step=where.step)
+    rows = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)
+    return rows if where.crop is None else CenterCrop(rows, where.crop, step=where.step)
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters, as they are given: all that the reference knows."""
+    """The parameters as a user gives them."""
 
     dim: int
     base: float
@@ -156,7 +156,7 @@ class Parameters:
 
 
 def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
-    """Return the output in float64: of row and column each its sines and its cosines, as they lie."""
+    """Return the output in float64: sines and cosines of row and column, in their layout."""
     pairs = parameters.dim // 4
     exponents = np.arange(pairs) / (pairs - 1 if parameters.spacing == "half" else pairs)
     inv_freq = np.exp(-exponents * np.log(float(parameters.base)))
@@ -171,5 +171,6 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     elif parameters.layout == "halves":
         rows = np.concatenate([half[wave] for half in halves for wave in (0, 1)], -1)
     else:
+        # (2, 1, h, w, pairs) -> (1, h, w, pairs, 2) -> (1, h, w, 2 pairs)
         rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
     return (call.values[0].astype(np.float64) + rows if parameters.output == "add" else rows,)

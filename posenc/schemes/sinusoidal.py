@@ -2,8 +2,8 @@
 
 PE(p, 2i) = sin(p / base^(2i / d_model))        PE(p, 2i + 1) = cos(p / base^(2i / d_model))
 
-Its authors' code, tensor2tensor, has i / (half - 1) for the exponent, of half = d_model // 2 sines and as many cosines,
-and a column of zeros where d_model is odd; fairseq and Whisper have it thence.
+Its authors' code, tensor2tensor, has the exponent i / (half - 1), half = d_model // 2 sines and as many cosines, and a
+column of zeros where d_model is odd; fairseq and Whisper took that over.
 """
 
 import math
@@ -34,7 +34,12 @@ from posenc.weights import Weights
 
 @dataclass(frozen=True)
 class Rows:
-    """What a row of sinusoids is made by; width None is that of x, half the spacing to 1 / base."""
+    """The parameters of a row of sinusoids.
+
+    Args:
+        width: columns; None for as many as x has.
+        half: whether exponents are i / (half - 1), so that frequencies end at 1 / base.
+    """
 
     width: int | None
     base: float
@@ -115,7 +120,7 @@ def _check(d_model: int | str, base: float, strict_even: bool, spacing: str) -> 
 
 
 def _scale(scale: float, weights: str | None, key: str | None) -> float:
-    """Return what multiplies rows, as it is given, or read from a file."""
+    """Return the factor of rows: the parameter, or a number in a file."""
     if weights is not None and scale != 1.0:
         raise ValueError(f"scale is read from {weights}: leave scale={scale} out")
     number = Weights(weights, key).number(scale)
@@ -124,7 +129,7 @@ def _scale(scale: float, weights: str | None, key: str | None) -> float:
 
 
 def _scale_x(scale_x: float | str, width: int | None, output: str) -> float:
-    """Return what multiplies x."""
+    """Return the factor of x."""
     if scale_x == "sqrt" and width is None:
         raise ValueError("scale_x=sqrt needs the number that d_model is: it is auto")
     number = math.sqrt(width or 1) if isinstance(scale_x, str) else scale_x
@@ -152,7 +157,7 @@ def _source(spec: Spec, rows: Rows) -> RowSource:
 
 
 def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
-    """Return the output in float64 from the formula alone, at the positions that are wanted."""
+    """Return the output in float64, from the formula alone, at the positions to compare."""
     d = call.values[0].shape[2] if rows.width is None else rows.width
     positions = call.positions[..., call.picked, None].astype(np.float64)
     y = scale * _waves(positions, d, rows)
