@@ -115,7 +115,7 @@ def build(name: str, spec: Spec | None = None, **parameters: object) -> Encoding
 def _check_supported(record: Scheme, spec: Spec) -> None:
     no = record.unsupported
     choices = [(no.modes, spec.mode), (no.positions, str(spec.positions)), (no.dtypes, spec.dtype)]
-    choices += [(no.methods, spec.method)] if spec.mode == "dynamic" else []
+    choices += [(no.methods, spec.method)] if spec.mode == "dynamic" else []  # a table has no method
     for reasons, choice in choices:
         if choice in reasons:
             raise UnsupportedSpec(f"{record.name} has no {choice} form: {reasons[choice]}")

@@ -149,7 +149,7 @@ def names_in(path: str) -> tuple[str, ...]:
 
     Raises ValueError, in one line, as load_tensor does.
     """
-    folder = Path(path).expanduser()
+    folder = Path(path).expanduser()  # ~ of a text that no shell has read
     index = _index_of(folder) if folder.is_dir() else None
     if index is not None:
         return tuple(index)

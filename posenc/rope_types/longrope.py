@@ -1,4 +1,4 @@
-"""LongRoPE: a divisor of its own for each pair."""
+"""LongRoPE: each pair has a divisor."""
 
 import math
 
@@ -58,7 +58,7 @@ def longrope(
     max_position_embeddings: int | None = None,
     attention_factor: float | None = None,
 ) -> Frequencies:
-    """Divide each frequency by a factor of its own: by one set up to the original context, by another beyond it.
+    """Divide each pair's frequency by a factor, from one set up to the original context and from another beyond it.
 
     Args:
         short_factor: a divisor a pair, for calls up to the original context.

@@ -15,10 +15,7 @@ def reference(
 
 
 @rope_type(
-    "proportional",
-    paper="arXiv:2410.06205 (p-RoPE)",
-    samples=({"partial_rotary_factor": 0.5},),
-    reference=reference,
+    "proportional", paper="arXiv:2410.06205 (p-RoPE)", samples=({"partial_rotary_factor": 0.5},), reference=reference
 )
 def proportional(
     dim: int, rope_theta: float, length: int, *, factor: float = 1.0, partial_rotary_factor: float = 1.0

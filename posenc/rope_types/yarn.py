@@ -80,7 +80,7 @@ def yarn(
     stretch = stretch_of(factor, max_position_embeddings, original_max_position_embeddings)
 
     def pair(rotations: float) -> float:
-        """Return the (fractional) pair that makes so many rotations over the original context."""
+        """Return the (fractional) index of the pair that makes so many rotations over the original context."""
         return dim * math.log(original_max_position_embeddings / (rotations * 2 * math.pi)) / (2 * math.log(rope_theta))
 
     first, last = pair(beta_fast), pair(beta_slow)
@@ -88,6 +88,7 @@ def yarn(
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, dim - 1)
     width = last - first if first != last else 0.001
+    # 0 for fast pairs, which stay; 1 for slow pairs, which are interpolated
     ramp = np.clip((np.arange(dim // 2) - first) / width, 0, 1)
     unscaled = geometric(dim, rope_theta)
     if attention_factor is None:

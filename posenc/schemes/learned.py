@@ -75,29 +75,21 @@ def learned(
     _check(spec, tables, offset, weights, len(keys))
     dtype = getattr(torch, spec.angle_dtype)
     tables = {name: table.to(dtype) for name, table in tables.items()}
-    # Positions from a mask count rows, as their port says: they include `offset`.
-    before = 0 if spec.positions == "mask" else offset
-    formula = partial(reference, [tables[one] for one in keys], before=before, add=output == "add")
-    spec, first = _in_rows(spec, offset)
-    each = {one: LearnedTable(table[first : first + spec.max_len].contiguous()) for one, table in tables.items()}
-    slots = [each[one] for one in keys]
+    # Positions from a mask count rows, `offset` among them: padding has the row before that of the first token.
+    first = 0 if spec.positions == "mask" else offset
+    formula = partial(reference, [tables[name] for name in keys], before=first, add=output == "add")
+    if spec.positions == "mask":
+        spec = replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset)
+    rows_of = {name: LearnedTable(table[first : first + spec.max_len].contiguous()) for name, table in tables.items()}
+    slots = [rows_of[name] for name in keys]
     several = SummedTables(slots) if len(slots) > 1 else None
-    width = slots[0].weight.shape[1]
-    returned = Output(output, width, ends=several.ends if several else ())
+    returned = Output(output, slots[0].weight.shape[1], ends=several.ends if several else ())
     return additive.encode(several or slots[0], spec, returned, formula=formula)
 
 
 def _keys(key: str | None) -> tuple[Key, ...]:
     """Return the names of tables, which commas separate."""
     return (None,) if key is None else tuple(part.strip() for part in key.split(","))
-
-
-def _in_rows(spec: Spec, offset: int) -> tuple[Spec, int]:
-    """Return a spec, and the row of its position 0."""
-    if spec.positions != "mask":
-        return spec, offset
-    # Padding has the row before that of the first token: with positions that count rows it is never negative.
-    return replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset), 0
 
 
 def _check(spec: Spec, tables: Mapping[Key, Tensor], offset: int, weights: str | None, slots: int) -> None:

@@ -98,5 +98,6 @@ def reference(
         exact: the length of a call -> its frequencies, by the reference of a rope type.
     """
     frequencies = exact(spec.max_len if spec.mode == "baked" else int(call.positions.max()) + 1)
+    # (batch, seq, 1) * (pairs,)
     angle = call.positions[..., None].astype(np.float64) * frequencies.inv_freq
     return rotation.rotary(call, angle, frequencies.attention_factor, pairs)

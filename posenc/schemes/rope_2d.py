@@ -75,5 +75,6 @@ def reference(call: Call, *, head_dim: int, rope_theta: float, pairs: rotation.P
     quarter = head_dim // 4
     inv_freq = np.power(float(rope_theta), -np.arange(quarter) / quarter)
     rows, columns = call.positions
+    # (batch, seq, pairs): first those of the row
     angle = np.concatenate([rows[..., None] * inv_freq, columns[..., None] * inv_freq], -1)
     return rotation.rotary(call, angle, 1.0, pairs)

@@ -123,5 +123,5 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     ):
         angle = at[..., None] / scale / np.power(float(parameters.base), 2.0 * np.arange(int(width) // 2) / width)
         waves += [np.sin(angle), np.cos(angle)]
-    output = np.concatenate(waves, -1)
+    output = np.concatenate(waves, -1)  # (1, frames, height, width, dim)
     return (call.values[0].astype(np.float64) + output if parameters.output == "add" else output,)

@@ -128,8 +128,9 @@ def reference(spec: Spec, call: Call, *, parameters: Parameters) -> tuple[Array]
     for axis in (0, 1) if parameters.order == "row_first" else (1, 0):
         count = counts[axis].astype(np.float64)
         if parameters.normalize:
-            whole = np.maximum(count.max(1 + axis, keepdims=True), 1)
+            whole = np.maximum(count.max(1 + axis, keepdims=True), 1)  # (batch, 1, width) or (batch, height, 1)
             count = parameters.scale * (count + parameters.shift) / (whole + 1e-6)
+        # (batch, height, width, dim / 2)
         angle = count[..., None] / np.power(float(parameters.temperature), 2.0 * (column // 2) / half)
         halves.append(np.where(column % 2, np.cos(angle), np.sin(angle)))
     rows = np.concatenate(halves, -1)

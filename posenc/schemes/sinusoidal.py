@@ -97,11 +97,7 @@ def sinusoidal(
     rows = Rows(width, base, layout == "interleaved", spacing == "half", padding_row, _scale(scale, weights, key))
     of_x = _scale_x(scale_x, width, output)
     formula = partial(
-        reference,
-        rows=rows,
-        scale=scale if weights is None else rows.scale,
-        scale_x=scale_x,
-        add=output == "add",
+        reference, rows=rows, scale=scale if weights is None else rows.scale, scale_x=scale_x, add=output == "add"
     )
     returned = Output(output, width, scale_x=of_x, scale=rows.scale)
     return additive.encode(_source(spec, rows), spec, returned, formula=formula)
@@ -147,12 +143,7 @@ def _source(spec: Spec, rows: Rows) -> RowSource:
     check_table(spec, rows.width)  # before the frequencies, which are as wide
     frequencies: Floats = (inverse_frequencies_to_base if rows.half else inverse_frequencies)(rows.width, rows.base)
     return sincos_rows(
-        spec,
-        frequencies,
-        width=rows.width,
-        scale=rows.scale,
-        interleaved=rows.interleaved,
-        zero_row=rows.padding_row,
+        spec, frequencies, width=rows.width, scale=rows.scale, interleaved=rows.interleaved, zero_row=rows.padding_row
     )
 
 

@@ -102,4 +102,4 @@ def reference(call: Call, *, dim: int, first: bool, shift: float, scale: float, 
     exponent = -math.log(period) * np.arange(half) / (half - shift)
     angle = scale * (steps[call.picked, None].astype(np.float64) * np.exp(exponent))
     waves = [np.cos(angle), np.sin(angle)] if first else [np.sin(angle), np.cos(angle)]
-    return (np.concatenate([*waves, np.zeros((len(angle), dim % 2))], -1),)
+    return (np.concatenate([*waves, np.zeros((len(angle), dim % 2))], -1),)  # (steps, dim)

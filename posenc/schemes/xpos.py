@@ -125,6 +125,7 @@ def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> t
     """Return the outputs in float64, at every position."""
     positions = call.positions[..., None].astype(np.float64)
     share = 2 * np.arange(parameters.head_dim // 2) / parameters.head_dim
+    # (batch, seq, 1) * (pairs,)
     angle = positions * np.power(float(parameters.rope_theta), -share)
     middle = parameters.center if isinstance(parameters.center, int) else (max(int(positions.max()), -2) + 2) // 2
     zeta = (share + parameters.gamma) / (1 + parameters.gamma)

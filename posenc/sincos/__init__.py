@@ -94,7 +94,6 @@ def sincos(
     """Return the source of rows of cosines and sines, by position, whose method a spec asks for.
 
     Args:
-        spec: how the encoding is built.
         inv_freq: (pairs,) radians per position.
         scale: multiplies every cosine and sine.
         width: columns of a row [default: 2 pairs]; an odd width drops the last cosine.
@@ -124,11 +123,9 @@ def sincos_rows(
     """Return a source of rows, as `sincos` does, that may have a row and a last column of zeros.
 
     Args:
-        spec: how the encoding is built.
         inv_freq: (pairs,) radians per position.
         width: columns of a row; if it is 2 pairs + 1, the last column is zeros.
-        scale: multiplies every cosine and sine.
-        interleaved: whether a sine stands beside its cosine.
+        scale, interleaved: as for `sincos`.
         zero_row: the position whose row is zeros; a table stores them.
 
     Raises ValueError where the tables are larger than the free memory, and where `zero_row` is out of range.
@@ -165,7 +162,7 @@ def check_table(spec: Spec, width: int) -> None:
 
 
 def computed_sincos(spec: Spec) -> ComputedSinCos:
-    """Return the module for frequencies that the graph itself computes: no table can hold those."""
+    """Return the module for frequencies that the graph itself computes."""
     return ComputedSinCos(reduced=spec.method == "exact", dtype=getattr(torch, spec.angle_dtype))
 
 
@@ -179,7 +176,6 @@ def sincos_of_steps(spec: Spec, inv_freq: Floats) -> FractionalAngleAddition | D
     """Return the module for step x frequency, of steps with fractions from -max_len to max_len.
 
     Args:
-        spec: how the encoding is built.
         inv_freq: (pairs,) radians per step.
 
     Raises ValueError where the tables are larger than the free memory.
@@ -196,7 +192,6 @@ def sincos_of_projection(
     """Return the module for cosines and sines of 2 pi (x @ matrix).
 
     Args:
-        spec: how the encoding is built.
         matrix: (numbers, pairs).
         span: the largest absolute number, or logarithm.
         logs: x stands for its logarithm.
@@ -215,7 +210,6 @@ def sincos_of_octaves(spec: Spec, octaves: int, span: float, *, pi: bool, by_num
     """Return the module for cosines and sines of 2^k pi x, k = 0..octaves-1.
 
     Args:
-        spec: how the encoding is built.
         octaves: how many powers of two.
         span: the largest absolute number.
         pi: whether 2^k x is multiplied by pi.
@@ -233,7 +227,6 @@ def sincos_of_bands(
     """Return the module for cosines and sines of pi x times each of its bands.
 
     Args:
-        spec: how the encoding is built.
         bands: (count, numbers) frequencies of each number.
         span: the largest absolute number.
         pi: whether x is multiplied by pi.

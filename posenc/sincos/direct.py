@@ -50,7 +50,7 @@ class DirectSinCos(nn.Module):
 
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
-        angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq
+        angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq  # (..., 1) * (pairs,)
         if self.scale == 1.0:
             return angles.cos(), angles.sin()
         return angles.cos() * self.scale, angles.sin() * self.scale
@@ -73,7 +73,7 @@ class DirectSinCos(nn.Module):
 
 
 class SelfAdjustingSinCos(nn.Module):
-    """Rows by Sin and Cos for whatever width x has: the frequencies too are computed, in float64, at each call."""
+    """Rows by Sin and Cos that are as wide as x: the frequencies too are computed, in float64, at each call."""
 
     slope: Tensor
     interleaved: Final[bool]
@@ -93,7 +93,7 @@ class SelfAdjustingSinCos(nn.Module):
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=positions.device)
-        inv_freq = torch.exp(pairs * (self.slope / width)).to(self.dtype)
+        inv_freq = torch.exp(pairs * (self.slope / width)).to(self.dtype)  # base^(-2 i / width)
         angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq
         if self.scale == 1.0:
             return arrange(angles.sin(), angles.cos(), self.interleaved, width)
@@ -117,7 +117,7 @@ class SelfAdjustingSinCos(nn.Module):
 
 
 class ComputedSinCos(nn.Module):
-    """Cosines and sines of frequencies that the graph itself computes in float64, as dynamic NTK does.
+    """Cosines and sines of frequencies that the graph itself computes in float64, as for dynamic NTK.
 
     Args:
         reduced: whole circles are taken off in float64, before Sin and Cos in `dtype`; otherwise the product is in
@@ -141,6 +141,7 @@ class ComputedSinCos(nn.Module):
         """Return cosines and sines: int64 (...), float64 (pairs,) -> twice (..., pairs)."""
         if self.reduced:
             angles = positions.to(torch.float64).unsqueeze(-1) * inv_freq
+            # The angle without whole circles is at most pi.
             angles = (angles - (angles / self.two_pi).round() * self.two_pi).to(self.dtype)
         else:
             angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq.to(self.dtype)

@@ -89,7 +89,7 @@ class DirectOctaves(nn.Module):
 
     def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (..., numbers) -> twice (..., octaves * numbers)."""
-        angles = outer(x, self.factors, self.by_number)
+        angles = outer(x, self.factors, self.by_number)  # (..., octaves * numbers)
         return angles.cos(), angles.sin()
 
     def tolerance(self, max_angle: int) -> Tolerance:

@@ -58,4 +58,4 @@ class Quarters(nn.Module):
         cos, sin = self.cos_sin(phi)
         place = quarters - 4.0 * torch.floor(quarters * 0.25)  # 0, 1, 2 or 3: each step is exact
         along, across = (place - 2.0).abs() - 1.0, 1.0 - (place - 1.0).abs()  # the place's own cosine and sine
-        return cos * along - sin * across, sin * along + cos * across
+        return cos * along - sin * across, sin * along + cos * across  # a rotation by the quarters

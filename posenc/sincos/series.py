@@ -62,6 +62,7 @@ class SeriesSinCos(nn.Module):
         index = nearest.to(torch.int64)
         a_sin = take(self.sines, index, self.steps + 1).squeeze(-1)
         a_cos = take(self.cosines, index, self.steps + 1).squeeze(-1)
+        # cos(a + d), sin(a + d)
         cos, sin = a_cos * cos_d - a_sin * sin_d, a_sin * cos_d + a_cos * sin_d
         return cos.to(self.dtype), sin.to(self.dtype)
 

@@ -50,7 +50,7 @@ class SinCosTable(nn.Module):
         self.inv_freq, self.zero_row = inv_freq, zero_row  # stored rows are held against them
         rows = torch.zeros(max_len, width, dtype=dtype)
         columns = min(width, 2 * len(inv_freq))
-        for start in range(0, max_len, CHUNK):
+        for start in range(0, max_len, CHUNK):  # a float64 table at once could take more memory than the result
             stop = min(start + CHUNK, max_len)
             sin, cos = waves(np.arange(start, stop), inv_freq, scale)
             rows[start:stop, :columns] = arrange(sin, cos, interleaved, columns)
@@ -66,7 +66,7 @@ class SinCosTable(nn.Module):
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
         assert not self.interleaved
-        sin, cos = self.forward(positions, self.width).chunk(2, -1)
+        sin, cos = self.forward(positions, self.width).chunk(2, -1)  # halves: (..., pairs) each
         return cos, sin
 
     def arange(self, length: int, width: int) -> Tensor:

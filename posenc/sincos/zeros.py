@@ -49,7 +49,7 @@ class ZeroRow(ChangedRows):
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         rows: Tensor = self.source(positions, width)
-        return rows.masked_fill((positions == self.row).unsqueeze(-1), 0.0)
+        return rows.masked_fill((positions == self.row).unsqueeze(-1), 0.0)  # (..., 1) over (..., width)
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
@@ -74,7 +74,7 @@ class ZeroColumn(ChangedRows):
         """Return the rows at int64 positions: (...) -> (..., width)."""
         check_width(width, self.width)
         rows: Tensor = self.source(positions, self.width - 1)
-        return nn.functional.pad(rows, [0, 1])
+        return nn.functional.pad(rows, [0, 1])  # a column of zeros behind the last
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
