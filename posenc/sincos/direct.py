@@ -121,8 +121,7 @@ class ComputedSinCos(nn.Module):
 
     Args:
         reduced: whole circles are taken off in float64, before Sin and Cos in `dtype`; otherwise the product is in
-            `dtype`,
-    as in training code.
+            `dtype`, as in training code.
     """
 
     two_pi: Tensor  # a buffer, as a graph would hold Python's number in float32
