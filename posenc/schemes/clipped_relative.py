@@ -35,6 +35,7 @@ Distance = Literal["key_minus_query", "query_minus_key"]
     formula="bias[h, i, j] = scale q[h, i] . r(j - i), values[h, i] = scale sum_j p[h, i, j] r(j - i), "
     "r(d) = row[min(max(d, -left), right)]",
     models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "SpeechT5", "VITS"),
+    sums=("baked", "dynamic"),
     samples=(
         {"head_dim": 8, "left": 20, "right": 3},
         {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"},
@@ -77,15 +78,15 @@ def clipped_relative(
     trained = Rows(table.double().numpy(), left, right, beyond, distance, scale)
     rows = table.flip(0) if distance == "query_minus_key" else table
     rows = (rows.double() * factor).to(getattr(torch, spec.angle_dtype))
-    sizes = bias.Output(output, head_dim=rows.shape[1])
+    result = bias.Output(output, head_dim=rows.shape[1])
     if output == "values":
         if spec.positions in ("explicit", "mask"):
             raise UnsupportedSpec(f"output=values has no {spec.positions} form: {ONE_KEY}")
         source = WeightedRows(rows, left, beyond == "clip")
-        return bias.encode(source, spec, sizes, formula=partial(added_values, rows=trained))
+        return bias.encode(source, spec, result, formula=partial(added_values, rows=trained))
     edge = int(beyond == "zero")  # a row of zeros on either side holds for all keys beyond
     products = ByQuery(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
-    return bias.encode(products, spec, sizes, formula=partial(reference, rows=trained))
+    return bias.encode(products, spec, result, formula=partial(reference, rows=trained))
 
 
 def _factor(scale: float | None, usual: float) -> float:

@@ -42,6 +42,7 @@ SIDE = 64
     paper="arXiv:2112.01526, equation 4; ViTDet (arXiv:2203.16527), SAM (arXiv:2304.02643)",
     formula="bias[h, (y, x), (v, u)] = q[h, y, x] . row[y - v] + q[h, y, x] . column[x - u]",
     models=("SAM", "SAM-HQ", "ViTDet", "GOT-OCR 2", "DeepSeek-OCR 2", "SLANeXt"),
+    sums=("baked", "dynamic"),
     samples=({"head_dim": 8, "window": (2, 3)},),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )

@@ -190,8 +190,8 @@ def hash_grid(
     """
     grids = Grids(in_features, levels, log2_size, min_resolution, growth, dense)
     _check(grids, features)
-    rows = sum(level.rows for level in levels_of(grids))
-    table = Weights(weights, key, std).table({"rows of all levels": rows, "features": features}, (rows, 2))
+    rows = sum(level.rows for level in levels_of(grids))  # of all levels
+    table = Weights(weights, key, std).table({"rows": rows, "features": features}, (rows, 2))
     table = table.to(getattr(torch, spec.angle_dtype))
     finest, largest = levels_of(grids)[-1].cells, float(table.abs().max())
     own, exact = (error(in_features, finest, largest, eps(dtype)) for dtype in (spec.angle_dtype, "float64"))

@@ -35,6 +35,7 @@ D_MODEL, GRID = 768, (37, 37)
     paper="arXiv:2010.11929, section 3.2; DINOv2 (arXiv:2304.07193), SigLIP2 (arXiv:2502.14786)",
     formula="PE[y, x] = sum_ij a(y, i) G[i, j] b(x, j), G the learned grid, a and b the weights of the interpolation",
     models=("ViT", "DeiT", "CLIP vision", "DINOv2", "SigLIP", "SigLIP 2"),
+    sums=("dynamic",),
     samples=(
         {"d_model": 6, "grid": (4, 3)},
         {"d_model": 5, "grid": (7,), "antialias": True, "prefix": 0},

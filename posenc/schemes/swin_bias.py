@@ -40,6 +40,7 @@ SIDE = 64
     paper="arXiv:2103.14030",
     formula="bias[h, i, j] = table[(row_i - row_j, column_i - column_j), h]",
     models=("Swin", "BEiT", "Donut", "Data2Vec vision"),
+    sums=("dynamic",),
     samples=({"heads": 3, "window": (2, 3)}, {"heads": 2, "window": 3, "class_token": True}),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )

@@ -42,6 +42,7 @@ SIDE = 64
     paper="arXiv:2111.09883",
     formula="bias[h, i, j] = 16 sigmoid(network(c(dr), c(dc)))[h], c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3",
     models=("Swin V2",),
+    sums=("dynamic",),
     samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": 12}),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )
