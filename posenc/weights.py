@@ -1,24 +1,17 @@
-"""Reading trained tables from files of weights and models' folders, without ever unpickling code."""
+"""Learned tables: read from a file of weights, or drawn at random, with their shapes checked."""
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from posenc.memory import check_room
 from posenc.ranges import check_at_least
-from posenc.strict_json import parse
+from posenc.weight_files import NAMED, read_tensor
 
-IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin")
-"""Files of weights in a model's folder; with .index.json behind its name, a file says which of several holds what."""
-NAMED = 20
-"""Names that a message lists."""
 _RECORD: ContextVar[list[Tensor] | None] = ContextVar("record", default=None)
 
 
@@ -51,9 +44,8 @@ def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
 
     Raises ValueError, in one line, for a file that is missing, unreadable, of another kind, or ambiguous.
     """
-    file = file_of(path, key)
-    table = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.dim() == len(axes))
-    return record(_with_axes(table, file.as_posix(), axes))
+    table, file = read_tensor(path, key, lambda tensor: tensor.dim() == len(axes))
+    return record(_with_axes(table, file, axes))
 
 
 @dataclass(frozen=True)
@@ -131,8 +123,7 @@ class Weights:
         self.check_key()
         if self.file is None:
             return default
-        file = file_of(self.file, self.key)
-        number = _pick(_read(file), self.key, file.as_posix(), lambda tensor: tensor.numel() == 1)
+        number, _ = read_tensor(self.file, self.key, lambda tensor: tensor.numel() == 1)
         if not isinstance(number, Tensor):
             raise ValueError(f"weights must be one number, a float, got a {type(number).__name__}")
         if not number.is_floating_point() or number.numel() != 1:
@@ -142,86 +133,6 @@ class Weights:
 
 def _with_default(sizes: Mapping[str, int | None], default: Sequence[int]) -> tuple[int, ...]:
     return tuple(fallback if size is None else size for size, fallback in zip(sizes.values(), default, strict=True))
-
-
-def names_in(path: str) -> tuple[str, ...]:
-    """Return the names of all tensors in a file of weights or a model's folder; none of a .npy file.
-
-    Raises ValueError, in one line, as load_tensor does.
-    """
-    folder = Path(path).expanduser()  # ~ of a text that no shell has read
-    index = _index_of(folder) if folder.is_dir() else None
-    if index is not None:
-        return tuple(index)
-    tensors = _read(file_of(path, None))
-    return tuple(tensors) if isinstance(tensors, Mapping) else ()
-
-
-def file_of(path: str, key: str | None) -> Path:
-    """Return the file itself, or the file of a model's folder that holds `key`; raise ValueError without one."""
-    file = Path(path).expanduser()
-    if not file.is_dir():
-        return file
-    index = _index_of(file)
-    if index is not None:
-        if key not in index:
-            why = "no key was given" if key is None else f"none of them is {key!r}"
-            raise ValueError(f"weights: {path} holds {len(index)} tensors and {why}: give the name of one as key")
-        return file / index[key]
-    names = [name for name in IN_FOLDERS if (file / name).is_file()]
-    if not names:
-        raise ValueError(f"weights: {path} has none of {', '.join(IN_FOLDERS)}")
-    return file / names[0]
-
-
-def _index_of(folder: Path) -> dict[str, str] | None:
-    """Return the files of a folder by the tensors that they hold, if its weights are in several files; else None."""
-    indices = [path for name in IN_FOLDERS if (path := folder / f"{name}.index.json").is_file()]
-    if not indices:
-        return None
-    index = indices[0]
-    try:
-        content = parse(index.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise ValueError(f"weights: {index} is not JSON: {error}") from None
-    files = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(files, dict) or not all(_is_file_name(name) for name in files.values()):
-        raise ValueError(f"weights: {index} must hold weight_map, an object of file names of its folder")
-    return files
-
-
-def _is_file_name(name: object) -> bool:
-    """Whether a name is a file's, and leads nowhere else."""
-    return isinstance(name, str) and name == Path(name).name and "\\" not in name and name not in ("", ".", "..")
-
-
-def _read(file: Path) -> object:
-    """Return the tensor, or the tensors by name, that a file holds; raise ValueError, in one line, if unreadable."""
-    if file.suffix not in READERS:
-        raise ValueError(f"weights must be one of {', '.join(READERS)}, got {file}")
-    if not file.is_file():
-        raise ValueError(f"weights: no such file: {file}")
-    try:
-        return READERS[file.suffix](file)
-    except ImportError:
-        raise
-    except Exception as error:
-        raise ValueError(f"weights: cannot read {file} as {file.suffix}: {EXPECTED[file.suffix]}") from error
-
-
-def _pick(content: object, key: str | None, path: str, fits: Callable[[Tensor], bool]) -> object:
-    if not isinstance(content, Mapping):
-        if key is not None:
-            raise ValueError(f"weights: {path} holds a single array: leave out key={key}")
-        return content
-    tables = {k: v for k, v in content.items() if isinstance(v, Tensor) and fits(v)}
-    if key is None and len(tables) == 1:
-        return next(iter(tables.values()))
-    if key not in content:
-        why = "no key was given" if key is None else f"it has no {key!r}"
-        known = difflib.get_close_matches(key or "", tables, n=NAMED, cutoff=0) if len(tables) > NAMED else tables
-        raise ValueError(f"weights: {path} holds {len(content)} tensors and {why}; key is one of {', '.join(known)}")
-    return content[key]
 
 
 def _with_axes(table: object, path: str, axes: tuple[str, ...]) -> Tensor:
@@ -237,30 +148,3 @@ def _with_axes(table: object, path: str, axes: tuple[str, ...]) -> Tensor:
     if not bool(torch.isfinite(table).all()):
         raise ValueError(f"weights: {path} holds numbers that are not finite")
     return Tensor.detach(table)
-
-
-def _npy(path: Path) -> Tensor:
-    return torch.from_numpy(np.load(path, allow_pickle=False))
-
-
-def _safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        from safetensors.torch import load_file
-    except ImportError as error:
-        raise ImportError("reading .safetensors needs: pip install safetensors") from error
-    return load_file(path)
-
-
-def _state_dict(path: Path) -> object:
-    content: object = torch.load(path, map_location="cpu", weights_only=True)
-    return content
-
-
-TORCH = "expected tensors alone, as torch.save(module.state_dict(), FILE) writes them; other objects are not loaded"
-EXPECTED = {
-    ".npy": "expected one array of numbers, as numpy.save(FILE, table) writes it",
-    ".safetensors": "expected tensors, as safetensors.torch.save_file(tensors, FILE) writes them",
-    **dict.fromkeys((".pt", ".pth", ".bin"), TORCH),
-}
-"""The words of a file that cannot be read; torch's own message would advise to load it unsafely."""
-READERS = {".npy": _npy, ".safetensors": _safetensors, ".pt": _state_dict, ".pth": _state_dict, ".bin": _state_dict}

@@ -27,7 +27,8 @@ from posenc.sources.window import two_products as decomposed
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.two_products import Tables
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import Weights, names_in
+from posenc.weight_files import names_in
+from posenc.weights import Weights
 
 NAMES = ("rel_pos_h", "rel_pos_w")
 """What both tables are called, behind the name of their attention."""

@@ -26,7 +26,8 @@ from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.network import ContinuousBias, Network
 from posenc.spec import Spec
-from posenc.weights import Weights, names_in, record
+from posenc.weight_files import names_in
+from posenc.weights import Weights, record
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
