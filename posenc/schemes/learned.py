@@ -97,12 +97,12 @@ def _check(spec: Spec, tables: Mapping[Key, Tensor], offset: int, weights: str |
     if len({table.shape[1] for table in tables.values()}) > 1:
         widths = ", ".join(f"{name} {table.shape[1]}" for name, table in tables.items())
         raise ValueError(f"tables whose rows are added up have as many columns, those of {weights}: {widths}")
-    shortest, longest = min(map(len, tables.values())), max(map(len, tables.values()))
-    if not 0 <= offset < shortest:
-        held = f"{shortest} rows of {weights or 'the table'}"
+    min_rows, max_rows = min(map(len, tables.values())), max(map(len, tables.values()))
+    if not 0 <= offset < min_rows:
+        held = f"{min_rows} rows of {weights or 'the table'}"
         raise ValueError(f"offset must be at least 0 and below the {held}, got {offset}")
-    if spec.max_len > longest - offset:
-        held = f"{longest - offset} rows of {weights}" + (f" behind offset {offset}" if offset else "")
+    if spec.max_len > max_rows - offset:
+        held = f"{max_rows - offset} rows of {weights}" + (f" behind offset {offset}" if offset else "")
         raise ValueError(f"max_len must be at most the {held}, got {spec.max_len}")
     if slots > 1 and spec.positions != "explicit":
         raise UnsupportedSpec(
