@@ -9,8 +9,8 @@ The corners of a cell are floor(N_l x) and ceil(N_l x), as in the paper and in n
 coarse levels as well (dense=False). tiny-cuda-nn differs: it scales by N_min b^l - 1, adds 0.5, has ceil(N_min b^l)
 corners along a side, and rounds the rows of a level up to a multiple of 8. Its weights do not fit this scheme.
 
-Integers are int32 where the products with primes modulo T fit, as with 2^11 cells and T = 2^19. Larger grids take int64,
-which OpenVINO computes in int32: its results are then wrong, and `posenc export --prove` says so.
+Integers are int32 where products with primes modulo T fit, as with 2^11 cells and T = 2^19: tract has no xor of int64.
+Larger grids take int64. MNN's converter has no bitwise operator at all.
 """
 
 from dataclasses import dataclass
