@@ -5,7 +5,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.joins.apply_rotary import Heads, check_rank, widen
+from posenc.joins.apply_rotary import Heads, check_rank
 from posenc.joins.rotated import CosSin, RotaryAngles
 from posenc.lookup import counted
 from posenc.maker import Join
@@ -15,12 +15,9 @@ from posenc.where import Where
 
 
 class Returned(nn.Module):
-    """Cosines and sines, as a model's own rotary module returns them: what the ways to give positions share.
+    """Cosines and sines, as a model's own rotary module returns them: what the ways to give positions share."""
 
-    repeat_pairs: a column a feature, each pair's twice; else a column a pair.
-    """
-
-    repeat_pairs: Final[bool]
+    repeat_pairs: Final[bool]  # a column a feature; else a column a pair
     interleaved: Final[bool]
     axes: Final[int]
     length: Final[int]  # of whole caches
@@ -37,11 +34,14 @@ class Returned(nn.Module):
         self.dtype = getattr(torch, spec.torch_dtype)
 
     def rounded(self, angles: CosSin) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines, widened and rounded: (..., pairs) -> twice (..., width)."""
+        """Return cosines and sines, a column a pair or a feature, in the output's dtype: twice (..., width)."""
         return self._round(angles.cos_q), self._round(angles.sin_q)
 
-    def _round(self, pairs: Tensor) -> Tensor:
-        return widen(pairs, self.repeat_pairs, self.interleaved).to(self.dtype)
+    def _round(self, rows: Tensor) -> Tensor:
+        if self.repeat_pairs:
+            # (..., pairs) -> (..., 2 pairs): 0 0 1 1 2 2, or 0 1 2 0 1 2
+            rows = rows.repeat_interleave(2, -1) if self.interleaved else torch.cat([rows, rows], -1)
+        return rows.to(self.dtype)
 
 
 class WholeCaches(Returned):
@@ -57,7 +57,7 @@ class Offset(Returned):
     """Those of positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
 
     def forward(self, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cos and sin: of x (batch, seq, hidden) the length alone counts, start (1,) -> twice (1, seq, width)."""
+        """Return cos and sin for as many tokens as x has: (batch, seq, hidden), (1,) -> twice (1, seq, width)."""
         positions = start + torch.arange(x.shape[1], device=x.device)
         return self.rounded(self.angles(positions.unsqueeze(0)))
 
@@ -80,31 +80,21 @@ class FromMask(Returned):
         return self.rounded(self.angles(counted(mask, self.offset)))
 
 
-FORWARDS: dict[str | None, type[Returned]] = {
-    "implicit": WholeCaches,
-    "offset": Offset,
-    "explicit": Explicit,
-    "mask": FromMask,
-}
-
-
 def returned(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
-    """Return the join that gives cosines and sines as they are.
+    """Return the join that gives cosines and sines themselves.
 
     Raises:
-        UnsupportedSpec: Whole caches, which are what implicit positions ask for, are to be computed at each call.
-
+        UnsupportedSpec: Implicit positions, which ask for whole caches, are to be computed at each call.
     """
-    implicit = where.positions == "implicit"
+    implicit, offset = where.positions == "implicit", where.positions == "offset"
     if implicit and spec.mode == "dynamic":
         ways = "--positions offset, explicit or mask, or --baked --positions implicit for whole caches"
         raise UnsupportedSpec(f"output=cos_sin takes {ways}")
     width = heads.rotary_dim if repeat_pairs else heads.rotary_dim // 2
-    batch = fixed(1, "batch") if where.positions == "offset" else BATCH
-    tokens = (fixed(spec.max_len, "length"),) if implicit else (batch, SEQ)
-    outputs = tuple(Port(name, (*tokens, fixed(width)), spec.torch_dtype) for name in ("cos", "sin"))
-    # The length of a call from a start comes from the shape of x.
-    x = Port("x", (BATCH, SEQ, Axis("hidden", "features")), spec.torch_dtype)
-    values = (x,) if where.positions == "offset" else ()
-    module = FORWARDS[where.positions](angles, spec, repeat_pairs=repeat_pairs, interleaved=heads.interleaved)
-    return Join("cos_sin", module, values, outputs, shape={"width": width, "interleaved": heads.interleaved})
+    tokens = (fixed(spec.max_len, "length"),) if implicit else (fixed(1, "batch") if offset else BATCH, SEQ)
+    cos, sin = (Port(name, (*tokens, fixed(width)), spec.torch_dtype) for name in ("cos", "sin"))
+    x = Port("x", (BATCH, SEQ, Axis("hidden", "features")), spec.torch_dtype)  # a start says no length
+    forward = where.pick(implicit=WholeCaches, offset=Offset, explicit=Explicit, mask=FromMask)
+    module = forward(angles, spec, repeat_pairs=repeat_pairs, interleaved=heads.interleaved)
+    shape = {"width": width, "interleaved": heads.interleaved}
+    return Join("cos_sin", module, (x,) if offset else (), (cos, sin), shape=shape)

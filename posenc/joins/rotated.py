@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import Source, Tables, Tolerance
-from posenc.joins.apply_rotary import Heads, check_rank
+from posenc.joins.apply_rotary import ApplyRotary, Heads, check_rank
 from posenc.lookup import check_same, counted
 from posenc.maker import Join
 from posenc.ports import Axis, Port
@@ -29,7 +29,7 @@ class RotaryAngles(Source, Protocol):
 
     @property
     def end(self) -> int | None:
-        """Positions from here on are refused; None where none is."""
+        """Positions from here on are refused; None where all are taken."""
 
     @property
     def axes(self) -> int:
@@ -48,27 +48,24 @@ class RotaryAngles(Source, Protocol):
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far cosines and sines, before the attention factor, may be from the float64 reference.
 
-        `vector` is what a scale of queries and keys may be off by, relative.
+        `vector` is how far a scale of queries and keys may be off, relative.
         """
 
     def tables(self) -> Tables:
-        """Return what is stored; raise NoTables where that is not all that is needed."""
+        """Return the stored tables; raise NoTables where angles are made of more."""
 
 
 class Rotated(nn.Module):
-    """Rotation of queries and keys: what the ways to give positions share.
+    """Rotation of queries and keys: what the ways to give positions share."""
 
-    seq_axis: where tokens lie, on a grid the first of its axes. rank: how many axes explicit positions have.
-    """
-
-    seq_axis: Final[int]
-    axes: Final[int]
+    seq_axis: Final[int]  # where tokens lie, on a grid the first of its axes
+    axes: Final[int]  # positions that a token has
     offset: Final[int]  # of positions from a mask
 
     def __init__(self, angles: RotaryAngles, heads: Heads, offset: int) -> None:
         super().__init__()
         self.angles = angles
-        self.apply_rotary = heads.apply_rotary()
+        self.apply_rotary = ApplyRotary(heads)
         self.seq_axis = heads.seq_axis
         self.axes = angles.axes
         self.offset = offset
@@ -84,7 +81,7 @@ class Rotated(nn.Module):
 
 
 class Implicit(Rotated):
-    """Queries and keys at the places that their shape has: 0..seq-1, or those of a grid."""
+    """Queries and keys at the places of their own shape: 0..seq-1, or those of a grid."""
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated: (batch, head, seq, dim), or (batch, head, height, width, dim)."""
@@ -105,7 +102,7 @@ class Offset(Rotated):
 
 
 class Explicit(Rotated):
-    """Queries and keys at positions of each token of each sequence, or at several positions a token."""
+    """Queries and keys at one position, or several, for each token of each sequence."""
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes; positions are int64 (batch, seq) or (axes, batch, seq)."""
@@ -124,14 +121,6 @@ class FromMask(Rotated):
         return self.rotate(q, k, self.angles(counted(mask, self.offset)))
 
 
-FORWARDS: dict[str | None, type[Rotated]] = {
-    "implicit": Implicit,
-    "offset": Offset,
-    "explicit": Explicit,
-    "mask": FromMask,
-}
-
-
 def rotated(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:
     """Return the join of rotary angles with queries and keys."""
     q, k = (
@@ -140,5 +129,5 @@ def rotated(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Joi
     )
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
-    module = FORWARDS[where.positions](angles, heads, spec.position_offset)
-    return Join("rotary", module, (q, k), outputs, shape=shape)
+    forward = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)
+    return Join("rotary", forward(angles, heads, spec.position_offset), (q, k), outputs, shape=shape)

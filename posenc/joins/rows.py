@@ -29,7 +29,6 @@ class Output:
         scale_x: What multiplies x before rows are added.
         scale: What the source has multiplied its rows by.
         ends: Where each of several tables ends; a token then has a position in each.
-
     """
 
     kind: str
@@ -136,37 +135,26 @@ class WholeTable(Rows):
         return rows[0].to(self.dtype)
 
 
-WITH_X: dict[str | None, type[Rows]] = {
-    "implicit": Implicit,
-    "offset": Offset,
-    "explicit": Explicit,
-    "mask": FromMask,
-}
-WITHOUT_X: dict[str | None, type[Rows]] = {"explicit": RowsAt, "mask": RowsFromMask}
-"""Rows alone need an x where the length of a call comes from nothing else."""
-
-
 def rows_join(source: RowSource, where: Where, spec: Spec, output: Output) -> Join:
     """Return the join that an output asks for.
 
     Raises:
         UnsupportedSpec: The output has no such form.
-
     """
     if output.kind == "table":
-        if spec.mode == "dynamic" or spec.positions != "implicit" or output.width is None:
-            raise UnsupportedSpec(
-                "output=table is a constant: it takes --baked, implicit positions and a fixed d_model"
-            )
+        if spec.mode == "dynamic" or where.positions != "implicit" or output.width is None:
+            takes = "--baked, implicit positions and a fixed d_model"
+            raise UnsupportedSpec(f"output=table is a constant: it takes {takes}")
         return _alone(WholeTable(source, spec, output), spec, fixed(spec.max_len, "length"), fixed(output.width))
-    if output.kind == "rows" and where.positions in WITHOUT_X:
+    if output.kind == "rows" and where.positions in ("explicit", "mask"):
         if output.width is None:
             positions = f"{where.positions} positions"
             raise UnsupportedSpec(f"output=rows at {positions} has no x to take d_model=auto from: give a number")
-        return _alone(WITHOUT_X[where.positions](source, spec, output), spec, BATCH, SEQ, fixed(output.width))
+        kind = where.pick(explicit=RowsAt, mask=RowsFromMask)
+        return _alone(kind(source, spec, output), spec, BATCH, SEQ, fixed(output.width))
+    module = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)(source, spec, output)
     dim = Axis("dim", "features") if output.width is None else fixed(output.width)
     x = Port("x", (BATCH, *where.places, dim), spec.torch_dtype)
-    module = WITH_X[where.positions](source, spec, output)
     return beside("additive", module, x, add=output.kind == "add")
 
 

@@ -8,11 +8,13 @@ mask       counted from an attention mask
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Positions, Start, fixed
 from posenc.spec import Positions as Way
 from posenc.spec import Spec, UnsupportedSpec
 
+Choice = TypeVar("Choice")
 KEYS = Axis("seq_k", "length")
 
 
@@ -25,13 +27,16 @@ class Where:
         places: The axes of a call along which positions lie; where they follow from its size, with the size's end.
         ports: What positions are given by, beside the values that come in.
         end: Positions from here on are refused; None where all are taken.
-
     """
 
     positions: Way | None
     places: tuple[Axis, ...] = (SEQ,)
     ports: tuple[Port, ...] = ()
     end: int | None = None
+
+    def pick(self, **choices: Choice) -> Choice:
+        """Return the choice that has the name of `positions`."""
+        return choices[str(self.positions)]
 
 
 def tokens(spec: Spec, end: int | None, axes: int = 1, ends: tuple[int, ...] = ()) -> Where:
@@ -45,12 +50,11 @@ def tokens(spec: Spec, end: int | None, axes: int = 1, ends: tuple[int, ...] = (
 
     Raises:
         UnsupportedSpec: A token has several positions, and the way gives it only one.
-
     """
     if axes > 1 and spec.positions != "explicit":
         raise UnsupportedSpec(f"a token has {axes} positions, {spec.positions} gives one: use --positions explicit")
     if spec.positions == "offset":
-        return Where("offset", ports=(start_port(end),), end=end)
+        return Where("offset", ports=(_start(end),), end=end)
     if spec.positions == "explicit":
         several = () if axes == 1 else (fixed(axes),)
         return Where("explicit", ports=(_port("positions", end, *several, BATCH, SEQ, ends=ends),), end=end)
@@ -65,7 +69,7 @@ def queries_and_keys(spec: Spec, end: int | None) -> Where:
     Keys are at 0, 1, 2, ..., and queries are the last of them (implicit, mask) or begin at a start (offset).
     """
     ports: dict[str | None, tuple[Port, ...]] = {
-        "offset": (start_port(end, KEYS.name),),
+        "offset": (_start(end, KEYS.name),),
         "explicit": (_port("positions_q", end, BATCH, SEQ), _port("positions_k", end, BATCH, KEYS)),
         "mask": (_mask(spec, KEYS, end),),
     }
@@ -79,7 +83,13 @@ def grid(spec: Spec, names: Sequence[str], ends: Sequence[int | None]) -> Where:
     return Where(spec.positions, places, end=ends[0])
 
 
-def start_port(end: int | None, among: str | None = None) -> Port:
+def padded_grid(spec: Spec, names: Sequence[str], end: int | None) -> Where:
+    """Return that a mask says which places of a padded grid count, from 1 on: (batch, *grid) of 1 and 0."""
+    places = tuple(Axis(name, "grid") for name in names)
+    return Where(spec.positions, places, (Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end)),), end)
+
+
+def _start(end: int | None, among: str | None = None) -> Port:
     """Return the port of the position of a call's first token: (1,). Tokens are among the keys of an axis, if any."""
     return Port("start", (fixed(1),), "int64", Start(end, among))
 
