@@ -28,7 +28,7 @@ from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.judging.verdict import ValidateOptions
 
-COMPUTES = ("arithmetic.py", "sources/", "where/", "schemes/", "rope_types/", "sincos/", "lookup.py")
+COMPUTES = ("arithmetic.py", "joins/", "sources/", "where/", "schemes/", "rope_types/", "sincos/", "lookup.py")
 """Where modules and their constants are computed."""
 MOST = 6
 """Forms in which a wrong function is tried."""
