@@ -29,10 +29,14 @@ MOVED = {
         "posenc.hf.replacing": "replace modules compare",
     },
     "posenc_export.validation": {
-        "posenc_export.validation.planning": "scope plan planned probing unlike sizes feeds left_out",
+        "posenc_export.validation.planning": (
+            "scope plan planned:cases probing:probes unlike:unlike_lengths sizes feeds left_out:padding"
+        ),
         "posenc_export.validation.recording": "record own_module unread nudges choices rounding",
-        "posenc_export.validation.judging": "run call compare verdict progress steps scores model half integrity",
-        "posenc_export.validation.stored": "held reading rebuilding scripts far",
+        "posenc_export.validation.judging": "call compare verdict scores half",
+        "posenc_export.validation.checks": "catalogue",
+        "posenc_export.validation.running": "run progress steps model integrity",
+        "posenc_export.validation.stored": "held:matching reading:rows_read rebuilding scripts far:far_positions",
         "posenc_export.validation.apart": "apart:parent child messages process",
         "posenc_export.validation.report": "report schema basis glossary printed result",
     },

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from posenc.call import Call
 from posenc.encoding import Encoding
@@ -23,7 +23,7 @@ from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_query import ByQuery
 from posenc.sources.bias.values import ONE_KEY, WeightedRows
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights
 
 Output = Literal["bias", "scores", "values"]
 Distance = Literal["key_minus_query", "query_minus_key"]
@@ -35,6 +35,7 @@ Distance = Literal["key_minus_query", "query_minus_key"]
     formula="bias[h, i, j] = scale q[h, i] . r(j - i), values[h, i] = scale sum_j p[h, i, j] r(j - i), "
     "r(d) = row[min(max(d, -left), right)]",
     models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "SpeechT5", "VITS"),
+    sums=("baked", "dynamic"),
     samples=(
         {"head_dim": 8, "left": 20, "right": 3},
         {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"},
@@ -71,20 +72,22 @@ def clipped_relative(
     """
     if left < 0 or right < 0:
         raise ValueError(f"left and right must be at least 0, got {left} and {right}")
-    table = _table(left + 1 + right, head_dim, weights, key, std)
+    count = left + 1 + right
+    sizes = {"left + 1 + right": count, "head_dim": head_dim}
+    table = Weights(weights, key, std).table(sizes, (count, 64))
     factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
     trained = Rows(table.double().numpy(), left, right, beyond, distance, scale)
     rows = table.flip(0) if distance == "query_minus_key" else table
     rows = (rows.double() * factor).to(getattr(torch, spec.angle_dtype))
-    sizes = bias.Output(output, head_dim=rows.shape[1])
+    result = bias.Output(output, head_dim=rows.shape[1])
     if output == "values":
         if spec.positions in ("explicit", "mask"):
             raise UnsupportedSpec(f"output=values has no {spec.positions} form: {ONE_KEY}")
         source = WeightedRows(rows, left, beyond == "clip")
-        return bias.encode(source, spec, sizes, formula=partial(added_values, rows=trained))
+        return bias.encode(source, spec, result, formula=partial(added_values, rows=trained))
     edge = int(beyond == "zero")  # a row of zeros on either side holds for all keys beyond
     products = ByQuery(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
-    return bias.encode(products, spec, sizes, formula=partial(reference, rows=trained))
+    return bias.encode(products, spec, result, formula=partial(reference, rows=trained))
 
 
 def _factor(scale: float | None, usual: float) -> float:
@@ -93,18 +96,6 @@ def _factor(scale: float | None, usual: float) -> float:
     if not np.isfinite(scale) or scale == 0:
         raise ValueError(f"scale must be a finite number other than 0, got {scale}")
     return scale
-
-
-def _table(count: int, head_dim: int | None, weights: str | None, key: str | None, std: float) -> Tensor:
-    if head_dim is not None and head_dim < 1:
-        raise ValueError(f"head_dim must be at least 1, got {head_dim}")
-    if weights is None:
-        return random_table("a table", (count, head_dim or 64), key, std)
-    table = load_matrix(weights, key)
-    if table.shape[0] != count or head_dim not in (None, table.shape[1]):
-        shape = f"({count}, {head_dim or 'head_dim'})"
-        raise ValueError(f"weights must be {shape}, left + 1 + right rows, got {tuple(table.shape)} in {weights}")
-    return table
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Array, Floats, Port, Values, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights
 from posenc.where import Where
 
 PRIMES = (1, 2654435761, 805459861)
@@ -193,7 +193,8 @@ def hash_grid(
     """
     grids = Grids(in_features, levels, log2_size, min_resolution, growth, dense)
     _check(grids, features)
-    table = _table(sum(level.rows for level in levels_of(grids)), features, weights, key, std)
+    rows = sum(level.rows for level in levels_of(grids))  # of all levels
+    table = Weights(weights, key, std).table({"rows": rows, "features": features}, (rows, 2))
     table = table.to(getattr(torch, spec.angle_dtype))
     finest, largest = levels_of(grids)[-1].cells, float(table.abs().max())
     own, exact = (error(in_features, finest, largest, eps(dtype)) for dtype in (spec.angle_dtype, "float64"))
@@ -225,16 +226,6 @@ def _check(grids: Grids, features: int | None) -> None:
     if not (grids.growth >= 1 and finest <= np.log2(MAX_CELLS)):
         at_most = f"min_resolution * growth^(levels - 1) at most {MAX_CELLS}"
         raise ValueError(f"growth must be at least 1, and {at_most}, got {grids.growth}")
-
-
-def _table(rows: int, features: int | None, weights: str | None, key: str | None, std: float) -> Tensor:
-    if weights is None:
-        return random_table("a table", (rows, features or 2), key, std)
-    table = load_matrix(weights, key)
-    if table.shape != (rows, features or table.shape[1]):
-        shape = f"({rows}, {features or 'features'})"
-        raise ValueError(f"weights must be {shape}, the tables of all levels, got {tuple(table.shape)} in {weights}")
-    return table
 
 
 def error(numbers: int, cells: int, largest: float, unit: float) -> float:

@@ -16,7 +16,7 @@ from posenc_export.cpp.names import literal
 from posenc_export.formats import FORMATS
 from posenc_export.formats.archives import MOST_BYTES, stamp_archive, stamped_archive
 from posenc_export.formats.torchscript import archive_digests
-from posenc_export.validation.judging.integrity import integrity_of_all
+from posenc_export.validation.running.integrity import integrity_of_all
 
 OTHER = "0" * 64
 

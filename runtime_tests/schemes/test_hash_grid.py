@@ -147,7 +147,7 @@ def test_what_it_refuses(cli: Cli, tmp_path: Path, words: str, message: str) -> 
 
 
 def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"weights must be \(64, features\), the tables of all levels, got \(60, 1\)"):
+    with pytest.raises(ValueError, match=r"weights must be \(rows, features\) = \(64, 1\), got \(60, 1\) in "):
         built(levels=1, log2_size=6, weights=numbered(tmp_path, 60))
 
 

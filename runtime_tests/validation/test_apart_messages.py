@@ -19,8 +19,8 @@ from posenc_export.validation.apart.child import Speaker, Worker
 from posenc_export.validation.apart.messages import MOST_CHARACTERS, cut, read, row_json, row_read, written
 from posenc_export.validation.apart.parent import CRASHES, Ledger, _followed
 from posenc_export.validation.apart.process import Child, Ended, Hung
-from posenc_export.validation.judging.steps import OPENING, Step
 from posenc_export.validation.judging.verdict import Comparison, ValidateOptions, Verdict
+from posenc_export.validation.running.steps import OPENING, Step
 
 ROW = Verdict(
     "ort-cpu",

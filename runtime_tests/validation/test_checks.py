@@ -12,8 +12,9 @@ from onnx import numpy_helper
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed, Runner, check_feeds
-from posenc_export.validation.checks import CHECKS, Capture, Context
+from posenc_export.validation.checks import CHECKS, Context
 from posenc_export.validation.checks.placement import small_values
+from posenc_export.validation.judging.context import Capture
 
 
 @pytest.fixture

@@ -30,9 +30,9 @@ from posenc_export.runtimes import RUNTIMES, Progress
 from posenc_export.runtimes.requests import check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
-from posenc_export.validation.judging.integrity import integrity_of_all
-from posenc_export.validation.judging.progress import keep
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.running.integrity import integrity_of_all
+from posenc_export.validation.running.progress import keep
 
 
 def bench_target(make: Callable[[], Target], options: ExportOptions, timing: BenchOptions) -> BenchResult:
@@ -133,7 +133,7 @@ def _exported(make: Callable[[], Target], options: ExportOptions) -> Iterator[Pa
 
 
 def _can_be(target: Target, format_: str) -> bool:
-    refused = SCHEMES[target.name].unsupported.formats if target.declared else {}
+    refused = SCHEMES[target.name].unsupported.formats if target.rules.registered else {}
     return format_ not in refused and not FORMATS[format_].refuses(target.encoding)
 
 

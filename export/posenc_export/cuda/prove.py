@@ -24,8 +24,8 @@ from posenc_export.runtimes.cpp import environment
 from posenc_export.runtimes.runner_build import BuildFailed, build
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import Status, ValidateOptions, Verdict
+from posenc_export.validation.running.run import validate_bundle
 
 BACKENDS = {"onnx": "onnx", "torchscript": "torch"}
 """Formats that the C++ class runs, and what CMake calls the library that does."""

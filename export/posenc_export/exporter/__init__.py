@@ -20,12 +20,12 @@ from posenc_export.exporter.write import write_bundle
 from posenc_export.runtimes.requests import prepare
 from posenc_export.targets import Target
 from posenc_export.targets.ending import advised
-from posenc_export.validation.judging.model import check_has_model
-from posenc_export.validation.judging.run import steps as validation_steps
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import unmet
 from posenc_export.validation.report.basis import basis_of
 from posenc_export.validation.report.report import write_report
+from posenc_export.validation.running.model import check_has_model
+from posenc_export.validation.running.run import steps as validation_steps
+from posenc_export.validation.running.run import validate_bundle
 
 __all__ = ["ExportOptions", "ExportResult", "export_target", "write_bundle"]
 
@@ -63,7 +63,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         with own_files():
             bundle = Bundle.open(folder, trusted=True)
             if options.cpp:
-                bundle = embedded(bundle, options.cpp_name or default_name(to))
+                bundle = embedded(bundle, options.namespace or default_name(to))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
@@ -78,7 +78,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
 def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[None]:
     """Say, where a module of somebody's own fails for its length alone, up to which length it does not."""
     encoding = target.encoding
-    if target.declared:
+    if target.rules.known_end:
         return nullcontext()
     return advised(lambda: encoding.uncalled().module, encoding.inputs, target.spec.max_len, options.seed)
 

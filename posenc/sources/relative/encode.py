@@ -16,6 +16,7 @@ from posenc.encoding import SAME_BITS, CaseLike, Encoding, Pair, Probes, RowSour
 from posenc.lookup import exactly, take
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import Port
+from posenc.ranges import check_above
 from posenc.spec import Spec
 from posenc.stored import StoredRows, laid_out
 from posenc.where import Where
@@ -164,5 +165,4 @@ def check_frequencies(d_model: int, base: float) -> None:
     """Raise ValueError where there are no pairs of features, or no frequencies."""
     if d_model < 2 or d_model % 2:
         raise ValueError(f"d_model must be an even number of at least 2, got {d_model}")
-    if not (base > 1 and np.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
+    check_above(1, base=base)

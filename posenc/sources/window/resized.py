@@ -11,14 +11,14 @@ for n = 0.
 import torch
 from torch import Tensor, nn
 
-from posenc.sources.interpolated.modules import Plane
+from posenc.sources.interpolated.modules import Resample2d
 from posenc.sources.window.encode import by_head, differences
 
 
 class ResampledWindow(nn.Module):
     """A table of differences (2h - 1, 2w - 1, heads), for windows of all sizes."""
 
-    def __init__(self, plane: Plane, dtype: torch.dtype) -> None:
+    def __init__(self, plane: Resample2d, dtype: torch.dtype) -> None:
         super().__init__()
         self.plane = plane
         self.dtype = dtype
@@ -48,7 +48,7 @@ class ResampledBiasOfClass(ResampledWindow):
 
     which: Tensor  # (3, 1): row numbers for class token to place, place to class token, and class token to itself
 
-    def __init__(self, plane: Plane, of_class: Tensor, dtype: torch.dtype) -> None:
+    def __init__(self, plane: Resample2d, of_class: Tensor, dtype: torch.dtype) -> None:
         super().__init__(plane, dtype)
         self.of_class = nn.Parameter(of_class)
         self.register_buffer("which", torch.arange(3).unsqueeze(1), persistent=False)

@@ -24,9 +24,9 @@ from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes.process import end_with_parent
 from posenc_export.runtimes.requests import check_available
 from posenc_export.validation.apart.messages import ERRORS, cut, row_json, written
-from posenc_export.validation.judging.run import steps_of
-from posenc_export.validation.judging.steps import OPENING, Key, Step, rows_of
 from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
+from posenc_export.validation.running.run import steps_of
+from posenc_export.validation.running.steps import OPENING, Key, Step, rows_of
 
 LIBRARIES = ("torch", "onnx.reference", "onnxruntime")
 SHARE = 0.75

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from posenc_export.errors import BadInput, PosencError, ToolFailed, Unavailable, decoded
-from posenc_export.validation.catalogue import CATALOGUE
+from posenc_export.validation.checks.catalogue import CATALOGUE
 from posenc_export.validation.judging.verdict import Against, Comparison, Status, Verdict
 
 MOST_CHARACTERS = 20_000

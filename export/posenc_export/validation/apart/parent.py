@@ -21,15 +21,15 @@ from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.requests import check_readable, check_trusted, prepare
 from posenc_export.validation.apart.messages import ERRORS, Message, read, row_read
 from posenc_export.validation.apart.process import Child, Ended, Hung
-from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.judging.integrity import OTHERS, check_known, integrity_beside
-from posenc_export.validation.judging.model import SUBJECT, check_has_model
-from posenc_export.validation.judging.progress import expect
-from posenc_export.validation.judging.run import chosen, steps, validate_bundle
-from posenc_export.validation.judging.steps import AGREES, NO_FILE, OPENING, Key, is_damaged
-from posenc_export.validation.judging.verdict import ValidateOptions, Verdict, unmet
+from posenc_export.validation.checks.catalogue import CATALOGUE
+from posenc_export.validation.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
 from posenc_export.validation.report.basis import basis_of
 from posenc_export.validation.report.result import ValidateResult
+from posenc_export.validation.running.integrity import OTHERS, check_known, integrity_beside
+from posenc_export.validation.running.model import SUBJECT, check_has_model
+from posenc_export.validation.running.progress import expect
+from posenc_export.validation.running.run import chosen, steps, validate_bundle
+from posenc_export.validation.running.steps import NO_FILE, OPENING, Key, is_damaged
 
 GRACE = 0.5
 """Seconds that a process has beyond what a step may take, to say what came of it."""

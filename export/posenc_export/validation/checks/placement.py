@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, check
+from posenc_export.validation.checks import Context, Words, check
 
 if TYPE_CHECKING:
     import onnx

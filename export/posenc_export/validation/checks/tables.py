@@ -13,15 +13,15 @@ from posenc.memory import GIB, free_memory
 from posenc.ports import Array
 from posenc_export.arrays import free
 from posenc_export.bundle.golden import read_golden
+from posenc_export.bundle.rules import rules_of
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.tensors import stored_tensors
 from posenc_export.runtimes import Missing
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, Finding, check
-from posenc_export.validation.stored.far import far_out
-from posenc_export.validation.stored.held import Bools, Digest, Twin, digest, module_rows, ranges, twin
-from posenc_export.validation.stored.reading import Calls, Read, axes_read, rows_read
+from posenc_export.validation.checks import Context, Finding, Words, check
+from posenc_export.validation.stored.far_positions import far_out
+from posenc_export.validation.stored.matching import Bools, Digest, Twin, digest, module_rows, ranges, twin
 from posenc_export.validation.stored.rebuilding import NotHeld, rebuilt, written_elsewhere
+from posenc_export.validation.stored.rows_read import Calls, Read, axes_read, rows_read
 from posenc_export.validation.stored.scripts import script_problems
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _of_onnx(context: Context) -> Finding:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
     file = File(context, model, tensors, axes_read(model, tensors))
-    if context.manifest.family == "module":
+    if not rules_of(context.manifest.family).registered:
         return _of_own_module(file)
     try:
         encoding = rebuilt(context.manifest, own=context.capture is not None)

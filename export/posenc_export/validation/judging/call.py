@@ -11,8 +11,8 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import Artifact
 from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.runtimes import RunFailed, Runtime
-from posenc_export.validation.checks import Context
 from posenc_export.validation.judging.compare import Difference, compare_names, judge, measure
+from posenc_export.validation.judging.context import Context
 from posenc_export.validation.judging.scores import compare_scores
 from posenc_export.validation.judging.verdict import Against, Comparison, ValidateOptions
 

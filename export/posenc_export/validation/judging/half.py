@@ -14,7 +14,7 @@ from posenc_export.arrays import FLOATS, numpy_dtype
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.errors import check_machine, first_line
 from posenc_export.validation.judging.compare import MASK, scale_of
-from posenc_export.validation.planning.left_out import Bools, Padding, of_tokens
+from posenc_export.validation.planning.padding import Bools, Padding, of_tokens
 
 ROUNDINGS = 2
 """What is allowed: eps of the half dtype times the peak of an output; of a sum with what comes in, of 1 at least."""

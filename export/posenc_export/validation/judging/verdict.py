@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy as np
 from posenc.encoding import Tolerance
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
-from posenc_export.validation.catalogue import code_of
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]
 NO_REFERENCE = "no reference"
 """What a report says in the place of a reference, before the reason."""
+AGREES = "agrees"
+"""The check that compares a runtime with what was recorded."""
 MODEL = "model"
 """What is required beside runtimes: that a config was held against its model's own code."""
 Progress = Callable[[str], None]
@@ -91,7 +92,7 @@ class Comparison:
 class Verdict:
     """A row of the report: what was looked at, on what, how it came out and why.
 
-    subject: a format or a runtime; check: "agrees" for the comparisons, else the name of a check.
+    subject: a format or a runtime; check: AGREES for the comparisons, else the name of a check.
     note: what is no failure and yet to be known.
     """
 
@@ -101,19 +102,6 @@ class Verdict:
     detail: str = ""
     comparisons: tuple[Comparison, ...] = ()
     note: str = ""
-
-    @property
-    def code(self) -> str:
-        """The code of the check."""
-        return code_of(self.check)
-
-    def to_json(self) -> dict[str, object]:
-        """Return JSON values; a NaN or infinite error becomes null, as JSON has no word for it."""
-        fields = {**asdict(self), "code": self.code}
-        for comparison in fields["comparisons"]:
-            for key in ("max_abs", "max_ulp", "peak"):
-                comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None
-        return fields
 
 
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:
@@ -138,7 +126,7 @@ def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
         of_model = [v for v in verdicts if v.check == MODEL]
         held = any(v.status != "skip" for v in of_model)
         return "" if held else next((v.detail for v in of_model), "did not run: no runtime compared anything with it")
-    own = [v for v in verdicts if v.subject == name and v.check == "agrees"]
+    own = [v for v in verdicts if v.subject == name and v.check == AGREES]
     if own:
         return next((v.detail for v in own if v.status == "skip"), "")
     of_format = (v for v in verdicts if v.subject == RUNTIMES[name].format and v.status == "fail")

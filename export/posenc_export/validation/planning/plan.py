@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, floor
 
 from posenc.encoding import Encoding, Pair
-from posenc.ports import Extents, Port, Positions, carrying
+from posenc.ports import Axis
 from posenc_export.bundle.case import Case
-from posenc_export.formats.guards import RESIDUES
-from posenc_export.validation.planning.planned import DRAWS, SIZES, TOKENS, case_of
-from posenc_export.validation.planning.probing import every_row, holes, unlike
+from posenc_export.bundle.rules import rules_of
+from posenc_export.carries import kind_of, limits_of
+from posenc_export.formats.calls import RESIDUES
+from posenc_export.validation.planning.cases import DRAWS, SIZES, TOKENS, case_of
+from posenc_export.validation.planning.probes import every_row, holes, unlike
 from posenc_export.validation.planning.scope import Scope
 from posenc_export.validation.planning.sizes import elements
 
 MOST_TOKENS = 2**14
 """Tokens of a call beyond max_len: what a position far out takes where positions are counted from 0."""
+LAST_OF_KEYS: tuple[Pair, ...] = ("1,n", "n,past+n")
+"""The ways to meet in which keys come before the first query."""
 KEYS = 4
 """Keys of a call whose tokens are not among them."""
-NO_SIDES, TOO_FEW = (3, 0, -1, 2**32), 8
-"""Height and width of an image that must be refused of so many tokens; of the last, 64 bits hold a product of 0."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _lengths(scope: Scope) -> list[int]:
     traced = scope.trace[scope.lengths[0].name]
     around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.max_length}
     probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
-    residues = RESIDUES if scope.encoding.family == "module" else ()
+    residues = RESIDUES if rules_of(scope.encoding.family).may_branch else ()
     return sorted(
         {n for n in (*around, *residues) if 1 <= n <= scope.max_length} | {n for n in probes if _holds(scope, n)}
     )
@@ -116,7 +117,26 @@ def _meetings(scope: Scope) -> Iterable[Case]:
         for turn, (n, m) in enumerate(product((traced, 2 * traced + 3, scope.max_length), (2, traced + 2))):
             for a, b in (_meet(pair, n, m) for pair in scope.encoding.probes.pairs):
                 if max(a, b) <= scope.max_length:
-                    yield case_of(scope, {axis.name: a for axis in scope.lengths} | {second.name: b}, turn)
+                    yield _meeting(scope, second, (a, b), turn)
+        yield from _meetings_at_probes(scope, second)
+
+
+def _meetings_at_probes(scope: Scope, second: Axis) -> Iterable[Case]:
+    """Yield calls in which queries are the last of keys, where a formula changes: at so many keys, or so many more.
+
+    Where positions are an input they are further apart than that in `_offsets`.
+    """
+    pairs = [pair for pair in scope.encoding.probes.pairs if pair in LAST_OF_KEYS and not scope.position_ports]
+    for turn, n in enumerate(scope.encoding.probes.lengths):
+        for a, b in (_meet(pair, n, 2) for pair in pairs):
+            if _holds(scope, b):
+                yield _meeting(scope, second, (a, b), turn)
+
+
+def _meeting(scope: Scope, second: Axis, lengths: tuple[int, int], turn: int) -> Case:
+    return case_of(
+        scope, dict.fromkeys((axis.name for axis in scope.lengths), lengths[0]) | {second.name: lengths[1]}, turn
+    )
 
 
 def _meet(pair: Pair, n: int, m: int) -> tuple[int, int]:
@@ -150,21 +170,18 @@ def _refused(scope: Scope) -> Iterable[Case]:
     if scope.keys:
         yield from _not_among(scope, scope.keys)
     elif end is not None and scope.position_ports:
-        ends = {end, *(one for port in carrying(scope.position_ports, Positions) for one in _ends(port))}
+        ends = {end, *(own_end for port in scope.position_ports for own_end in limits_of(port).ends)}
         inside = 1 if names or len(ends) > 1 else 0  # a call of fixed sizes may have one token
         for first in (*(one - inside for one in sorted(ends, reverse=True)), -1, -63, -64, -65):
             yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
         yield case_of(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
-    for low, high in scope.strict:
-        for first in (floor(low) - 1, ceil(high) + 1):
-            yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
+    for port in scope.encoding.inputs:
+        for first, length in kind_of(port.carries).refused(port.carries):
+            yield case_of(scope, dict.fromkeys(names, length), 0, first=first, refused=True)
     for axis in scope.lengths:
         if axis.most is not None:
             yield case_of(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
-    if carrying(scope.encoding.inputs, Extents):
-        for side in NO_SIDES:
-            yield case_of(scope, dict.fromkeys(names, TOO_FEW), 0, first=side, refused=True)
 
 
 def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
@@ -172,11 +189,6 @@ def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
     lengths = {axis.name: KEYS if axis.name == keys else 2 for axis in scope.lengths}
     for first in (-1, -2, -KEYS, -(2**63), KEYS - 1, KEYS):
         yield case_of(scope, lengths, 0, first=first, refused=True)
-
-
-def _ends(port: Port) -> tuple[int, ...]:
-    """Return where each of several positions of a token ends, where that is said."""
-    return port.carries.ends if isinstance(port.carries, Positions) else ()
 
 
 def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.encoding import Encoding, Tolerance, eps
-from posenc.ports import Array, Floats
+from posenc.ports import Array, Floats, Port
 from posenc_export.arrays import FLOATS
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.errors import first_line
-from posenc_export.validation.checks import Behaviour
 from posenc_export.validation.judging.compare import judge, measure, scale_of
+from posenc_export.validation.judging.context import Behaviour
 from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.left_out import Padding, masks_of, of_tokens, padding_of
+from posenc_export.validation.planning.padding import Padding, masks_of, of_tokens, padding_of
 from posenc_export.validation.recording.choices import JUMPS, NOISE
 from posenc_export.validation.recording.record import at_rows
 from posenc_export.validation.recording.rounding import outputs_of, rounding
@@ -89,14 +89,16 @@ def _with_tolerances(golden: GoldenCase, eager: Tolerance) -> GoldenCase:
     return replace(golden, case=case)
 
 
-def of_rounding(shown: Behaviour, encoding: Encoding, cases: Sequence[OwnCase]) -> Behaviour:
+def of_rounding(
+    shown: Behaviour, inputs: tuple[Port, ...], outputs: tuple[Port, ...], cases: Sequence[OwnCase]
+) -> Behaviour:
     """Return what calls showed with what rounding does: whether outputs are noise, and where an ulp chooses.
 
     What is random anyway has no noise beside.
     """
     places = ", ".join(dict.fromkeys(place for one in cases for place in one.places))
     jump = max((one for one in cases if one.places), key=lambda one: one.share, default=None)
-    of_masks = (f"{port.name} by {mask.name}" for port in encoding.outputs for mask in masks_of(encoding.inputs, port))
+    of_masks = (f"{port.name} by {mask.name}" for port in outputs for mask in masks_of(inputs, port))
     return replace(
         shown,
         noise="" if shown.random else next((one.noise for one in cases if one.noise), ""),

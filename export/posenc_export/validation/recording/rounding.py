@@ -14,7 +14,7 @@ from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.validation.judging.compare import scale_of
 from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.left_out import Padding, of_tokens
+from posenc_export.validation.planning.padding import Padding, of_tokens
 from posenc_export.validation.recording.choices import FirstChoices, HeldChoices, Unlike
 from posenc_export.validation.recording.nudges import Nudges
 from posenc_export.validation.recording.record import at_rows

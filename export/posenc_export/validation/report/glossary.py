@@ -9,12 +9,15 @@ CELLS = {
     r"\d ulp\b": "ulp = the step from one number of the dtype to the next",
     r"\d at (\d+)$": r"at \1 = the position where the difference is largest",
     r"^(\S+% of \S+)": r"\1 = the largest difference as a share of the largest value",
+}
+"""What a word in a cell of a table means, by a pattern for it."""
+CHECKS = {
     r"\bpurity\b": "purity = earlier calls change nothing",
     r"\bstatic-axis\b": "static-axis = no axis is frozen",
     r"\blost-input\b": "lost-input = no input is ignored",
     r"\bhalf-safe\b": "half-safe = what a conversion to half precision costs",
 }
-"""What a word in a cell of a table means, by a pattern for it."""
+"""The same for names of checks, which lines below the tables have, too."""
 LINES = {
     r"\brounding": "a rounding = the step of float16 or bfloat16 at the largest value of the output",
     r": carries ": "carries = what an input holds: -i can say otherwise, with a word after the axes",
@@ -25,7 +28,8 @@ MORE = "checks: posenc explain"
 
 def glossary(cells: Iterable[str], lines: Iterable[str]) -> list[str]:
     """Return a line on the words that occur in a report, or no line where none of them does."""
-    meanings = [*_meanings(CELLS, list(cells)), *_meanings(LINES, list(lines))]
+    cells, lines = list(cells), list(lines)
+    meanings = [*_meanings(CELLS, cells), *_meanings(CHECKS, [*cells, *lines]), *_meanings(LINES, lines)]
     return [f"words: {'; '.join([*meanings, MORE])}"] if meanings else []
 
 

@@ -35,7 +35,12 @@ def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, v
         *(f"not tried: {line}" for line in manifest.not_tried),
         *([read_from(manifest)] if manifest.origin else []),
     ]
-    return [*lines, *in_words(verdicts, lines)]
+    return [*lines, *in_words(shown_tables(verdicts, verbose), lines)]
+
+
+def shown_tables(verdicts: Sequence[Verdict], verbose: bool) -> list[Rows]:
+    """Return the tables of a report as they are shown: with -v every check is named, else those that failed are."""
+    return tables(verdicts, counted=not verbose)
 
 
 def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
@@ -46,7 +51,7 @@ def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verb
 
 def as_text(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return a report as a terminal shows it, however long its lines are."""
-    parts = [plain(one.columns, _cells(one)) for one in tables(verdicts)]
+    parts = [plain(one.columns, _cells(one)) for one in shown_tables(verdicts, verbose=False)]
     below = "\n".join(_shown(lines_below(manifest, verdicts, basis, verbose=False)))
     return "\n".join([*_shown(first_line(manifest)), "\n\n".join(parts), below] if parts else [below])
 
@@ -54,7 +59,7 @@ def as_text(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> st
 def as_html(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return a report as HTML, in which nothing that a bundle says is markup."""
     above = [html_lines(_shown(first_line(manifest)))] if first_line(manifest) else []
-    parts = [html(one.columns, _cells(one)) for one in tables(verdicts)]
+    parts = [html(one.columns, _cells(one)) for one in shown_tables(verdicts, verbose=False)]
     return "\n".join([*above, *parts, html_lines(_shown(lines_below(manifest, verdicts, basis, verbose=False)))])
 
 

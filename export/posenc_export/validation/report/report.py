@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import numpy as np
 
 from posenc.ports import Mask
 from posenc_export.bundle.folder import REPORTS, sha256
@@ -13,7 +15,9 @@ from posenc_export.bundle.seal import sealed_text
 from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.runtimes import RUNTIMES
+from posenc_export.validation.checks.catalogue import code_of
 from posenc_export.validation.judging.verdict import (
+    AGREES,
     MODEL,
     NO_REFERENCE,
     Basis,
@@ -58,21 +62,32 @@ class Rows:
     rows: tuple[Row, ...]
 
 
-def tables(verdicts: Sequence[Verdict]) -> list[Rows]:
-    """Return the table of files and that of runtimes, but for one that is empty; what did not run is in neither."""
+def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
+    """Return the table of files and that of runtimes, but for one that is empty; what did not run is in neither.
+
+    Args:
+        verdicts: The rows of a report.
+        counted: Whether checks that passed are counted; they are named otherwise.
+    """
     of_files: list[Row] = []
     of_runs: list[Row] = []
     for (subject, status), group in _grouped(verdicts).items():
+        checks = [verdict.check for verdict in group if verdict.check != AGREES]
+        cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
         if subject in RUNTIMES:
-            of_runs.append(_run_row(subject, status, group))
+            of_runs.append(Row(status, (subject, MARKS[status], *_figures(group), cell)))
         else:
-            of_files.append(Row(status, (subject, MARKS[status], ", ".join(v.check for v in group))))
+            of_files.append(Row(status, (subject, MARKS[status], cell)))
     has_model = any(verdict.check == MODEL and verdict.comparisons for verdict in verdicts)
     columns = RUN_COLUMNS if has_model else tuple(c for c in RUN_COLUMNS if c != AGAINST_MODEL)
     at = RUN_COLUMNS.index(AGAINST_MODEL)
     of_runs = of_runs if has_model else [Row(r.status, (*r.cells[:at], *r.cells[at + 1 :])) for r in of_runs]
     both = (Rows(FILE_COLUMNS, tuple(of_files)), Rows(columns, tuple(of_runs)))
-    return [one for one in both if one.rows]
+    return [rows for rows in both if rows.rows]
+
+
+def _passed(count: int) -> str:
+    return f"{_count('check', count)} passed" if count else ""
 
 
 def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdict]]:
@@ -83,19 +98,19 @@ def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdi
     return groups
 
 
-def _run_row(subject: str, status: Status, group: Sequence[Verdict]) -> Row:
-    comparisons = [one for verdict in group for one in verdict.comparisons]
-    figures = (figure(worst(comparisons, against)) for against in ("eager", "reference", "model"))
-    cases = len({one.case for one in comparisons})
-    others = ", ".join(verdict.check for verdict in group if verdict.check != "agrees")
-    return Row(status, (subject, MARKS[status], *figures, str(cases or ""), others))
+def _figures(group: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return the largest errors on a runtime, and how many cases were compared."""
+    comparisons = [comparison for verdict in group for comparison in verdict.comparisons]
+    cases = len({comparison.case for comparison in comparisons})
+    errors = (figure(worst(comparisons, against)) for against in ("eager", "reference", "model"))
+    return (*errors, str(cases or ""))
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each failure, with the code of its check; last, how to learn what the codes mean."""
     wrong = [verdict for verdict in verdicts if verdict.status == "fail"]
-    codes = ", ".join(dict.fromkeys(f"posenc explain {verdict.code}" for verdict in wrong))
-    lines = [f"{verdict.code} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
+    codes = ", ".join(dict.fromkeys(f"posenc explain {code_of(verdict.check)}" for verdict in wrong))
+    lines = [f"{code_of(verdict.check)} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
     return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
 
 
@@ -118,7 +133,7 @@ def not_run(verdicts: Sequence[Verdict]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.status == "skip":
-            what = verdict.subject if verdict.check == "agrees" else f"{verdict.subject} {verdict.check}"
+            what = verdict.subject if verdict.check == AGREES else f"{verdict.subject} {verdict.check}"
             reasons.setdefault(verdict.detail, []).append(what)
     return [f"not run: {', '.join(whats)}: {reason}" for reason, whats in reasons.items()]
 
@@ -128,9 +143,9 @@ def noted(verdicts: Sequence[Verdict]) -> list[str]:
     return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
 
 
-def in_words(verdicts: Sequence[Verdict], lines: Sequence[str]) -> list[str]:
-    """Return a line on the words of the tables, and of the lines below them, that a reader may not know."""
-    return glossary((cell for one in tables(verdicts) for row in one.rows for cell in row.cells), lines)
+def in_words(rows: Sequence[Rows], lines: Sequence[str]) -> list[str]:
+    """Return a line on the words of some tables, and of the lines below them, that a reader may not know."""
+    return glossary((cell for table in rows for row in table.rows for cell in row.cells), lines)
 
 
 def first_line(manifest: Manifest) -> list[str]:
@@ -148,7 +163,7 @@ def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     """Return one line that says how it came out, and how much was proved."""
     if not verdicts:
         return "not validated"
-    agreed = _count("runtime", sum(v.check == "agrees" and v.status == "pass" for v in verdicts))
+    agreed = _count("runtime", sum(v.check == AGREES and v.status == "pass" for v in verdicts))
     wrong = sum(v.status == "fail" for v in verdicts)
     parts = [f"FAILED: {wrong} of {_count('check', _ran(verdicts))}"] if wrong else []
     parts += [f"agrees on {agreed}" + ("" if wrong else f", all {_count('check', _ran(verdicts))} passed")]
@@ -163,7 +178,7 @@ def _ran(verdicts: Sequence[Verdict]) -> int:
 
 def _left_out(verdicts: Sequence[Verdict]) -> list[str]:
     """Return, in words, how much did not run; nothing where all did."""
-    skipped = [v.check == "agrees" for v in verdicts if v.status == "skip"]
+    skipped = [v.check == AGREES for v in verdicts if v.status == "skip"]
     counts = {"runtime": sum(skipped), "check": len(skipped) - sum(skipped)}
     words = " and ".join(_count(what, number) for what, number in counts.items() if number)
     return [f"{words} not run here"] if words else []
@@ -199,13 +214,23 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
         **model,
         "notes": list(manifest.notes),
         "not_tried": list(manifest.not_tried),
-        "verdicts": [v.to_json() for v in verdicts],
+        "verdicts": [verdict_json(verdict) for verdict in verdicts],
     }
+
+
+def verdict_json(verdict: Verdict) -> dict[str, object]:
+    """Return JSON values; a NaN or infinite error becomes null, as JSON has no word for it."""
+    fields = {**asdict(verdict), "code": code_of(verdict.check)}
+    for comparison in fields["comparisons"]:
+        for key in ("max_abs", "max_ulp", "peak"):
+            comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None
+    return fields
 
 
 def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return the report as Markdown."""
-    rows = [table(one.columns, [row.cells for row in one.rows]) for one in tables(verdicts)]
+    shown = tables(verdicts)
+    rows = [table(one.columns, [row.cells for row in one.rows]) for one in shown]
     facts = {
         "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
         "positions": manifest.positions or "as the module takes them",
@@ -227,7 +252,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
     lines += [f"* {line}" for line in (*rows_held(verdicts), *noted(verdicts))]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
-    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts), *in_words(verdicts, lines))]
+    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts), *in_words(shown, lines))]
     parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
     return "\n\n".join(printable(part) for part in parts if part) + "\n"
 

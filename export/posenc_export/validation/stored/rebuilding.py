@@ -11,10 +11,12 @@ from dataclasses import replace
 
 from posenc.encoding import Encoding
 from posenc.memory import at_most
-from posenc.ports import Mask, Port, Positions, Start
+from posenc.ports import Mask, Port, Positions
 from posenc.scheme import SCHEMES, build
 from posenc.spec import TORCH_NAMES, Spec
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.rules import rules_of
+from posenc_export.carries import kind_of
 from posenc_export.errors import check_machine, first_line
 from posenc_export.machine import versions
 
@@ -35,7 +37,7 @@ def rebuilt(manifest: Manifest, own: bool) -> Encoding:
 
     own: whether this program has just made it, so that files which it names are the user's own.
     """
-    if manifest.family == "module":
+    if not rules_of(manifest.family).registered:
         raise NotHeld("a module of your own is not known here")
     if manifest.scheme not in SCHEMES.names():
         raise NotHeld(f"this version does not know the scheme {manifest.scheme}")
@@ -58,14 +60,10 @@ def explicit_sibling(manifest: Manifest, encoding: Encoding) -> Encoding | None:
         sibling = _built(manifest, spec, max(ROOM, LARGER * _bytes(manifest)))
     except NotHeld:
         return None
-    others = [[p.name for p in one.inputs if not _says_positions(p.carries)] for one in (sibling, encoding)]
+    others = [[p.name for p in one.inputs if not kind_of(p.carries).gives_positions] for one in (sibling, encoding)]
     explicit = [port for port in sibling.inputs if isinstance(port.carries, Positions)]
     alike = others[0] == others[1] and len(explicit) == 1 and len(explicit[0].axes) == 2
     return sibling if alike and len(sibling.outputs) == len(encoding.outputs) else None
-
-
-def _says_positions(carries: object) -> bool:
-    return isinstance(carries, Positions | Start | Mask)
 
 
 def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:

@@ -10,7 +10,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.formats import FORMATS, Request
 from posenc_export.formats.torchscript import archive_digests, save_script
 from posenc_export.machine import versions
-from posenc_export.validation.checks import Context
+from posenc_export.validation.judging.context import Context
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.stored.rebuilding import NotHeld
 
@@ -18,12 +18,13 @@ from posenc_export.validation.stored.rebuilding import NotHeld
 def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], str]:
     """Return what differs between a file and a script of an encoding, and in words how much is the same.
 
-    Raises NotHeld where another torch wrote the file: its code and its archive may be others.
+    Raises NotHeld where another torch, or another version of this tool, wrote the file: its code names modules.
     """
     manifest = context.manifest
-    written, here = manifest.versions.get("torch"), versions().get("torch")
-    if written != here:
-        raise NotHeld(f"written by torch {written}, this is {here}")
+    for library in ("torch", "posenc-export"):
+        written, here = manifest.versions.get(library), versions().get(library)
+        if written != here:
+            raise NotHeld(f"written by {library} {written}, this is {here}")
     feeds = feeds_for(encoding.inputs, Case("trace", manifest.trace), manifest.seed or 0)
     request = Request(tuple(to_torch(feeds[port.name]) for port in encoding.inputs), manifest.max_len)
     program = FORMATS["torchscript"].capture(encoding, request)

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from posenc.ports import Axis, Mask, Port, Positions, carrying
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import LARGE
-from posenc_export.validation.planning.planned import TOKENS, case_of
+from posenc_export.validation.planning.cases import TOKENS, case_of
 from posenc_export.validation.planning.scope import Scope
 from posenc_export.validation.planning.sizes import elements
 
@@ -54,7 +55,7 @@ def _calls(scope: Scope, probes: tuple[T, ...], sizes: Mapping[str, int]) -> lis
 def holes(scope: Scope) -> Iterable[Case]:
     """Yield calls of which some tokens amid others are padding; a user's module may have no answer to that."""
     masks = [port.carries for port in scope.masks if isinstance(port.carries, Mask) and not port.carries.causal]
-    if scope.encoding.family == "module" or not masks:
+    if not rules_of(scope.encoding.family).known_refusals or not masks:
         return
     for turn in (1, 3):  # three sequences, whose holes lie elsewhere
         length = min(2 + 3 * turn, scope.max_length)
@@ -65,7 +66,7 @@ def holes(scope: Scope) -> Iterable[Case]:
 def unlike(scope: Scope) -> Iterable[Case]:
     """Yield calls in which one input has one token and the others several, and the other way round: to be refused.
 
-    A user's module is asked first, and those that it answers are left out (`unlike.py`).
+    A user's module is asked first, and those that it answers are left out (`unlike_lengths.py`).
     """
     for axis in scope.lengths:
         having = [port for port in scope.encoding.inputs if axis in port.dynamic.values()]

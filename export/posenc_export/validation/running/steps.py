@@ -13,8 +13,6 @@ NO_FILE = -1
 """The number of what is of no file."""
 OPENING: Key = (NO_FILE, "", "opening")
 """Looking into the graphs of a bundle, before the first step."""
-AGREES = "agrees"
-"""The check that compares a runtime with what was recorded."""
 
 
 @dataclass(frozen=True)

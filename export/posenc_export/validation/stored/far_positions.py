@@ -2,7 +2,7 @@
 
 What counts in the graph, a Range or a CumSum, is given a start. A few calls of two blocks are then compared with the
 module that takes positions as an input, its bits and its float64 reference; where there is none, with the bits of the
-same module whose sources begin there.
+same module whose sources begin there. One more call reaches the end, and must be refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from posenc_export.errors import check_machine, first_line
 from posenc_export.formats.onnx.cutting import counts, from_elsewhere, start_input
 from posenc_export.runtimes import RunFailed, Runner, TimedOut
 from posenc_export.runtimes.onnx_runtime import part_runner
-from posenc_export.validation.checks import Context
 from posenc_export.validation.judging.compare import Judgement, judge, measure
+from posenc_export.validation.judging.context import Context
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.stored.rebuilding import explicit_sibling
 
@@ -68,6 +68,18 @@ class Cut:
     steps: Mapping[str, int]
     encoding: Encoding
     sibling: Encoding | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a cut graph.
+
+    feeds: what the file itself takes. starts: of the inputs that say where positions begin.
+    """
+
+    case: Case
+    feeds: Feeds
+    starts: Feeds
 
 
 def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapping[str, str]) -> Far:
@@ -120,17 +132,21 @@ def _steps(model: ModelProto, digits: Digits, twins: Mapping[str, str], every: b
 
 
 def _tried(context: Context, cut: Cut, block: int) -> Far:
-    """Compare calls at all starts that are below the end; the first that differs is a problem."""
-    end, tokens = cut.encoding.end, BLOCKS * block
+    """Compare calls at all starts below the end, and demand an error at the end; the first problem is the last call."""
+    end, offset, tokens = cut.encoding.end, _offset(cut.encoding), BLOCKS * block
     if end is None or end < 2 * tokens:
         return Far()
-    last = (end - _offset(cut.encoding)) // block - BLOCKS
-    starts = [one * block for one in (*(one for one in STARTS if one < last), last)]
+    last = (end - offset) // block - BLOCKS
+    starts = [number * block for number in (*(number for number in STARTS if number < last), last)]
     for start in starts:
-        problem = _problem(context, cut, start, tokens)
+        problem = _problem(context, cut, _call(cut, start, tokens))
         if problem:
             return Far((f"where its positions begin at {start:,}: {problem}",))
-    return Far((), (f"positions up to {starts[-1] + tokens - 1:,} in {len(starts)} calls",))
+    start = (last + 1) * block
+    answer = _answered(cut, _call(cut, start, end - offset + 1 - start))
+    if answer:
+        return Far((f"position {end:,}, where it must end: {answer}",))
+    return Far((), (f"positions up to {offset + starts[-1] + tokens - 1:,} in {len(starts)} calls, {end:,} refused",))
 
 
 def _offset(encoding: Encoding) -> int:
@@ -139,25 +155,38 @@ def _offset(encoding: Encoding) -> int:
     return (masks[0].offset or 0) if masks else 0
 
 
-def _problem(context: Context, cut: Cut, start: int, tokens: int) -> str:
-    """Return what is wrong with a call whose positions begin somewhere, or nothing."""
+def _call(cut: Cut, start: int, tokens: int) -> Call:
+    """Return a call of so many tokens whose positions begin `start` later than the file itself counts them."""
     first = start + _offset(cut.encoding)
     case = Case(f"at{first}", _sizes(cut.encoding, tokens), start, first + tokens - 1, padding="none")
     feeds = feeds_for(cut.encoding.inputs, replace(case, first=0), 0)
-    starts = {name: start_input(start // step) for name, step in cut.steps.items()}
+    return Call(case, feeds, {name: start_input(start // step) for name, step in cut.steps.items()})
+
+
+def _answered(cut: Cut, call: Call) -> str:
+    """Return what is wrong with a call that reaches the end: that it has an answer, or none in time; or nothing."""
     try:
-        produced = cut.runner.run({**feeds, **starts})
-    except RunFailed as failure:
-        return str(failure)
+        cut.runner.run({**call.feeds, **call.starts})
+    except RunFailed:
+        return ""
     except TimedOut as late:
         return str(late)
-    eager, reference = _expected(cut, feeds, start, first)
+    return "gave an answer, expected an error"
+
+
+def _problem(context: Context, cut: Cut, call: Call) -> str:
+    """Return what is wrong with a call whose positions are all below the end, or nothing."""
+    try:
+        produced = cut.runner.run({**call.feeds, **call.starts})
+    except (RunFailed, TimedOut) as failure:
+        return str(failure)
+    eager, reference = _expected(cut, call)
     source = cut.sibling or cut.encoding
-    of_eager = source.eager_tolerance(case).plus(context.artifact.eager_tolerance)
+    of_eager = source.eager_tolerance(call.case).plus(context.artifact.eager_tolerance)
     judged = [(name, "eager", judge(measure(produced[name], array), of_eager)) for name, array in eager.items()]
-    of_reference = source.tolerance(case)
+    of_reference = source.tolerance(call.case)
     judged += [(n, "float64", judge(measure(produced[n], a), of_reference)) for n, a in reference.items()]
-    return next((_words(name, against, one) for name, against, one in judged if not one.passed), "")
+    return next((_words(name, against, judgement) for name, against, judgement in judged if not judgement.passed), "")
 
 
 def _words(name: str, against: str, judgement: Judgement) -> str:
@@ -173,16 +202,17 @@ def _sizes(encoding: Encoding, tokens: int) -> dict[str, int]:
     return sizes
 
 
-def _expected(cut: Cut, feeds: Feeds, start: int, first: int) -> tuple[Outputs, Outputs]:
+def _expected(cut: Cut, call: Call) -> tuple[Outputs, Outputs]:
     """Return what the eager module gives, and the reference where positions are an input of it."""
     from posenc.sincos.elsewhere import begun_at
 
-    names = [port.name for port in cut.encoding.outputs]
+    names, feeds = [port.name for port in cut.encoding.outputs], call.feeds
     if cut.sibling is None:
-        with begun_at(cut.encoding.module, start):
+        with begun_at(cut.encoding.module, call.case.first):
             outputs = call_on_arrays(cut.encoding.module, [feeds[port.name] for port in cut.encoding.inputs])
         return dict(zip(names, outputs, strict=True)), {}
     tokens = max(array.shape[i] for p in cut.encoding.inputs for i, array in ((i, feeds[p.name]) for i in p.lengths))
+    first = call.case.first + _offset(cut.encoding)
     fed = {port.name: _fed(port, feeds, first, tokens) for port in cut.sibling.inputs}
     outputs = call_on_arrays(cut.sibling.module, [fed[port.name] for port in cut.sibling.inputs])
     reference = cut.sibling.reference(fed, None)

@@ -6,40 +6,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from posenc.ports import LOOKED_UP, bounds_of, carrying
 from posenc_export.arrays import free
-from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
 from posenc_export.bundle.manifest import Artifact
+from posenc_export.bundle.rules import rules_of
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import (
     NEEDS_TRUST,
     RUNTIMES,
-    Crashed,
     Missing,
     Progress,
     RunFailed,
-    Runner,
     Runtime,
     TimedOut,
 )
-from posenc_export.validation.checks import CHECKS, Capture, Check, Context, Stage
+from posenc_export.validation.checks import CHECKS, Check, Context, Stage
 from posenc_export.validation.judging.call import compare_case
-from posenc_export.validation.judging.integrity import (
+from posenc_export.validation.judging.context import Capture
+from posenc_export.validation.judging.verdict import AGREES, MODEL, Comparison, ValidateOptions, Verdict
+from posenc_export.validation.running.integrity import (
     UNKNOWN,
     integrity,
     integrity_beside,
     is_known,
     without_golden,
 )
-from posenc_export.validation.judging.model import SUBJECT, against_model, unasked
-from posenc_export.validation.judging.progress import begin, expect
-from posenc_export.validation.judging.steps import AGREES, NO_FILE, Step, rows_of
-from posenc_export.validation.judging.verdict import MODEL, Comparison, ValidateOptions, Verdict
-from posenc_export.validation.planning.unlike import answered_all_the_same, fold_notes
-
-CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
+from posenc_export.validation.running.model import SUBJECT, against_model, unasked
+from posenc_export.validation.running.progress import begin, expect
+from posenc_export.validation.running.refusals import folded, refusal
+from posenc_export.validation.running.steps import NO_FILE, Step, rows_of
 
 
 def validate_bundle(
@@ -86,7 +82,7 @@ def steps_of(bundle: Bundle, options: ValidateOptions, captures: Mapping[str, Ca
 def not_looked_at(format_: str, options: ValidateOptions, reason: str) -> list[Verdict]:
     """Return rows that say why no runtime ran a file, though it is the one that was exported."""
     runtimes = [runtime.name for runtime in chosen(format_, options.chosen)]
-    return [Verdict(name, "agrees", "skip", reason) for name in (runtimes if is_known(format_) else [format_])]
+    return [Verdict(name, AGREES, "skip", reason) for name in (runtimes if is_known(format_) else [format_])]
 
 
 def _integrity(bundle: Bundle, artifact: Artifact) -> list[Verdict]:
@@ -164,7 +160,9 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
         begin(options.progress, AGREES, golden.case.name)
         try:
             if golden.case.refused:
-                refusals.append(refusal(runtime, runner, golden, own=bundle.manifest.family == "module"))
+                refusals.append(
+                    refusal(runtime, runner, golden, own=not rules_of(bundle.manifest.family).known_refusals)
+                )
             else:
                 comparisons += compare_case(context, golden, options)
         except TimedOut as late:
@@ -175,40 +173,7 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     yield agreement(runtime, others, sum(not case.refused for case in bundle.manifest.cases))
     if bundle.manifest.model is not None:
         yield from against_model(runtime.name, bundle.manifest.model, of_model)
-    notes = [verdict for verdict in refusals if verdict.note]
-    yield from fold_notes(notes, _folded_refusals([verdict for verdict in refusals if not verdict.note]))
-
-
-def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = False) -> Verdict:
-    """Demand an error where a position is beyond what the graph holds, or an input is longer than another.
-
-    own: whether the graph is of a user's module, of which that is a note: ONNX repeats one token for several.
-    """
-    case = golden.case
-    looked_up = not case.unlike and carrying(runner.inputs, *LOOKED_UP)
-    if runtime.device == "cuda" and (looked_up or any(bounds_of(port) and not case.unlike for port in runner.inputs)):
-        return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
-    try:
-        runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)
-    except RunFailed as failure:
-        refuses = runtime.ends_process or not isinstance(failure, Crashed)
-        return Verdict(runtime.name, "refusal", "pass" if refuses else "fail", f"{case.name}: {failure}")
-    if runtime.lenient:
-        return Verdict(runtime.name, "refusal", "skip", runtime.lenient)
-    if own and case.unlike:
-        return answered_all_the_same(runtime.name, case)
-    return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error")
-
-
-def _folded_refusals(verdicts: list[Verdict]) -> list[Verdict]:
-    """Return one row for the refusals of a runtime: the first that failed, else the first not run, else all in one."""
-    if not verdicts:
-        return []
-    for status in ("fail", "skip"):
-        of_status = [v for v in verdicts if v.status == status]
-        if of_status:
-            return [of_status[0]]
-    return [replace(verdicts[0], detail="; ".join(v.detail for v in verdicts))]
+    yield from folded(refusals)
 
 
 def agreement(runtime: Runtime, comparisons: list[Comparison], cases: int) -> Verdict:
