@@ -5,7 +5,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from posenc.joins.apply_rotary import Heads, check_rank, widen
+from posenc.joins.apply_rotary import Heads, check_rank
 from posenc.joins.rotated import CosSin, RotaryAngles
 from posenc.lookup import counted
 from posenc.maker import Join
@@ -34,11 +34,14 @@ class Returned(nn.Module):
         self.dtype = getattr(torch, spec.torch_dtype)
 
     def rounded(self, angles: CosSin) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines, widened and rounded: (..., pairs) -> twice (..., width)."""
+        """Return cosines and sines, a column a pair or a feature, in the output's dtype: twice (..., width)."""
         return self._round(angles.cos_q), self._round(angles.sin_q)
 
-    def _round(self, pairs: Tensor) -> Tensor:
-        return widen(pairs, self.repeat_pairs, self.interleaved).to(self.dtype)
+    def _round(self, rows: Tensor) -> Tensor:
+        if self.repeat_pairs:
+            # (..., pairs) -> (..., 2 pairs): 0 0 1 1 2 2, or 0 1 2 0 1 2
+            rows = rows.repeat_interleave(2, -1) if self.interleaved else torch.cat([rows, rows], -1)
+        return rows.to(self.dtype)
 
 
 class WholeCaches(Returned):
@@ -78,10 +81,10 @@ class FromMask(Returned):
 
 
 def returned(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
-    """Return the join that gives cosines and sines as they are.
+    """Return the join that gives cosines and sines themselves.
 
     Raises:
-        UnsupportedSpec: Whole caches, which are what implicit positions ask for, are to be computed at each call.
+        UnsupportedSpec: Implicit positions, which ask for whole caches, are to be computed at each call.
     """
     implicit, offset = where.positions == "implicit", where.positions == "offset"
     if implicit and spec.mode == "dynamic":

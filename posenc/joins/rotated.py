@@ -29,7 +29,7 @@ class RotaryAngles(Source, Protocol):
 
     @property
     def end(self) -> int | None:
-        """Positions from here on are refused; None where none is."""
+        """Positions from here on are refused; None where all are taken."""
 
     @property
     def axes(self) -> int:
@@ -48,11 +48,11 @@ class RotaryAngles(Source, Protocol):
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far cosines and sines, before the attention factor, may be from the float64 reference.
 
-        `vector` is what a scale of queries and keys may be off by, relative.
+        `vector` is how far a scale of queries and keys may be off, relative.
         """
 
     def tables(self) -> Tables:
-        """Return what is stored; raise NoTables where that is not all that is needed."""
+        """Return the stored tables; raise NoTables where angles are made of more."""
 
 
 class Rotated(nn.Module):
@@ -81,7 +81,7 @@ class Rotated(nn.Module):
 
 
 class Implicit(Rotated):
-    """Queries and keys at the places that their shape has: 0..seq-1, or those of a grid."""
+    """Queries and keys at the places of their own shape: 0..seq-1, or those of a grid."""
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated: (batch, head, seq, dim), or (batch, head, height, width, dim)."""
@@ -102,7 +102,7 @@ class Offset(Rotated):
 
 
 class Explicit(Rotated):
-    """Queries and keys at positions of each token of each sequence, or at several positions a token."""
+    """Queries and keys at one position, or several, for each token of each sequence."""
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes; positions are int64 (batch, seq) or (axes, batch, seq)."""

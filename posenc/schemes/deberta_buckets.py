@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
-from posenc.joins.scores import FORWARDS
+from posenc.joins.scores import forward_of
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
 from posenc.ports import SEQ, Array, Floats, Integers, Port, fixed
@@ -119,9 +119,9 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     rows = buckets(np.arange(end), mid, max_distance)
     probes = Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1))
     source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
-    module = FORWARDS["bias"][str(spec.positions)](source, CountedPlaces(), torch.int64, 0)
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
     where = queries_and_keys(spec, end)
+    module = forward_of("bias", where)(source, CountedPlaces(), torch.int64, 0)
     values = bias.tensors(spec, bias.Output("bias"), where.places[0])
     join = Join("bias", module, values, (Port("buckets", (fixed(1, "batch"), SEQ, KEYS), "int64"),))
     return encoding(spec, where, bias.claims(source, spec), join, formula)

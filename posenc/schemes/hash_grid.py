@@ -8,6 +8,9 @@
 The corners of a cell are floor(N_l x) and ceil(N_l x), as in the paper and in nerfstudio's code for torch, which hashes
 coarse levels as well (dense=False). tiny-cuda-nn differs: it scales by N_min b^l - 1, adds 0.5, has ceil(N_min b^l)
 corners along a side, and rounds the rows of a level up to a multiple of 8. Its weights do not fit this scheme.
+
+Integers are int32 where products with primes modulo T fit, as with 2^11 cells and T = 2^19: tract has no xor of int64.
+Larger grids take int64. MNN's converter has no bitwise operator at all.
 """
 
 from dataclasses import dataclass
@@ -90,7 +93,7 @@ class HashGrid(nn.Module):
         # T is a power of two: modulo T, a product with a prime is that with the prime modulo T.
         primes = torch.tensor([prime % 2**grids.log2_size for prime in PRIMES[:numbers]])
         fits = max(int(primes.max()) * levels[-1].cells, len(table)) < 2**31
-        self.integers = torch.int32 if fits else torch.int64  # some runtimes have no int64, and compute it in int32
+        self.integers = torch.int32 if fits else torch.int64
         strides = [[(level.cells + 1) ** i * (not level.is_hashed) for i in range(numbers)] for level in levels]
         ends = np.cumsum([level.rows for level in levels])
         cells = torch.tensor([[level.cells] for level in levels], dtype=table.dtype)

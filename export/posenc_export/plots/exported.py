@@ -16,12 +16,12 @@ from posenc.ports import Array, Floats, Integers, Port, Positions, axes_of, carr
 from posenc.spec import Spec
 from posenc_export.arrays import numpy_dtype, to_torch
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
+from posenc_export.carries import kind_of
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import FORMATS, quiet
 from posenc_export.formats.onnx.dtypes import to_float16
 from posenc_export.plots.curves import ERROR_POSITIONS, largest_errors, positions_tried
 from posenc_export.plots.encodings import Parameters
-from posenc_export.plots.fed import FED
 from posenc_export.plots.heat import named
 from posenc_export.runtimes.onnx_reference import evaluator
 from posenc_export.targets.scheme import scheme_target
@@ -182,4 +182,6 @@ def _sizes(encoding: Encoding, length: int) -> dict[str, int]:
 
 def _fed(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
     """Return what a port is fed: positions are counted, values are the number `fill`."""
-    return np.ascontiguousarray(FED[type(port.carries)](port, sizes, fill).astype(numpy_dtype(port.dtype)))
+    kind = kind_of(port.carries)
+    fed = kind.draw(port.carries, port.shape(sizes), kind.least(port.carries, port, sizes) or 0, fill)
+    return np.ascontiguousarray(fed.astype(numpy_dtype(port.dtype)))

@@ -1,11 +1,7 @@
-"""Rotary angles: where the cosines and sines come from that queries and keys are rotated by.
+"""Sources of rotary angles: cosines and sines that queries and keys are rotated by.
 
-A source of them is a module called as `angles(positions) -> cos_q, sin_q, cos_k, sin_k`, each (..., pairs), with
-`arange(length, device)` for positions 0..length-1 with a batch axis. All but xPos rotate queries and keys alike.
-
-`AxialAngles` (mrope, rope_2d) has one sincos method for each axis of positions, with the pairs of that axis only, and
-a constant permutation where sections are interleaved. `LongRopeAngles` keeps both sets of frequencies side by side in
-one sincos method and selects by the largest position: twice the rows, which are few beside q and k.
+Such a source is a module called as `angles(positions) -> CosSin`, with `arange(sizes, device)` for the places of a
+call. All but xPos rotate queries and keys alike.
 """
 
 from typing import Final
@@ -46,11 +42,11 @@ class MethodAngles(nn.Module):
         return angles
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return what the sincos method may be off by."""
+        """Return how far the sincos method may be off."""
         return self.sincos.tolerance(max_position)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph of the sincos method may differ."""
+        """Return how far a graph of the sincos method may be off."""
         return self.sincos.eager_tolerance(max_position)
 
     def tables(self) -> Tables:
@@ -75,6 +71,7 @@ class StaticAngles(MethodAngles):
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
         """Return those of positions 0..length-1: (1, length, pairs) each."""
+        # A row holds all sines, then all cosines: (1, length, 2 pairs) -> twice (1, length, pairs).
         sin, cos = self.sincos.arange(sizes[0], self.width).chunk(2, -1)
         return alike(cos, sin)
 
@@ -84,9 +81,10 @@ class StaticAngles(MethodAngles):
 
 
 class LongRopeAngles(MethodAngles):
-    """Angles by one set of frequencies in calls up to a length, by another in longer ones (LongRoPE), without a branch.
+    """Angles by one set of frequencies in calls up to a length, by another in longer calls (arXiv:2402.13753).
 
-    The sincos method holds both sets, one after the other: (..., 2 pairs). Source: arXiv:2402.13753.
+    The sincos method holds both sets, one after the other: (..., 2 pairs). A graph computes both and selects, without a
+    branch: these are few numbers beside q and k.
     """
 
     original: Final[int]
@@ -100,15 +98,18 @@ class LongRopeAngles(MethodAngles):
         """Return cosines and sines: (...) -> (..., pairs) each."""
         cos, sin = self.sincos.cos_sin(positions)
         is_long = positions.max() >= self.original
+        # (..., 2 pairs) -> twice (..., pairs)
         short_cos, long_cos = cos.chunk(2, -1)
         short_sin, long_sin = sin.chunk(2, -1)
         return alike(torch.where(is_long, long_cos, short_cos), torch.where(is_long, long_sin, short_sin))
 
 
 class AxialAngles(nn.Module):
-    """Angles by several positions a token, each by its own pairs: (axes, ...) -> (..., pairs) each.
+    """Angles by several positions a token, each with pairs of its own (mrope, rope_2d).
 
-    order: where the pairs of the first axis, then of the second, ... belong; None where they follow one another.
+    Args:
+        methods: A sincos method for each position, with its pairs alone.
+        order: Where the pairs of the first axis, then of the second, ... belong; None where they follow one another.
     """
 
     order: Tensor
@@ -135,6 +136,7 @@ class AxialAngles(nn.Module):
             cos, sin = method.cos_sin(positions[axis])  # type: ignore[operator]
             sines.append(sin)
             cosines.append(cos)
+        # (..., pairs of an axis) -> (..., pairs)
         sin, cos = torch.cat(sines, -1), torch.cat(cosines, -1)
         if self.ordered:
             sin, cos = sin.index_select(-1, self.order), cos.index_select(-1, self.order)
@@ -153,11 +155,11 @@ class AxialAngles(nn.Module):
         return alike(torch.cat(cosines, -1), torch.cat(sines, -1))
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return what the sincos methods, all of one kind, may be off by."""
+        """Return how far the sincos methods, all of one kind, may be off."""
         return self._methods()[0].tolerance(max_position)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph of the sincos methods may differ."""
+        """Return how far a graph of the sincos methods may be off."""
         return self._methods()[0].eager_tolerance(max_position)
 
     def tables(self) -> Tables:

@@ -1,4 +1,4 @@
-"""Encodings that rotate queries and keys, or give cosines and sines for that, at angles of `rotary_angles`."""
+"""Encodings that rotate queries and keys, or return the cosines and sines for that."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,12 @@ from posenc.where import grid, tokens
 
 @dataclass(frozen=True)
 class Output:
-    """What a rotary encoding returns: q and k rotated, or ("cos_sin") cosines and sines.
+    """The output of a rotary encoding.
 
-    full: cosines and sines have a column a feature, as transformers returns them; else a column a pair, as fused
-    operators take them.
+    Args:
+        kind: "rotate" for q and k rotated, "cos_sin" for cosines and sines.
+        full: Cosines and sines have a column a feature, as transformers returns them; else a column a pair, as fused
+            operators take them.
     """
 
     kind: str = "rotate"
@@ -35,12 +37,17 @@ def encode(
     formula: Formula,
     probe_lengths: tuple[int, ...] = (),
 ) -> Encoding:
-    """Return the encoding that rotary angles make with the positions, the heads and the output asked for.
+    """Return the encoding that rotary angles make with the positions of a spec, with heads and an output.
 
-    formula: a call -> the outputs in float64. probe_lengths: of calls to try, beside those that the angles ask for.
-    Raises UnsupportedSpec for a combination that has no meaning.
+    Args:
+        formula: A call -> the outputs in float64.
+        probe_lengths: Lengths of calls to try, beside those that the angles ask for.
+
+    Raises:
+        UnsupportedSpec: The combination has no meaning.
     """
     cos_sin = output.kind == "cos_sin"
+    # Several positions a token follow from a shape where q and k lie on a grid.
     if angles.axes > 1 and spec.positions == "implicit" and not cos_sin:
         where = grid(spec, ("height", "width"), (angles.end, angles.end))
     else:
@@ -75,7 +82,7 @@ def _error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) 
 
 
 def _graph_error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
-    """Return how far a graph may be from the eager module: no bit, but for the last digits of Sin and Cos."""
+    """Return how far a graph may be from the eager module: the same bits, or the last digits of Sin and Cos."""
     angle = angles.eager_tolerance(max_position)
     if angle.bits:
         return angle

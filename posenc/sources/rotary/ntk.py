@@ -1,8 +1,7 @@
 """Rotary angles whose frequencies the graph itself computes, from the length of each call.
 
-No table can hold frequencies that depend continuously on the length. Log and Exp make them in float64, whole circles
-are removed in float64, and Sin and Cos in float32 see at most pi. The constants are buffers: the exporter would write
-Python's numbers in float32.
+No table can hold frequencies that depend continuously on the length. The graph makes them with Log and Exp in float64,
+removes whole circles in float64, and gives Sin and Cos of float32 at most pi.
 """
 
 import math
@@ -18,10 +17,7 @@ from posenc.sources.rotary.angles import MethodAngles, alike
 
 
 class DynamicNtkAngles(MethodAngles):
-    """Angles by frequencies of the call's own length, computed in the graph in float64: no call changes them.
-
-    Source: dynamic NTK, arXiv:2309.00071, section 3.3.
-    """
+    """Angles by frequencies of the call's own length (dynamic NTK, arXiv:2309.00071, section 3.3); no call is kept."""
 
     pair: Tensor  # 2 i / dim
     slope: Tensor  # of the stretch, by length; with `shift`, its value at 0
@@ -34,7 +30,7 @@ class DynamicNtkAngles(MethodAngles):
         super().__init__(sincos)
         self.sincos: ComputedSinCos
         self.original = original
-        # Numbers are buffers: a graph would hold Python's in float32.
+        # Constants are buffers: an exporter would write Python's numbers in float32.
         constants = {
             "pair": np.arange(0, dim, 2) / dim,
             "slope": factor / original,
@@ -47,6 +43,7 @@ class DynamicNtkAngles(MethodAngles):
 
     def forward(self, positions: Tensor) -> CosSin:
         """Return cosines and sines: (...) -> (..., pairs) each."""
+        # theta (factor * length / original - (factor - 1))^(dim / (dim - 2)), by its logarithm
         length = (positions.max() + 1).clamp(min=self.original).to(torch.float64)
         log_base = (length * self.slope - self.shift).log() * self.exponent + self.log_theta
         cos, sin = self.sincos(positions, (self.pair * -log_base).exp())

@@ -1,8 +1,8 @@
 """Rotary angles with a scale that fades with distance: xPos (Sun et al., arXiv:2212.10554).
 
-The scale is a product of two digits' rows around a center; positions beyond what the dtype holds are refused. The
-paper counts from position 0 (`center=0`). The authors' code centers on half of the length (`center=length`), which
-does not work with a KV cache that grows.
+The scale is a product of two rows, one for each digit of the distance from a center; a position whose scale the dtype
+cannot hold is refused. The paper counts from position 0 (`center=0`). The authors' code centers on half of the length
+(`center=length`), which does not work with a KV cache that grows.
 """
 
 import math
@@ -25,15 +25,17 @@ OVERFLOWS = (
     "a converted one does not know of that"
 )
 ROUNDINGS = 5
-"""What a scale, its inverse and the products with them may be off by, in eps."""
+"""How far a scale, its inverse and the products with both may be off, in eps."""
 
 
 @dataclass(frozen=True)
 class Fade:
-    """How xPos fades: zeta^((position - center) / scale_base) for each pair; center None is half the call's length.
+    """The scale of xPos: zeta^((position - center) / scale_base) for each pair.
 
-    radius: how far from the center a scale and its inverse stay within what the output's dtype holds; half_radius,
-        within what float16 does.
+    Args:
+        center: None is half of the call's length.
+        radius: How far from the center the output's dtype holds a scale and its inverse.
+        half_radius: How far from it float16 does.
     """
 
     zeta: Floats
@@ -65,7 +67,7 @@ def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
 
 
 class ScaleTable(nn.Module):
-    """The scale of xPos as a product of two digits' rows; positions at which keys would overflow are refused."""
+    """The scale of xPos as a product of the rows of two digits; positions at which keys would overflow are refused."""
 
     low: Tensor
     high: Tensor
@@ -82,7 +84,7 @@ class ScaleTable(nn.Module):
         self.radius = fade.radius
         self.end = fade.end
         self.roundings = float(ROUNDINGS)
-        self.fade = fade  # what is stored is held against it
+        self.fade = fade  # stored rows are held against it
         for name, powers in (("low", np.arange(64)), ("high", np.arange(-fade.radius, fade.radius, 64))):
             rows = torch.from_numpy(fade.zeta ** (powers[:, None] / fade.scale_base))
             self.register_buffer(name, rows.to(dtype), persistent=False)
@@ -103,7 +105,7 @@ class ScaleTable(nn.Module):
 
 
 class ScalePower(nn.Module):
-    """The scale of xPos by Pow, as training code computes it: at any position, off by more where it is larger."""
+    """The scale of xPos by Pow, as training code computes it: at any position, but larger scales are off by more."""
 
     zeta: Tensor
     scale_base: Final[float]
@@ -126,11 +128,11 @@ class ScalePower(nn.Module):
 
 
 class XPosAngles(nn.Module):
-    """Angles with a scale that keys have the inverse of, so that scores fade with the distance alone."""
+    """Angles with a scale for queries and its inverse for keys, so that scores fade with the distance alone."""
 
     def __init__(self, angles: RotaryAngles, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
-        # What computes angles at any position computes scales there too; what looks up refuses.
+        # Angles at any position come with scales at any position; tables refuse positions, and so do their scales.
         scale = ScalePower(fade, dtype) if angles.end is None else ScaleTable(fade, dtype)
         self.angles = angles
         self.scale = scale
@@ -153,11 +155,11 @@ class XPosAngles(nn.Module):
         return self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return what cosines and sines, and relative to them the scale, may be off by."""
+        """Return how far cosines and sines may be off, and relative to them the scale."""
         return self._scaled(self.angles.tolerance(max_position))
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph may differ."""
+        """Return how far a graph may be off."""
         return self._scaled(self.angles.eager_tolerance(max_position))
 
     def _scaled(self, tolerance: Tolerance) -> Tolerance:

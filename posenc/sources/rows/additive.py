@@ -1,4 +1,4 @@
-"""Encodings that are rows: one a position, added to x or returned."""
+"""Encodings of rows: a row for each position, added to x or returned."""
 
 import math
 from dataclasses import replace
@@ -12,12 +12,9 @@ from posenc.where import tokens
 
 
 def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -> Encoding:
-    """Return the encoding that a source of rows makes with the positions and the output asked for.
+    """Return the encoding that a source of rows makes with the positions of a spec and an output.
 
     Args:
-        source: The rows.
-        spec: What is asked for.
-        output: What becomes of the rows.
         formula: A call -> the output in float64.
 
     Raises:
@@ -28,7 +25,7 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
 
 
 def _claims(source: RowSource, spec: Spec, output: Output) -> Claims:
-    """Return what a source says of its rows, beside an x that is scaled."""
+    """Return what a source says of its rows, beside an x that may be scaled."""
     of_x = _of_scaled_x(spec, output)
     return Claims(
         error=lambda case: _scaled(source.tolerance(case.max_position), output.scale).plus(of_x),
@@ -40,12 +37,12 @@ def _claims(source: RowSource, spec: Spec, output: Output) -> Claims:
 
 
 def _scaled(tolerance: Tolerance, scale: float) -> Tolerance:
-    """Return what rows times a scale may be off by: what they are off by grows with it, their grain to its binade."""
+    """Return how far rows times a scale may be off: their error grows with the scale, their ulp with its binade."""
     return replace(tolerance, atol=tolerance.atol * 2.0 ** math.ceil(math.log2(abs(scale))))
 
 
 def _of_scaled_x(spec: Spec, output: Output) -> Tolerance:
-    """Return what x times its scale costs: the scale is rounded, and the product, which is at most y and a row."""
+    """Return the cost of x times its scale: both the scale and the product, at most |y| + |row|, are rounded."""
     if output.scale_x == 1.0:
         return Tolerance()
     grain = eps(spec.angle_dtype)
