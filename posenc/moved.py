@@ -11,10 +11,8 @@ from types import ModuleType
 MOVED = {
     "posenc.families": {
         "posenc": "sums:arithmetic position_ports:where",
-        "posenc.joins": "cos_sin apply_rotary",
-        "posenc.sources.bias": (
-            "bias:encode bias_modules:modules by_distance query_bias:by_query relative_values:values"
-        ),
+        "posenc.joins": "cos_sin apply_rotary bias_modules:scores",
+        "posenc.sources.bias": ("bias:encode by_distance query_bias:by_query relative_values:values"),
         "posenc.sources.features": "features:encode",
         "posenc.sources.grid": "grid:encode grid_rows:axis_rows fractions",
         "posenc.sources.interpolated": "interpolation:encode resampled:modules axis_weights:weights",

@@ -173,8 +173,9 @@ def made_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[For
                     continue
     form, _ = runs(name)[0]
     encoding = form.built()
-    for parameter in encoding.module.parameters():  # the module's own: the reference has the table as it was read
-        parameter.data = moved(parameter.data)
+    for tensor in (*encoding.module.parameters(), *encoding.module.buffers()):
+        if tensor.is_floating_point():  # the module's own: the reference has its numbers as they were read or given
+            tensor.data = moved(tensor.data)
     yield form, encoding
 
 
