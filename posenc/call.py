@@ -91,6 +91,7 @@ class Call:
 
 def positions_of(max_len: int, inputs: tuple[Port, ...], feeds: Feeds) -> Integers:
     """Return the positions of a call, given or counted; see Call.positions."""
+    # Given positions win, then those counted from a mask; else the first values say how many tokens there are.
     for port in carrying(inputs, Positions):
         positions: Integers = feeds[port.name]
         return positions
@@ -101,7 +102,7 @@ def positions_of(max_len: int, inputs: tuple[Port, ...], feeds: Feeds) -> Intege
     if not lengths:
         return np.arange(max_len)
     if len(lengths) > 1 and all(axis.kind == "grid" for axis in lengths):
-        return np.indices(tuple(lengths.values()))[:, None]
+        return np.indices(tuple(lengths.values()))[:, None]  # (axes, 1, *grid)
     starts = [int(feeds[port.name][0]) for port in carrying(inputs, Start)]
     return (starts[0] if starts else 0) + np.arange(next(iter(lengths.values())))[None, :]
 
@@ -117,7 +118,7 @@ def queries_and_keys(inputs: tuple[Port, ...], feeds: Feeds) -> tuple[Integers, 
         return positions[0], positions[1]
     sizes = sizes_of(inputs, feeds)
     seq, seq_k = (sizes[axis.name] for axis in axes_of(inputs) if axis.is_length)
-    keys = np.arange(seq_k)[None, :]
+    keys = np.arange(seq_k)[None, :]  # (1, seq_k)
     for port in carrying(inputs, Start):
         return feeds[port.name] + np.arange(seq)[None, :], keys
     for port in carrying(inputs, Mask):

@@ -95,6 +95,7 @@ def encoding(spec: Spec, where: Where, source: Claims, join: Join, reference: Fo
             that are wanted alone.
     """
     inputs = (*join.values, *where.ports)
+    # A source says how far its own numbers are off; the join adds the cost of its sum and its cast.
     cost = rounding(spec, join.added) if join.rounding is None else join.rounding
 
     def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:

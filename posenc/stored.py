@@ -56,6 +56,7 @@ def stored_rows(module: nn.Module) -> Iterator[tuple[str, Tensor, StoredRows]]:
 
 def circular(positions: Array, inv_freq: Floats, scale: float = 1.0) -> tuple[Floats, Floats]:
     """Return sines and cosines of positions x frequencies, times a scale: parts of complex numbers."""
+    # (n,) x (pairs,) -> (n, pairs)
     waves = scale * np.exp(1j * np.multiply.outer(positions.astype(np.float64), inv_freq))
     return np.asarray(waves.imag), np.asarray(waves.real)
 

@@ -98,7 +98,8 @@ class ApplyRotary(nn.Module):
         return rotated.to(x.dtype)
 
 
-def check_rank(positions: Tensor, rank: int) -> None:
-    """Raise ValueError unless positions have `rank` axes."""
+def check_rank(positions: Tensor, per_token: int) -> None:
+    """Raise ValueError unless positions are (batch, seq), or (per_token, batch, seq) where a token has several."""
+    rank = 2 if per_token == 1 else 3
     if positions.dim() != rank:
         raise ValueError("positions have {} axes, expected {}".format(positions.dim(), rank))

@@ -45,42 +45,43 @@ class Returned(nn.Module):
 
 
 class WholeCaches(Returned):
-    """Those of all positions, with no input."""
+    """Cosines and sines of all positions, with no input."""
 
     def forward(self) -> tuple[Tensor, Tensor]:
         """Return cos and sin of positions 0..max_len-1: twice (max_len, width)."""
-        angles = self.angles.arange([self.length], torch.device("cpu"))
+        angles = self.angles.arange([self.length], torch.device("cpu"))  # (1, max_len, pairs) each
         return self._round(angles.cos_q[0]), self._round(angles.sin_q[0])
 
 
 class Offset(Returned):
-    """Those of positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
+    """Cosines and sines of positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
 
     def forward(self, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin for as many tokens as x has: (batch, seq, hidden), (1,) -> twice (1, seq, width)."""
         positions = start + torch.arange(x.shape[1], device=x.device)
+        # (seq,) -> (1, seq)
         return self.rounded(self.angles(positions.unsqueeze(0)))
 
 
 class Explicit(Returned):
-    """Those of positions of each token of each sequence, or of several positions a token."""
+    """Cosines and sines of one position, or several, for each token of each sequence."""
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin: (batch, seq) or (axes, batch, seq) -> twice (batch, seq, width)."""
-        check_rank(positions, 2 if self.axes == 1 else 3)
+        check_rank(positions, self.axes)
         return self.rounded(self.angles(positions))
 
 
 class FromMask(Returned):
-    """Those of positions counted from an attention mask."""
+    """Cosines and sines of positions counted from an attention mask."""
 
     def forward(self, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin: mask (batch, seq) of 1 and 0 -> twice (batch, seq, width)."""
-        check_rank(mask, 2)
+        check_rank(mask, 1)
         return self.rounded(self.angles(counted(mask, self.offset)))
 
 
-def returned(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
+def join_cos_sin(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
     """Return the join that gives cosines and sines themselves.
 
     Raises:

@@ -16,7 +16,7 @@ from posenc.where import Where
 
 
 class CosSin(NamedTuple):
-    """Cosines and sines of the angles that queries are rotated by, and keys: (..., pairs) each."""
+    """Cosines and sines that queries and keys are rotated by: (..., pairs) each."""
 
     cos_q: Tensor
     sin_q: Tensor
@@ -37,13 +37,13 @@ class RotaryAngles(Source, Protocol):
 
     @property
     def attention_factor(self) -> float:
-        """What multiplies every cosine and sine."""
+        """A factor of every cosine and sine."""
 
     def __call__(self, positions: Tensor) -> CosSin:
-        """Return those at positions: (...) or (axes, ...) -> (..., pairs) each."""
+        """Return cosines and sines at positions: (...) or (axes, ...) -> (..., pairs) each."""
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
-        """Return those of every place of a call: (1, *sizes, pairs) each."""
+        """Return cosines and sines of every place of a call: (1, *sizes, pairs) each."""
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far cosines and sines, before the attention factor, may be from the float64 reference.
@@ -85,6 +85,7 @@ class Implicit(Rotated):
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated: (batch, head, seq, dim), or (batch, head, height, width, dim)."""
+        # [seq], or [height, width]
         sizes: list[int] = []
         for axis in range(self.seq_axis, self.seq_axis + self.axes):
             check_same(q.shape[axis], k.shape[axis])
@@ -98,6 +99,7 @@ class Offset(Rotated):
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes; start is int64 (1,)."""
         positions = start + torch.arange(self.length(q, k), device=q.device)
+        # (seq,) -> (1, seq): a sequence that stands for the whole batch
         return self.rotate(q, k, self.angles(positions.unsqueeze(0)))
 
 
@@ -106,7 +108,7 @@ class Explicit(Rotated):
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes; positions are int64 (batch, seq) or (axes, batch, seq)."""
-        check_rank(positions, 2 if self.axes == 1 else 3)
+        check_rank(positions, self.axes)
         check_same(self.length(q, k), positions.shape[-1])
         return self.rotate(q, k, self.angles(positions))
 
@@ -116,17 +118,18 @@ class FromMask(Rotated):
 
     def forward(self, q: Tensor, k: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated, in their own shapes; the mask is int64 (batch, seq) of 1 and 0."""
-        check_rank(mask, 2)
+        check_rank(mask, 1)
         check_same(self.length(q, k), mask.shape[-1])
         return self.rotate(q, k, self.angles(counted(mask, self.offset)))
 
 
-def rotated(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:
+def join_heads(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:
     """Return the join of rotary angles with queries and keys."""
     q, k = (
         Port(name, heads.axes(Axis(head, "heads"), *where.places), spec.torch_dtype)
         for name, head in (("q", "head"), ("k", "head_kv"))
     )
+    # k may have fewer heads than q (grouped queries), and both have all places of a call.
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
     forward = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)

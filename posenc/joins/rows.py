@@ -55,7 +55,7 @@ class Rows(nn.Module):
         self.dtype = getattr(torch, spec.torch_dtype)
         self.offset = spec.position_offset
         self.length = spec.max_len
-        self.width = output.width or 0
+        self.width = output.width or 0  # 0 where each x says it
         self.scales = output.scale_x != 1.0
         if self.scales:
             scale_x = torch.tensor(output.scale_x, dtype=getattr(torch, spec.angle_dtype))
@@ -66,6 +66,7 @@ class Rows(nn.Module):
         if not self.add:
             return rows.to(self.dtype)
         if self.scales:
+            # One rounding to the dtype of x, after the product and the sum.
             return (x.to(rows.dtype) * self.scale_x + rows).to(x.dtype)
         return added(x, rows)
 
@@ -87,6 +88,7 @@ class Offset(Rows):
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
         """Return x + rows: (batch, seq, dim), start (1,) -> (batch, seq, dim); or the rows alone: (1, seq, dim)."""
         positions = start + torch.arange(x.shape[1], device=x.device)
+        # (seq,) -> (seq, dim) -> (1, seq, dim)
         return self.join(x, self.source(positions, x.shape[2]).unsqueeze(0))
 
 
@@ -131,11 +133,11 @@ class WholeTable(Rows):
 
     def forward(self) -> Tensor:
         """Return the table: (max_len, dim)."""
-        rows: Tensor = self.source.arange(self.length, self.width)
+        rows: Tensor = self.source.arange(self.length, self.width)  # (1, max_len, dim)
         return rows[0].to(self.dtype)
 
 
-def rows_join(source: RowSource, where: Where, spec: Spec, output: Output) -> Join:
+def join_rows(source: RowSource, where: Where, spec: Spec, output: Output) -> Join:
     """Return the join that an output asks for.
 
     Raises:
@@ -153,12 +155,13 @@ def rows_join(source: RowSource, where: Where, spec: Spec, output: Output) -> Jo
         kind = where.pick(explicit=RowsAt, mask=RowsFromMask)
         return _alone(kind(source, spec, output), spec, BATCH, SEQ, fixed(output.width))
     module = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)(source, spec, output)
+    # The axis of x has any size where each x says how wide a row is.
     dim = Axis("dim", "features") if output.width is None else fixed(output.width)
     x = Port("x", (BATCH, *where.places, dim), spec.torch_dtype)
-    return beside("additive", module, x, add=output.kind == "add")
+    return join_x("additive", module, x, add=output.kind == "add")
 
 
-def beside(family: str, module: nn.Module, x: Port, *, add: bool) -> Join:
+def join_x(family: str, module: nn.Module, x: Port, *, add: bool) -> Join:
     """Return the join of rows with x, a row for each of its places: x + rows, or the rows alone, a batch of one."""
     y = Port("y", (x.axes[0] if add else fixed(1, "batch"), *x.axes[1:]), x.dtype)
     return Join(family, module, (x,), (y,), added=add)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from posenc.arithmetic import added
 from posenc.call import Formula
 from posenc.encoding import Encoding
-from posenc.joins.rows import beside
+from posenc.joins.rows import join_x
 from posenc.lookup import check_width, exactly
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import BATCH, Axis, Port, fixed
@@ -163,7 +163,7 @@ def encode(
     where = grid(spec, layout.axes, [source.end for source in sources])
     x = Port("x", layout.shape(where.places, sum(widths)), spec.torch_dtype)
     module = Grid(sources, widths, layout, getattr(torch, spec.torch_dtype))
-    return encoding(spec, where, _claims(sources[0], step), beside("grid", module, x, add=layout.add), formula)
+    return encoding(spec, where, _claims(sources[0], step), join_x("grid", module, x, add=layout.add), formula)
 
 
 def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout, *, formula: Formula) -> Encoding:

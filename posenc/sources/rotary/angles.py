@@ -37,7 +37,8 @@ class MethodAngles(nn.Module):
         self.attention_factor = attention_factor
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: (1, length, pairs) each."""
+        """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
+        # (length,) -> (1, length)
         angles: CosSin = self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
         return angles
 
@@ -70,7 +71,7 @@ class StaticAngles(MethodAngles):
         return alike(cos, sin)
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: (1, length, pairs) each."""
+        """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
         # A row holds all sines, then all cosines: (1, length, 2 pairs) -> twice (1, length, pairs).
         sin, cos = self.sincos.arange(sizes[0], self.width).chunk(2, -1)
         return alike(cos, sin)
@@ -139,11 +140,12 @@ class AxialAngles(nn.Module):
         # (..., pairs of an axis) -> (..., pairs)
         sin, cos = torch.cat(sines, -1), torch.cat(cosines, -1)
         if self.ordered:
+            # Interleaved sections take pairs of the axes by turns.
             sin, cos = sin.index_select(-1, self.order), cos.index_select(-1, self.order)
         return alike(cos, sin)
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
-        """Return those of every place of a grid: (1, height, width, pairs) each."""
+        """Return cosines and sines of every place of a grid: (1, height, width, pairs) each."""
         sines: list[Tensor] = []
         cosines: list[Tensor] = []
         for axis, method in enumerate(self.methods):

@@ -7,8 +7,8 @@ import numpy as np
 from posenc.call import Formula
 from posenc.encoding import Encoding, Probes, Tolerance, eps
 from posenc.joins.apply_rotary import Heads
-from posenc.joins.cos_sin import returned
-from posenc.joins.rotated import RotaryAngles, rotated
+from posenc.joins.cos_sin import join_cos_sin
+from posenc.joins.rotated import RotaryAngles, join_heads
 from posenc.maker import Claims, encoding
 from posenc.spec import Spec
 from posenc.where import grid, tokens
@@ -53,9 +53,9 @@ def encode(
     else:
         where = tokens(spec, angles.end, angles.axes)
     if cos_sin:
-        join = returned(angles, where, spec, heads, repeat_pairs=output.full)
+        join = join_cos_sin(angles, where, spec, heads, repeat_pairs=output.full)
     else:
-        join = rotated(angles, where, spec, heads)
+        join = join_heads(angles, where, spec, heads)
     claims = Claims(
         error=lambda case: _error(angles, spec, output, case.max_position),
         graph_error=lambda case: _graph_error(angles, spec, output, case.max_position),

@@ -58,9 +58,9 @@ class Fade:
         return 2 * radius if self.center is None else self.center + radius
 
 
-def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
+def centred(positions: Tensor, center: int | None) -> Tensor:
     """Return positions counted from a center, or from half the call's length: ceil((largest position + 1) / 2)."""
-    if by_length:
+    if center is None:
         # Never negative: a graph divides integers toward zero.
         return positions - (positions.max().clamp(min=-2) + 2) // 2
     return positions - center
@@ -71,16 +71,14 @@ class ScaleTable(nn.Module):
 
     low: Tensor
     high: Tensor
-    center: Final[int]
-    by_length: Final[bool]
+    center: Final[int | None]
     end: Final[int]
     radius: Final[int]
     block: Final[int] = 64
 
     def __init__(self, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
-        self.center = fade.center or 0
-        self.by_length = fade.center is None
+        self.center = fade.center
         self.radius = fade.radius
         self.end = fade.end
         self.roundings = float(ROUNDINGS)
@@ -91,8 +89,9 @@ class ScaleTable(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return the scales of queries: (...) -> (..., pairs)."""
-        index = centred(positions, self.center, self.by_length) + self.radius
+        index = centred(positions, self.center) + self.radius
         index = index.masked_fill((positions < 0) | (positions >= self.end) | (index < 0), 2 * self.radius)
+        # zeta^(64 high + low) is a product of two rows: (...) -> (..., pairs) each.
         high = take(self.high, index // self.block, self.end)
         return high * take(self.low, index % self.block, self.end)
 
@@ -109,21 +108,20 @@ class ScalePower(nn.Module):
 
     zeta: Tensor
     scale_base: Final[float]
-    center: Final[int]
-    by_length: Final[bool]
+    center: Final[int | None]
 
     def __init__(self, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
         self.scale_base = fade.scale_base
-        self.center = fade.center or 0
-        self.by_length = fade.center is None
+        self.center = fade.center
         self.end = None
         self.roundings = ROUNDINGS + 4 * (fade.radius / fade.scale_base * -math.log(fade.zeta[0]))
         self.register_buffer("zeta", torch.from_numpy(fade.zeta).to(dtype), persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return the scales of queries: (...) -> (..., pairs)."""
-        power = centred(positions, self.center, self.by_length)
+        power = centred(positions, self.center)
+        # (pairs,) to the power of (..., 1) -> (..., pairs)
         return self.zeta.pow(power.to(self.zeta.dtype).unsqueeze(-1) / self.scale_base)
 
 
@@ -151,7 +149,7 @@ class XPosAngles(nn.Module):
         return CosSin(cos * scale, sin * scale, cos / scale, sin / scale)
 
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: (1, length, pairs) each."""
+        """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
         return self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
 
     def tolerance(self, max_position: int) -> Tolerance:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from posenc.call import Formula
 from posenc.encoding import Encoding, RowSource, Tolerance, eps
-from posenc.joins.rows import Output, rows_join
+from posenc.joins.rows import Output, join_rows
 from posenc.maker import Claims, encoding
 from posenc.spec import Spec
 from posenc.where import tokens
@@ -21,7 +21,7 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
         UnsupportedSpec: The combination has no meaning.
     """
     where = tokens(spec, source.end, max(1, len(output.ends)), output.ends)
-    return encoding(spec, where, _claims(source, spec, output), rows_join(source, where, spec, output), formula)
+    return encoding(spec, where, _claims(source, spec, output), join_rows(source, where, spec, output), formula)
 
 
 def _claims(source: RowSource, spec: Spec, output: Output) -> Claims:

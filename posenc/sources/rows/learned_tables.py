@@ -61,9 +61,11 @@ class SummedTables(nn.Module):
 
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the sums of rows at int64 positions: (tables, ...) -> (..., dim)."""
+        # (tables, ...) -> (..., dim) of each table
         rows: list[Tensor] = []
         for i, table in enumerate(self.each):
             rows.append(table(positions[i], width))
+        # The order of a sum decides its last bit: the first table comes first, as in the models.
         total: Tensor = rows[0]
         for row in rows[1:]:
             total = total + row
