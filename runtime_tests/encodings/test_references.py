@@ -173,9 +173,9 @@ def made_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[For
                     continue
     form, _ = runs(name)[0]
     encoding = form.built()
-    for tensor in (*encoding.module.parameters(), *encoding.module.buffers()):
-        if tensor.is_floating_point():  # the module's own: the reference has its numbers as they were read or given
-            tensor.data = moved(tensor.data)
+    # The module's own numbers: the reference has them as they were read, or as parameters say them.
+    for tensor in list(encoding.module.parameters()) or encoding.module.buffers():
+        tensor.data = moved(tensor.data)
     yield form, encoding
 
 
