@@ -33,15 +33,11 @@ def is_number(factor: str) -> bool:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a port: fixed if it has a size, else dynamic.
+    """An axis of a port: fixed if it has a size, else dynamic, at least `least`, and a multiple of `multiple`.
 
     Args:
-        name: The name, which may be a formula of other names.
         kind: What runs along it: sequences of a batch, heads, positions ("length"; "grid" if positions are rows and
             columns), or features.
-        size: The fixed size; None if each call has its own.
-        least: The smallest dynamic size.
-        multiple: A divisor of every dynamic size.
         most: The largest size that is not refused; None if every size is accepted.
 
     """
@@ -103,8 +99,6 @@ class Values:
     """Numbers, and their range if it is known.
 
     Args:
-        low: The least number.
-        high: The largest number.
         strict: Whether graphs must refuse numbers beyond the range by 1 or more, and the C++ class all beyond it.
         probabilities: Whether numbers sum to 1 along the last axis.
 
@@ -128,7 +122,6 @@ class Positions:
     """Positions of tokens along the last axis, below `end`; a token may have several, along the first axis.
 
     Args:
-        end: Every position is below it; None if there is no bound.
         ends: The end of each of a token's positions if they differ; `end` is then the largest.
 
     """
@@ -139,10 +132,9 @@ class Positions:
 
 @dataclass(frozen=True)
 class Start:
-    """The position of the first token; the others follow it.
+    """The position of the first token; the others follow it, all below `end`.
 
     Args:
-        end: Every position is below it; None if there is no bound.
         among: The axis of keys, counted from 0, which must hold all of the tokens; None if there is none.
 
     """
@@ -158,7 +150,6 @@ class Mask:
     Args:
         additive: Whether it is added to scores; None if only the module can tell.
         offset: The first of the positions that are counted from it; None if positions are not counted from it.
-        end: Every counted position is below it; None if there is no bound.
         causal: Whether it has an axis of queries before the axis of keys, and also hides later keys from each query;
             every query sees a key.
 

@@ -18,6 +18,7 @@ from posenc_export.errors import BadInput
 SCHEMA_VERSION = 2
 MOST_LINES = 10
 """Problems of a manifest that are named; the others are counted."""
+JsonObject = Mapping[str, Any]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of ports and axes: a port's name is also the name of a file, and of a variable in C++."""
 
@@ -27,10 +28,6 @@ class Artifact:
     """A graph in the bundle, or the weights beside a graph, in format "FORMAT.data".
 
     Args:
-        format: Its format.
-        file: Its name.
-        bytes: Its size.
-        sha256: Its digest.
         eager_tolerance: How much farther this file may be from the eager module than the cases say.
 
     """
@@ -95,19 +92,11 @@ class Manifest:
     Args:
         scheme: The scheme, or the name of the user's module.
         family: The kind of encoding.
-        params: The parameters of the scheme.
-        mode: "baked" or "dynamic".
-        method: The sincos method, if there is one.
         positions: How a call gives positions, if it does.
         max_len: The length up to which calls were tried.
-        dtype: The dtype of x and of the outputs.
-        opset: The opset of the ONNX file.
         opset_reason: Why the opset is not lower.
         ir_version: The IR version of the ONNX file.
         loads_on: The first ONNX Runtime that loads the file.
-        inputs: The inputs.
-        outputs: The outputs.
-        artifacts: The graphs.
         cases: The calls that golden data hold.
         trace: The sizes of the dynamic axes in the call that was traced.
         reference: What outputs are compared with, in words.
@@ -124,7 +113,6 @@ class Manifest:
         model: The model that was asked about a config that was read.
         id: The id of the graph, the same in every file; empty in older bundles.
         facts: The facts whose digest the id is, see `identity`.
-        schema_version: The version of this schema.
 
     """
 
@@ -219,7 +207,7 @@ def _check_name(named: str, name: object) -> None:
         raise BadInput(f"{named} is named {name!r}: expected letters, digits and _, with no digit first; rename it")
 
 
-def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(data: JsonObject) -> dict[str, Any]:
     # JSON has lists, frozen dataclasses have tuples; objects become their dataclasses below.
     lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
     return {
@@ -234,17 +222,17 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _model(data: Mapping[str, Any] | None) -> AskedModel | None:
+def _model(data: JsonObject | None) -> AskedModel | None:
     return None if data is None else AskedModel(**{**data, "permutation": tuple(data["permutation"])})
 
 
-def _case(data: Mapping[str, Any]) -> Case:
+def _case(data: JsonObject) -> Case:
     names = ("eager_tolerance", "tolerance", "model_tolerance")
     tolerances = {name: Tolerance(**data[name]) for name in names if name in data}
     return Case(**{**data, **tolerances})
 
 
-def _port(data: Mapping[str, Any]) -> Port:
+def _port(data: JsonObject) -> Port:
     carries = dict(data["carries"])
     made = port_kinds()[carries.pop("what")].carries
     carries = {key: tuple(value) if isinstance(value, list) else value for key, value in carries.items()}
@@ -256,6 +244,6 @@ def _port_json(port: Port) -> dict[str, object]:
     return {**asdict(port), "axes": axes, "carries": {"what": name_of(port.carries), **asdict(port.carries)}}
 
 
-def _artifact(data: Mapping[str, Any]) -> Artifact:
+def _artifact(data: JsonObject) -> Artifact:
     tolerance = data.get("eager_tolerance")
     return Artifact(**{**data, "eager_tolerance": None if tolerance is None else Tolerance(**tolerance)})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import reprlib
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Union
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, Union
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,7 +18,7 @@ from posenc.ports import Kind
 from posenc.spec import Method, Mode, Positions
 from posenc_export.bundle import kinds
 from posenc_export.bundle.case import Padding
-from posenc_export.carries import PortKind, port_kinds
+from posenc_export.carries import AnyPortKind, port_kinds
 
 
 class ToleranceJson(TypedDict):
@@ -31,7 +31,7 @@ class ToleranceJson(TypedDict):
     bits: kinds.Flag
 
 
-def _carried(kind: PortKind[Any]) -> type:
+def _carried(kind: AnyPortKind) -> type:
     """Return the object of a manifest that says what a port of a kind carries."""
     name = kind.carries.__name__
     fields = {"what": Literal[name.lower()]}  # which the union of all kinds is told apart by

@@ -164,8 +164,11 @@ class PortKind(Generic[C]):
     cpp_vector: str = ""
 
 
+AnyPortKind = PortKind[Any]
+
+
 @cache
-def port_kinds() -> Mapping[str, PortKind[Any]]:
+def port_kinds() -> Mapping[str, AnyPortKind]:
     """Return the kinds of ports by their names: those of the files here, and what the manifest calls them."""
     # When they are first asked for: each of these modules imports this package.
     names = [module.name for module in pkgutil.iter_modules(__path__)]
@@ -177,7 +180,7 @@ def name_of(carries: Carries) -> str:
     return type(carries).__name__.lower()
 
 
-def kind_of(carries: Carries) -> PortKind[Any]:
+def kind_of(carries: Carries) -> AnyPortKind:
     """Return the kind of the ports that carry this."""
     return port_kinds()[name_of(carries)]
 
