@@ -69,6 +69,7 @@ def read_source(values: Values) -> TextSource:
         check_texts(values["params"])
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
+    # a colon stands in package.module:factory alone
     if config is None and ":" in name:
         _check_module(name, values)
     elif config is None:
