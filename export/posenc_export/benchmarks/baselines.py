@@ -47,6 +47,7 @@ class BaselineSinusoidal(nn.Module):
         """Return x + PE: (batch, seq, d_model) -> the same."""
         position = torch.arange(x.shape[1], device=x.device).unsqueeze(1).float()
         pairs = torch.arange(0, self.d_model, 2, device=x.device).float()
+        # (seq, 1) * (d_model / 2,) -> (seq, d_model / 2)
         angles = position * torch.exp(pairs * (-math.log(self.base) / self.d_model))
         # twice (seq, d_model / 2) -> (seq, d_model / 2, 2) -> (seq, d_model)
         rows = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
@@ -65,6 +66,7 @@ class BaselineRotary(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated: (batch, head, seq, head_dim), positions (batch, seq)."""
+        # (batch, seq, 1) * (head_dim / 2,) -> (batch, seq, head_dim / 2)
         angles = positions[..., None].float() * self.inv_freq
         full = torch.cat((angles, angles), -1)  # (batch, seq, head_dim)
         # (batch, seq, head_dim) -> (batch, 1, seq, head_dim), for every head
@@ -74,6 +76,7 @@ class BaselineRotary(nn.Module):
 
 def rotate_half(x: Tensor) -> Tensor:
     """Return (-b, a) for halves (a, b) of the last axis."""
+    # (..., head_dim) -> twice (..., head_dim / 2)
     a, b = x.chunk(2, -1)
     return torch.cat((-b, a), -1)
 
@@ -112,6 +115,7 @@ def _caches(manifest: Manifest, rows: int) -> list[TensorProto]:
     from onnx import numpy_helper
 
     dim, theta = manifest.params["head_dim"], manifest.params["rope_theta"]
+    # (rows, 1) * (head_dim / 2,) -> (rows, head_dim / 2)
     angles = np.arange(rows)[:, None] * float(theta) ** (-np.arange(0, dim, 2) / dim)
     caches = {"cos_cache": np.cos(angles), "sin_cache": np.sin(angles)}
     return [numpy_helper.from_array(rows.astype(numpy_dtype(manifest.dtype)), name) for name, rows in caches.items()]

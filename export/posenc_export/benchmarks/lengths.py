@@ -39,6 +39,7 @@ def max_length(ports: Sequence[Port], timing: BenchOptions) -> int | None:
     if not ends:
         return None
     refused = partial(_refused, ports, timing)
+    # ports refuse every length from some length on
     lengths = bisect_left(range(1, max(ends) + 2), True, key=refused)
     return lengths if lengths <= max(ends) else None
 

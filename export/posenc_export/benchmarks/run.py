@@ -128,6 +128,7 @@ def _exported(make: Callable[[], Target], options: ExportOptions) -> Iterator[Pa
         target = make()
         formats = tuple(name for name in options.formats if _can_be(target, name))
         write_bundle(target, replace(options, formats=formats), Path(folder))
+        # a table need not stay in memory while it is timed
         del target
         yield Path(folder)
 
@@ -173,6 +174,7 @@ def _at_length(contenders: Sequence[Contender], length: int, timing: BenchOption
     times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
     with ExitStack() as stack:
         workers = {c.name: stack.enter_context(worker(c, length, timing)) for c in contenders}
+        # contenders take turns, so that a slow moment of the machine hits all of them
         for i in range(timing.rounds):
             for name, time_a_round in workers.items():
                 progress(f"length {length}, round {i + 1} of {timing.rounds}: {name}")

@@ -35,6 +35,7 @@ def worker(contender: Contender, length: int, timing: BenchOptions) -> Iterator[
     connection, theirs = multiprocessing.Pipe()
     arguments = (theirs, contender, length, timing)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=arguments, daemon=True)
+    # the child inherits what this process does on SIGINT
     with _uninterrupted():
         process.start()
     theirs.close()  # else nobody would see that the worker has ended
@@ -108,6 +109,7 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
     runtime = RUNTIMES[contender.runtime]
     artifact = manifest.artifact(runtime.format)
     assert artifact is not None
+    # the same numbers for every contender
     feeds = feeds_for(manifest.inputs, case, 0)
     runner = runtime.open(bundle.path(artifact), manifest, bundle.trusted)
     runner.run(feeds)

@@ -67,12 +67,14 @@ def ports_of(inputs: Inputs) -> tuple[tuple[Port, ...], tuple[str, ...]]:
 
 def in_python(message: str) -> str:
     """Return an error's text with keyword arguments in the place of options."""
+    # texts of ports first: their words may look like options
     text = PORT_TEXT.sub(lambda match: f'inputs=["{match[1]}"]', message)
     text = PARAMETER.sub(lambda match: match[1] + (f"={_literal(match[2])}" if match[2] else ""), text)
     text = _option_with_value().sub(_keyword, text)
     words = {**SWITCHES, **KEYWORDS, **ALONE}
     names = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
     text = re.sub(rf"{BEFORE}({names}){BEHIND}(:?)", lambda match: _alone(words[match[1]], match[2]), text)
+    # mode="dynamic" method="trig" needs a comma in Python
     return SWITCH_PAIR.sub(r"\1, ", text)
 
 

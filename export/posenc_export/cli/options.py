@@ -68,6 +68,7 @@ def complete_parameter(context: click.Context, parameter: click.Parameter, text:
     from posenc.scheme import SCHEMES
 
     # A -p that waits for its value ends the parsing: what is typed before it lies in `args`.
+    # the scheme may stand behind the options that were parsed
     scheme = next(iter(context.args), None) or context.params.get("scheme") or "sinusoidal"
     if scheme not in SCHEMES:
         return []

@@ -67,6 +67,7 @@ def _of_scheme(scheme: Scheme) -> Iterator[BundlePlan]:
         spec = Spec(mode, max_len=MAX_LEN)
         yield BundlePlan(scheme.name, spec, smallest, _written(scheme, SMALLEST))
         for params in others:
+            # a sample without its default positions is tried with explicit ones
             explicit = Spec(mode, positions="explicit", max_len=MAX_LEN)
             ways = (BundlePlan(scheme.name, way, params, _written(scheme, BOTH)) for way in (spec, explicit))
             yield from [plan for plan in ways if _exists(plan)][:1]

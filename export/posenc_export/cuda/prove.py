@@ -87,6 +87,7 @@ def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[P
 
 def _why_not(format_: str, device: str) -> str:
     """Return why the library that runs a format cannot use a device here; an empty text where it can."""
+    # the Python runtime of a format needs the same library
     runtime = next(r for r in RUNTIMES.values() if r.format == format_ and r.device == device)
     try:
         runtime.check()
@@ -114,6 +115,7 @@ def _replayed(bundle: Bundle, by: str, format_: str, device: str) -> Verdict:
 def judged(by: str, status: int, printed: str, errors: str) -> Verdict:
     """Return the verdict of a replay from its output; a line "not run" keeps it from passing."""
     lines = printed.splitlines()
+    # the replay prints a line for each memory: FAIL ..., not run ..., or a count
     missing = next((line.removeprefix("not run").strip() for line in lines if line.startswith("not run")), "")
     wrong = next((line.removeprefix("FAIL").strip() for line in lines if line.startswith("FAIL")), errors.strip())
     outcome: Status = "fail" if status else "skip" if missing else "pass"

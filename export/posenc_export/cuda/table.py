@@ -52,6 +52,7 @@ def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:
 
 def _row(scheme: str, by: str, group: Sequence[Proof]) -> tuple[str, ...]:
     comparisons = [c for proof in group if proof.plan.spec.dtype == "fp32" for c in proof.verdict.comparisons]
+    # names in the order of their first proofs, each once
     checks = dict.fromkeys(p.verdict.check for p in group if p.verdict.status == "pass")
     eager, reference = worst(comparisons, "eager"), worst(comparisons, "reference")
     bundles = len({str(proof.plan) for proof in group})

@@ -34,6 +34,7 @@ def clock(figure: Figure, scheme: str, max_len: int | None, parameters: Paramete
     if width < 2:
         raise ValueError("--kind clock needs a d_model of at least 2: one pair of a sine and a cosine")
     sin, cos = _sines_and_cosines(rows, layout)
+    # from the fastest pair to the slowest, evenly
     pairs = np.unique(np.linspace(0, cos.shape[1] - 1, min(HANDS, cos.shape[1])).astype(int))
     places = np.ravel(figure.subplots(2, -(-len(pairs) // 2), squeeze=False))
     for axes, pair in zip(places, pairs, strict=False):
@@ -48,6 +49,7 @@ def _sines_and_cosines(rows: Floats, layout: str) -> tuple[Floats, Floats]:
     """Return the columns of sines and the columns of cosines; a row of odd width has one more sine."""
     if layout == "interleaved":
         return rows[:, ::2], rows[:, 1::2]
+    # halves: sines first
     sines = (rows.shape[1] + 1) // 2
     return rows[:, :sines], rows[:, sines:]
 
@@ -85,6 +87,7 @@ def positions_tried(count: int) -> tuple[Integers, Integers]:
     """
     if count < 2:
         raise ValueError("errors by position need --max-len of at least 2: position 0 has no place on a log scale")
+    # rounding makes the first positions equal: each is tried once
     positions = np.unique(np.geomspace(1, count - 1, POINTS).astype(np.int64))
     return positions, np.unique(np.searchsorted(positions, np.geomspace(1, count - 1, BINS)[:-1].astype(np.int64)))
 

@@ -93,6 +93,7 @@ def encodings_of(scheme: Scheme, max_len: int | None, parameters: Parameters) ->
     chosen = {**_needed(scheme), **parameters}
     length = max_len or min(ROWS, scheme.rows(chosen) or ROWS)
     encodings: list[Encoding] = []
+    # the first form whose lengths are free is enough
     for mode, method, _ in METHODS:
         encodings += _encodings(scheme, mode, method, length, chosen)
         if any(map(_is_open, encodings)):
@@ -143,6 +144,7 @@ def sizes_of_call(encoding: Encoding, max_len: int | None) -> dict[str, int]:
     """Return a size for each dynamic axis: `max_len`, or the usual size of a picture, for lengths and grids."""
     axes = axes_of(encoding.inputs)
     sizes = {axis.name: _other_size(axis, encoding, max_len) for axis in axes}
+    # a window: its places lie along one axis of the outputs
     flat = all(axis.kind != "grid" for port in encoding.outputs for axis in port.axes)
     for kind, usual in (("length", LENGTHS), ("grid", WINDOWS if flat else GRIDS)):
         places = [axis for axis in axes if axis.kind == kind]
@@ -177,6 +179,7 @@ def numbers_of(port: Port, sizes: Mapping[str, int]) -> Floats:
     """Return the numbers to feed: coordinates from -1 to 1, or 0, 1, 2, ...; over their range where those leave it."""
     assert isinstance(port.carries, Values)
     count, low, high = port.shape(sizes)[_running(port)], port.carries.low, port.carries.high
+    # several numbers for each token are coordinates
     coordinates = any(axis.kind == "features" for axis in port.axes)
     usual = np.linspace(-1, 1, count) if coordinates else np.arange(count, dtype=np.float64)
     if low is None or high is None or low <= usual[0] <= usual[-1] <= high:

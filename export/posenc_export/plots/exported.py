@@ -111,6 +111,7 @@ def curves_of(scheme: str, count: int, parameters: Parameters) -> list[Curve]:
         if baseline is None:
             raise ValueError(f"--kind exported compares with the usual module, and {scheme} has none")
         export_plain(baseline, target.encoding, plain)
+        # a model is loaded twice: the conversion changes it
         models: dict[str, ModelProto] = {}
         for label, path in ((PLAIN, plain), (OURS, ours / FORMATS["onnx"].file)):
             models |= {label + HALF: to_float16(onnx.load(path)), label + FLOAT: onnx.load(path)}
@@ -142,7 +143,9 @@ def _measured(encoding: Encoding, models: Mapping[str, ModelProto], count: int) 
     length = len(positions) if takes_positions else count
     rows = np.arange(length) if takes_positions else positions  # implicit: a whole call, and some of its rows
     output, sizes = encoding.outputs[0], _sizes(encoding, length)
+    # one axis of positions: grids have no usual module
     (along,) = output.lengths
+    # asked before torch and NumPy take gigabytes for an implicit call
     check_room(f"{ROOM} times {output.name}", (ROOM, *output.shape(sizes)), output.dtype)
     feeds = {port.name: drawn_input(port, sizes, fill=0 if encoding.added else 1) for port in encoding.inputs}
     feeds |= {port.name: positions[None] for port in carrying(encoding.inputs, Positions)}

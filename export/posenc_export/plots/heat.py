@@ -85,10 +85,13 @@ def thinned(rows: Floats, max_rows: int) -> Floats:
     step = -(-len(rows) // max_rows)
     if step == 1:
         return rows
+    # (4 * step) weights of a smooth bump, as four rows of a block each
     window = np.hanning(4 * step + 2)[1:-1].reshape(4, step)
     # (positions, dim) -> (blocks, step, dim)
     blocks = rows[: len(rows) // step * step].reshape(-1, step, rows.shape[1])
+    # (blocks, step, dim), (4, step) -> (4, blocks, dim)
     parts = np.einsum("bsd,js->jbd", blocks, window / window.sum())
+    # a mean spans four blocks
     count = len(blocks) - 3
     return np.asarray(sum(part[j : j + count] for j, part in enumerate(parts)))
 
@@ -140,6 +143,7 @@ def _in_pixels(
     lines = textwrap.wrap(title, LETTERS * (wide + LEFT + RIGHT) // DPI)
     above = ABOVE + LINE * (len(lines) - 1) + (LINE if sheet.panels[0].title else 0)
     whole = (wide + LEFT + RIGHT, high + BELOW + above)
+    # matplotlib must not move what is placed to the pixel
     figure.set_layout_engine("none")
     figure.set_dpi(DPI)
     figure.set_size_inches(whole[0] / DPI, whole[1] / DPI)
@@ -163,5 +167,6 @@ def _cells(shape: tuple[int, ...], maps: tuple[int, int], canvas: Canvas, square
     """Return the pixels of one map, across and down; cells are square where rows and columns are of one kind."""
     rows, columns = shape
     cell = max(1, round(canvas.width / (columns * maps[0]))), max(1, round(canvas.height / (rows * maps[1])))
+    # a cell of queries x keys is square
     cell = (min(cell), min(cell)) if square else cell
     return columns * cell[0], rows * cell[1]

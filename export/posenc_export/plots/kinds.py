@@ -38,6 +38,7 @@ def _is_of_scores(port: Port) -> bool:
 
 def _is_of_distances(port: Port, encoding: Encoding) -> bool:
     """Whether a port has a row for each distance of two places: 2 n or 2 n - 1 rows of n places."""
+    # every axis of the inputs has n places
     sizes = {axis.name: PLACES for axis in axes_of(encoding.inputs)}
     return any(axis.size_in(sizes) in (2 * PLACES - 1, 2 * PLACES) for axis in port.axes if axis.name)
 

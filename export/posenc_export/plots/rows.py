@@ -49,6 +49,7 @@ def reference_at(encoding: Encoding, positions: Integers) -> Floats:
 
 def _fed(encoding: Encoding, positions: Integers) -> Integers:
     """Return positions in the shape of an encoding's port: each axis of positions gets the same."""
+    # (seq,) -> (1, seq), or (axes, 1, seq) where a token has several positions
     axes = [axis.size or 1 for axis in encoding.inputs[0].axes[:-1]]
     return np.broadcast_to(positions, (*axes, len(positions))).copy()
 

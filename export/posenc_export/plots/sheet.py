@@ -113,6 +113,7 @@ def spaced(count: int, max_count: int) -> Integers:
 def _rows(call: Call, places: tuple[int, ...]) -> Sheet:
     outputs = [(port, array) for port, array in call.outputs if places_of(port) == places]
     tables = [_table(port, array) for port, array in outputs]
+    # outputs side by side: (places, columns of all outputs)
     values = np.concatenate(tables, -1)
     splits = tuple(int(n) for n in np.cumsum([table.shape[1] for table in tables])[:-1])
     numbers = call.argument
@@ -168,5 +169,6 @@ def _layout(call: Call, width: int) -> str:
         tables = call.encoding.tables()
     except NoTables:
         return ""
+    # a row of odd width has one more sine
     half = (width + 1) // 2
     return LAYOUTS.get(tables.layout or "", "").format(half - 1, half, width - 1) if tables.width == width else ""

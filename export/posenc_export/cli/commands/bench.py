@@ -79,6 +79,7 @@ def _save(result: BenchResult, file: Path) -> None:
     from posenc_export.benchmarks.report import with_section
     from posenc_export.machine import facts
 
+    # a new file has no table to replace
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     command = command_line(click.get_current_context(), without="save")
     file.write_text(with_section(text, result, command, facts()), encoding="utf-8")

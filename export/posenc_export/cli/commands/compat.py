@@ -40,6 +40,7 @@ def compat(bundle: Path, as_json: bool) -> None:
     name, model = _model(bundle)
     runtimes, operators = (*claims(model), *phone_claims(model)), operators_used(model)
     release = installed_release()
+    # the installed ONNX Runtime is asked; its answer is stronger than the table
     reason = why_refused(bundle / name) if release else ""
     runtimes = refused(runtimes, release, reason) if reason else runtimes
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,14 +16,13 @@ from posenc_export.cli.options import (
     VERSION,
     WRITTEN,
     complete_source,
-    console,
     guarded,
 )
+from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import FILES, STATUSES, Command, epilog, options
-from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import TextSource, Values, read_source
-from posenc_export.errors import BadInput, Unavailable, decoded, printable
+from posenc_export.errors import BadInput, decoded, printable
 from posenc_export.formats import FORMATS
 from posenc_export.formats.aoti_package import CPU_ISAS
 from posenc_export.validation.planning.scope import BUDGET
@@ -96,7 +94,6 @@ def export(**values: Any) -> None:
     """Export SCHEME, a name or package.module:factory, to a bundle, and validate it; it is sinusoidal by default."""
     import posenc_export
     from posenc_export.bundle.place import check_target
-    from posenc_export.cli.output.annotations import print_annotations
     from posenc_export.exporter import steps
     from posenc_export.validation.running.progress import expect
 
@@ -116,11 +113,10 @@ def export(**values: Any) -> None:
             parameters=source.parameters(),
             **spec,
         )
-    _print_result(result, values)
-    print_annotations(values, result.manifest, result.verdicts)
-    for reason in result.unmet:
-        raise Unavailable(reason)
-    sys.exit(1 if result.failed else 0)
+    print_result(result, result.folder, values)
+    if not (values["as_json"] or values["quiet"]):
+        _print_files(result, bool(values["verbose"]))
+    end(result, values)
 
 
 def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
@@ -133,6 +129,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
 
     if values["cpp_name"] and values["namespace"]:
         raise BadInput("--cpp-name is the old name of --namespace: leave it out")
+    # names that options share with fields of ExportOptions and ValidateOptions
     names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
@@ -156,20 +153,12 @@ def _announce(line: str) -> None:
     click.echo(printable(line), err=True)
 
 
-def _print_result(result: ExportResult, values: Values) -> None:
-    from posenc_export.cli.output.tables import print_comparisons, print_report
-    from posenc_export.validation.report.report import report_json
+def _print_files(result: ExportResult, verbose: bool) -> None:
+    from posenc_export.cli.output.tables import print_comparisons
 
-    if values["as_json"]:
-        report = report_json(result.manifest, result.verdicts, result.basis)
-        print_json({"bundle": decoded(str(result.folder)), **report})
-        return
-    if values["quiet"]:
-        return
-    print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
     for line in result.files():
         click.echo(line)
-    if values["verbose"]:
+    if verbose:
         print_comparisons(result.verdicts)
     if result.failed:
         click.echo(f"nothing was written to its place: what failed lies in {decoded(str(result.folder))}", err=True)

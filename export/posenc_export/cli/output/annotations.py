@@ -44,5 +44,6 @@ def _command(kind: str, title: str, message: str) -> str:
 
 def _escaped(text: str, escapes: Mapping[str, str]) -> str:
     """Return a text as GitHub's runner reads it back, without what would steer a terminal."""
+    # a carriage return would hide the text before it
     lines = unsteered(text.replace("\r\n", "\n").replace("\r", "\n"))
     return "".join(escapes.get(character, character) for character in lines)

@@ -66,6 +66,7 @@ class Command(click.Command):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 sections.setdefault(heading(parameter), []).append(record)
+        # a page without headings has one section, Options
         last = sections.pop(OTHER, [])
         for title, records in {**sections, OTHER if sections else "Options": last}.items():
             with formatter.section(title):
@@ -84,6 +85,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; raise UsageError, which suggests the nearest name, for an unknown one."""
         name = args[0]
+        # an option that click does not know is its own error
         if name not in self.commands and not name.startswith("-"):
             known = list(self.commands)
             raise click.UsageError(f"No such command {name!r}: {nearest(name, known)}known: {', '.join(known)}", ctx)

@@ -35,6 +35,7 @@ class Steps:
 
     def __call__(self, text: str) -> None:
         """Go on to a step; text behind a colon says how far that step is."""
+        # the same step again, further on: text behind a colon differs
         if text.partition(": ")[0] != self.text.partition(": ")[0]:
             self.done += 1
         self.text = text

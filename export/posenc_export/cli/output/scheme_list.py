@@ -28,6 +28,7 @@ def describe(scheme: Scheme) -> dict[str, object]:
 
 
 def _described(parameter: Parameter) -> dict[str, object]:
+    # JSON has no word for a required value
     default = None if parameter.default in (REQUIRED, ABSENT) else parameter.default
     described = {
         "name": parameter.name,

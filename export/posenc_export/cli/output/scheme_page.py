@@ -63,6 +63,7 @@ def _contents(listed: Mapping[str, list[Scheme]]) -> str:
 def _overview(chosen: Iterable[Scheme], encodings: Mapping[str, ByMode]) -> str:
     """Return the table of formats and modes that each scheme has; schemes that have the same share a row."""
     names = list(dict.fromkeys([*ExportOptions().formats, *FORMATS]))
+    # by the cells of a row, the schemes that have them
     rows: dict[tuple[str, ...], list[str]] = {}
     for scheme in chosen:
         by_mode = encodings[scheme.name]
@@ -74,6 +75,7 @@ def _overview(chosen: Iterable[Scheme], encodings: Mapping[str, ByMode]) -> str:
 
 def _shared(chosen: Iterable[Scheme]) -> dict[str, Parameter]:
     """Return the parameters without a default that several schemes take under one name."""
+    # by name, the parameters of all schemes that take it
     takers: dict[str, list[Parameter]] = {}
     for scheme in chosen:
         for name, parameter in scheme.parameters.items():

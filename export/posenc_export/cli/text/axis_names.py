@@ -32,11 +32,11 @@ def words() -> dict[str, Word]:
 
 def usual_names() -> dict[str, str]:
     """Return the names of inputs that say what they usually carry, with the kinds; a word in the text is stronger."""
-    return {name: what for what, kind in port_kinds().items() for name in kind.usual_names}
+    return {name: carried for carried, kind in port_kinds().items() for name in kind.usual_names}
 
 
 def usual(name: str, dtype: str, end: int | None) -> tuple[Carries, str]:
-    """Return what an input of this name carries where no word says it, and what a report calls that, if anything."""
+    """Return what an input of this name carries if no word says it, and the report's word for that, if any."""
     for kind in port_kinds().values():
         carried = kind.by_name(dtype, end) if name in kind.usual_names else None
         if carried is not None:

@@ -20,6 +20,7 @@ class PortError(ValueError):
 
     def __init__(self, text: str, at: int, problem: str) -> None:
         """Lay out the message: the problem, the text, the caret."""
+        # one column for each character, so that the caret stands under its place
         line = "".join(character if character.isprintable() else " " for character in text)
         super().__init__(f"-i: {problem}\n  {line}\n  {' ' * at}^")
 

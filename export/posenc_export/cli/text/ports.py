@@ -100,6 +100,7 @@ def _read(text: str) -> _PortText:
     reader.need(":", "':' after the name")
     dtype = reader.one_of(DTYPES, f"a dtype, one of {', '.join(DTYPES)}")
     reader.need("[", "'[' and the axes")
+    # errors on the whole shape point at '['
     shape_at = reader.start
     axes = _axes(reader)
     stated = _in_words(reader, dtype)
@@ -130,6 +131,7 @@ def _axis(reader: Reader) -> AxisText:
         if reader.take("+"):
             raise reader.expected("names alone in a sum", at)
         return AxisText("", at, size)
+    # past+seq has its kind and its sizes from its terms
     terms = _terms(reader, name)
     if len(terms) > 1:
         return AxisText("+".join(terms), at)

@@ -64,16 +64,17 @@ def check_texts(texts: Iterable[str]) -> None:
 
 def read_source(values: Values) -> TextSource:
     """Return the source that the options ask for; raise UsageError for options that do not go with it."""
-    values = {**values, "dynamic": _is_dynamic(values)}
+    values = {**values, "mode": _mode(values)}
     with bad_input():
         check_texts(values["params"])
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
+    # a colon stands in package.module:factory alone
     if config is None and ":" in name:
         _check_module(name, values)
     elif config is None:
         _check_scheme(name)
-    if (config or ":" not in name) and values["method"] and not values["dynamic"]:
+    if (config or ":" not in name) and values["method"] and values["mode"] != "dynamic":
         raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
     with bad_input():
         inputs = parse_ports(values["inputs"])
@@ -81,15 +82,13 @@ def read_source(values: Values) -> TextSource:
     return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
 
 
-def _is_dynamic(values: Values) -> bool | None:
-    """Return whether --dynamic, --baked or --mode asks for the dynamic mode; None where nothing was typed."""
+def _mode(values: Values) -> str | None:
+    """Return the mode that --dynamic, --baked or --mode asks for; None where nothing was typed."""
     mode: str | None = values["mode"]
-    dynamic: bool | None = values["dynamic"]
-    if mode is not None and dynamic is not None and dynamic != (mode == "dynamic"):
-        raise click.UsageError(
-            f"--mode {mode} and {'--dynamic' if dynamic else '--baked'} contradict: give one of them"
-        )
-    return dynamic if mode is None else bool(mode == "dynamic")
+    short = {None: None, True: "dynamic", False: "baked"}[values["dynamic"]]
+    if mode and short and mode != short:
+        raise click.UsageError(f"--mode {mode} and --{short} contradict: give one of them")
+    return mode or short
 
 
 def _config(values: Values) -> ModelConfig | None:
@@ -131,7 +130,7 @@ def _check_module(name: str, values: Values) -> None:
         dotted = ".".join(Path(file).with_suffix("").parts)
         raise click.UsageError(f"{name}: give it by the module's name, as {dotted}:{factory}")
     of_schemes = {
-        "--baked": values["dynamic"] is False,
+        "--baked": values["mode"] == "baked",
         "--method": values["method"],
         "--positions": values["positions"],
         "--position-offset": values["position_offset"],
@@ -144,12 +143,5 @@ def _check_module(name: str, values: Values) -> None:
 
 def _spec_settings(values: Values) -> dict[str, object]:
     """Return the fields of the spec that were typed."""
-    fields = {
-        "mode": {True: "dynamic", False: "baked"}.get(values["dynamic"]),
-        "method": values["method"],
-        "positions": values["positions"],
-        "position_offset": values["position_offset"],
-        "max_len": values["max_len"],
-        "dtype": values["dtype"],
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    fields = ("mode", "method", "positions", "position_offset", "max_len", "dtype")
+    return {name: values[name] for name in fields if values[name] is not None}

@@ -34,6 +34,7 @@ class Words(click.Option):
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Return all words, in the option's type."""
         if isinstance(value, list | tuple):
+            # 'onnx, pt2' is two words
             value = tuple(word.strip() for text in value for word in str(text).split(","))
         return super().type_cast_value(ctx, value)
 
