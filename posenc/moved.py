@@ -10,7 +10,7 @@ from types import ModuleType
 
 MOVED = {
     "posenc.families": {
-        "posenc": "sums:arithmetic",
+        "posenc": "sums:arithmetic position_ports:where",
         "posenc.sources.bias": (
             "bias:encode bias_modules:modules by_distance query_bias:by_query relative_values:values"
         ),
@@ -23,7 +23,7 @@ MOVED = {
         ),
         "posenc.sources.rows": "learned_tables additive",
         "posenc.sources.window": "window:encode continuous_bias:network resampled_bias:resized decomposed:two_products",
-        "posenc.where": "position_ports:ports places sizes",
+        "posenc.where": "places sizes",
     },
     "posenc.hf": {
         "posenc.hf.config": "config settings keys",

@@ -169,8 +169,6 @@ class Extents:
 
 
 Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents"
-LOOKED_UP = (Positions, Start, Mask, Extents)
-"""What is refused by a look-up: by an index of a row that there is not."""
 ANYTHING = Values()
 
 
@@ -228,21 +226,6 @@ def sizes_of(ports: Iterable[Port], feeds: Feeds) -> dict[str, int]:
 def carrying(ports: Iterable[Port], *kinds: type[object]) -> list[Port]:
     """Return the ports that carry one of these."""
     return [port for port in ports if isinstance(port.carries, kinds)]
-
-
-def bounds_of(port: Port) -> tuple[float, float] | None:
-    """Return the range beyond which the numbers of a port must be refused; None where they need not be."""
-    return port.carries.bounds if isinstance(port.carries, Values) else None
-
-
-def keys_axis(ports: Iterable[Port]) -> str | None:
-    """Return the axis of keys among which the tokens that follow a start must be; None where there is none."""
-    return next((port.carries.among for port in ports if isinstance(port.carries, Start)), None)
-
-
-def are_probabilities(port: Port) -> bool:
-    """Whether a port carries numbers that sum to 1 along the last axis."""
-    return isinstance(port.carries, Values) and port.carries.probabilities
 
 
 BATCH, SEQ = Axis("batch", "batch"), Axis("seq", "length")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from posenc.encoding import Encoding
 from posenc.parameters import Parameter, Value, check, check_required, parameters_of
 from posenc.registry import Registry
-from posenc.spec import Positions, Spec, UnsupportedSpec
+from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 
 Reasons = Mapping[str, str]
 Builder = Callable[..., Encoding]
@@ -42,6 +42,8 @@ class Scheme:
     samples: parameters that tests and documents go through, the smallest first.
     rows: of parameters that name a file, how many positions that has; None where none does.
     formula: one line of mathematics, in plain text. models: that use it, by the names that people know.
+    sums: the modes whose outputs are sums that a runtime adds in an order of its own: they agree within a tolerance,
+        where every other output has the bits of eager PyTorch on the CPU.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Scheme:
     rows: Rows = _no_rows
     formula: str = ""
     models: tuple[str, ...] = ()
+    sums: tuple[Mode, ...] = ()
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -74,13 +77,14 @@ def scheme(
     rows: Rows = _no_rows,
     formula: str = "",
     models: tuple[str, ...] = (),
+    sums: tuple[Mode, ...] = (),
 ) -> Callable[[Builder], Builder]:
     """Register the decorated function `(spec, **parameters) -> Encoding` as the scheme `name`."""
 
     def register(build: Builder) -> Builder:
         summary = (build.__doc__ or "").strip().partition("\n")[0]
         no = unsupported or Unsupported()
-        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, no, summary, rows, formula, models))
+        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, no, summary, rows, formula, models, sums))
         return build
 
     return register

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc.memory import check_room
+from posenc.ranges import check_at_least
 from posenc.strict_json import parse
 
 IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin")
@@ -39,14 +41,6 @@ def record(table: Tensor) -> Tensor:
     return table
 
 
-def load_matrix(path: str, key: str | None = None) -> Tensor:
-    """Return the (rows, columns) float tensor in a file of weights or a model's folder, or the one named `key`.
-
-    Raises ValueError, in one line, for a file that is missing, unreadable, of another kind, or ambiguous.
-    """
-    return load_tensor(path, key, ("rows", "columns"))
-
-
 def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
     """Return the float tensor with these axes in a .npy, .safetensors, .pt, .pth or .bin file, or the one named `key`.
 
@@ -57,19 +51,6 @@ def load_tensor(path: str, key: str | None, axes: tuple[str, ...]) -> Tensor:
     file = file_of(path, key)
     table = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.dim() == len(axes))
     return record(_with_axes(table, file.as_posix(), axes))
-
-
-def load_number(path: str, key: str | None) -> float:
-    """Return the one number, of any shape, in a file of weights or a model's folder, or the one named `key`.
-
-    Raises ValueError, in one line, for a file that load_tensor would not read, and for a tensor of several numbers.
-    """
-    file = file_of(path, key)
-    number = _pick(_read(file), key, file.as_posix(), lambda tensor: tensor.numel() == 1)
-    if not isinstance(number, Tensor) or not number.is_floating_point() or number.numel() != 1:
-        kind = f"{number.dtype} {tuple(number.shape)}" if isinstance(number, Tensor) else f"a {type(number).__name__}"
-        raise ValueError(f"weights must be one number, a float, got {kind}")
-    return float(record(number))
 
 
 def one_start(path: str, count: int, meant: Sequence[str], known: Sequence[str], *, key: str | None, what: str) -> str:
@@ -86,17 +67,72 @@ def one_start(path: str, count: int, meant: Sequence[str], known: Sequence[str],
     raise ValueError(f"weights: {path} holds {count} tensors and {cause}; {what}: {listed}")
 
 
-def random_table(what: str, shape: tuple[int, ...], key: str | None, std: float) -> Tensor:
-    """Return what is drawn at random where no weights are given: normal numbers of a standard deviation.
+@dataclass(frozen=True)
+class Weights:
+    """Where learned numbers come from: a file, or chance where there is none.
 
-    Raises ValueError, in one line, where a key names a tensor of no file, std is not above 0, and memory is too small.
+    Args:
+        file: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder; None for random numbers.
+        key: the name of the tensor in a file that holds several.
+        std: standard deviation of random numbers.
     """
-    if key is not None:
-        raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={key}")
-    if not std > 0:
-        raise ValueError(f"std must be above 0, got {std}")
-    check_room(what, shape, "float32")
-    return record(torch.randn(*shape) * std)
+
+    file: str | None
+    key: str | None = None
+    std: float = 1.0
+
+    def check_key(self) -> None:
+        """Raise ValueError, in one line, where a key is given, but no file that it could be in."""
+        if self.file is None and self.key is not None:
+            raise ValueError(f"key names a tensor in a file: give weights=FILE beside key={self.key}")
+
+    def table(self, sizes: Mapping[str, int | None], default: Sequence[int] = ()) -> Tensor:
+        """Return a table of floats: the tensor of the file, or random numbers.
+
+        Args:
+            sizes: the axes by the names that messages give them; None for a size that the file decides.
+            default: the shape of a random table where sizes are None.
+
+        Raises:
+            ValueError: in one line, for a size below 1 and for a tensor that cannot be read or has another shape; for a
+                key without a file, std not above 0, and a random table larger than the free memory.
+        """
+        check_at_least(1, **sizes)
+        if self.file is None:
+            return self._random(_with_default(sizes, default))
+        table = load_tensor(self.file, self.key, tuple(sizes))
+        shape, expected = tuple(table.shape), _with_default(sizes, table.shape)
+        if shape != expected:
+            tensor = "weights" if self.key is None else f"weights: {self.key}"
+            axes = ", ".join(sizes)
+            raise ValueError(f"{tensor} must be ({axes}) = {expected}, got {shape} in {self.file}")
+        return table
+
+    def _random(self, shape: tuple[int, ...]) -> Tensor:
+        self.check_key()
+        if not self.std > 0:
+            raise ValueError(f"std must be above 0, got {self.std}")
+        check_room("a table", shape, "float32")
+        return record(torch.randn(*shape) * self.std)
+
+    def number(self, default: float) -> float:
+        """Return the only number, of any shape, in the file, or the default where there is no file.
+
+        Raises ValueError, in one line, for a key without a file, and for a tensor that cannot be read or holds more.
+        """
+        self.check_key()
+        if self.file is None:
+            return default
+        file = file_of(self.file, self.key)
+        number = _pick(_read(file), self.key, file.as_posix(), lambda tensor: tensor.numel() == 1)
+        if not isinstance(number, Tensor) or not number.is_floating_point() or number.numel() != 1:
+            kind = f"{number.dtype} {tuple(number.shape)}" if isinstance(number, Tensor) else type(number).__name__
+            raise ValueError(f"weights must be one number, a float, got {kind}")
+        return float(record(number))
+
+
+def _with_default(sizes: Mapping[str, int | None], default: Sequence[int]) -> tuple[int, ...]:
+    return tuple(fallback if size is None else size for size, fallback in zip(sizes.values(), default, strict=True))
 
 
 def names_in(path: str) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ def export(
     to: the folder of the bundle [default: ./NAME-MODE]; one that fails goes to TO-failed, and what was at TO stays.
         What this tool did not write is not replaced without force=True.
     spec, options: whole, or their fields by name: mode, method, positions, max_len, dtype, position_offset; formats,
-        opset, rotary_op, cpu_isa, namespace, seed, budget, validate, cpp, cpp_name, force, notes; runtimes, require,
+        opset, rotary_op, cpu_isa, namespace, seed, budget, validate, cpp, force, notes; runtimes, require,
         atol, rtol, timeout, prove, progress.
     parameters: of the source; every setting that is no field of the spec or the options is one too.
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
-DTYPES = (*FLOATS, "int64", "int32", "bool")
+INTEGERS = ("int64", "int32")
+DTYPES = (*FLOATS, *INTEGERS, "bool")
 LARGE = 2**24
 """Bytes that are not left to the collector of garbage to free in its own time: collecting takes a tenth of a second."""
 

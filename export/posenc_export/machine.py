@@ -10,7 +10,9 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
+from posenc import __version__
+
+PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
 
 
 def has_nvidia_driver() -> bool:
@@ -25,6 +27,7 @@ def has_nvidia_driver() -> bool:
 def versions() -> dict[str, str]:
     """Return the versions of what makes a bundle."""
     facts = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
+    facts["posenc-export"] = __version__  # the code that runs: what pip has noted of a checkout may be older
     for package in PACKAGES:
         try:
             facts[package] = version(package)

@@ -17,6 +17,7 @@ import numpy as np
 
 from posenc.parameters import ABSENT, REQUIRED, Parameter, Value, parameters_of
 from posenc.ports import Floats
+from posenc.ranges import check_above
 from posenc.registry import Registry
 from posenc.spec import Spec
 
@@ -115,8 +116,7 @@ class Rope:
         check_scaling(self.rope_type, self.scaling)
         if self.dim < 2 or self.dim % 2:
             raise ValueError(f"rotated features come in pairs: expected an even number of at least 2, got {self.dim}")
-        if not (self.rope_theta > 1 and math.isfinite(self.rope_theta)):
-            raise ValueError(f"rope_theta must be a finite number above 1, got {self.rope_theta}")
+        check_above(1, rope_theta=self.rope_theta)
 
     @property
     def kind(self) -> RopeType:

@@ -17,12 +17,13 @@ from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
+from posenc.ranges import check_above, check_at_least
 from posenc.references.features import Parameters, banded, projected
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.sources.features import encode as family
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_tensor, random_table
+from posenc.weights import Weights
 
 Inputs = Literal["as_given", "centered", "logs"]
 Kind = Literal["gaussian", "log", "linear"]
@@ -131,11 +132,8 @@ def fourier_features(
 def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
     if not 1 <= coordinates.numbers <= MOST_NUMBERS:
         raise ValueError(f"in_features must be 1 to {MOST_NUMBERS}, got {coordinates.numbers}")
-    if features is not None and features < 1:
-        raise ValueError(f"features must be at least 1, got {features}")
-    for name, value in (("span", coordinates.span), ("std", std)):
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number above 0, got {value}")
+    check_at_least(1, features=features)
+    check_above(0, span=coordinates.span, std=std)
     if coordinates.inputs == "centered" and coordinates.span != 1:
         raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {coordinates.span}")
 
@@ -147,22 +145,12 @@ def _refuse(wrong: bool, names: str, kind: str) -> None:
 
 def _matrix(coordinates: Coordinates, features: int | None, std: float, weights: str | None, key: str | None) -> Floats:
     """Return the directions, drawn at random or from a file: (numbers, features)."""
-    if weights is not None:
-        return _from_file(coordinates, weights, key, features)
-    shape = (coordinates.numbers, features or 128)
-    check_room("a matrix", shape, "float64")
-    return random_table("a matrix", shape, key, std).double().numpy()
-
-
-def _from_file(coordinates: Coordinates, weights: str, key: str | None, features: int | None) -> Floats:
-    """Return the matrix of a file; of one number it may have one axis, as that of noise levels has."""
-    axes = ("in_features", "features")
-    matrix = load_tensor(weights, key, axes[1:] if coordinates.numbers == 1 else axes).double().numpy()
-    matrix = matrix.reshape(-1, matrix.shape[-1])
-    expected = (coordinates.numbers, features or matrix.shape[1])
-    if matrix.shape != expected:
-        raise ValueError(f"weights must be (in_features, features) = {expected}, got {matrix.shape} in {weights}")
-    return matrix
+    numbers, sizes = coordinates.numbers, {"features": features}
+    if numbers > 1:  # files for one number, such as a noise level, hold (features,)
+        sizes = {"in_features": numbers, **sizes}
+    check_room("a matrix", (numbers, features or 128), "float64")
+    matrix = Weights(weights, key, std).table(sizes, (numbers, 128)[-len(sizes) :])
+    return matrix.double().reshape(numbers, -1).numpy()
 
 
 def _of_projection(

@@ -18,12 +18,13 @@ from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
+from posenc.ranges import check_at_least
 from posenc.references.resampling import Resampling, matrix, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated import encode as interpolation
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_tensor, random_table
+from posenc.weights import Weights
 
 NO_POSITION = "places are those of x; use --positions implicit"
 D_MODEL, GRID = 768, (37, 37)
@@ -34,6 +35,7 @@ D_MODEL, GRID = 768, (37, 37)
     paper="arXiv:2010.11929, section 3.2; DINOv2 (arXiv:2304.07193), SigLIP2 (arXiv:2502.14786)",
     formula="PE[y, x] = sum_ij a(y, i) G[i, j] b(x, j), G the learned grid, a and b the weights of the interpolation",
     models=("ViT", "DeiT", "CLIP vision", "DINOv2", "SigLIP", "SigLIP 2"),
+    sums=("dynamic",),
     samples=(
         {"d_model": 6, "grid": (4, 3)},
         {"d_model": 5, "grid": (7,), "antialias": True, "prefix": 0},
@@ -80,12 +82,9 @@ def interpolated(
     key: the name of the table in a file that holds several tensors.
     std: standard deviation of the random rows, where no weights are given.
     """
-    _check(grid, prefix, align_corners, offset, std)
+    _check(grid, prefix, align_corners, offset)
     of = Filter(mode == "bicubic", antialias, align_corners, offset)
-    if weights is None:
-        held, table = _random(d_model, grid, prefix, key, std)
-    else:
-        held, table = _from_file(weights, key, d_model, grid, prefix)
+    held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
     rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), of)
     exact, add = table.double().numpy(), output == "add"
@@ -102,16 +101,13 @@ def interpolated(
     return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
-def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float, std: float) -> None:
+def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float) -> None:
     if grid is not None and (len(grid) not in (1, 2) or min(grid) < 1):
         raise ValueError(f"grid must be one or two numbers of at least 1, got {_text(grid, ',')}")
-    if prefix < 0:
-        raise ValueError(f"prefix must be at least 0, got {prefix}")
+    check_at_least(0, prefix=prefix)
     if not 0 <= offset < 1 or (offset and align_corners):
         value = f"{offset} with align_corners" if align_corners else offset
         raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {value}")
-    if not std > 0:
-        raise ValueError(f"std must be above 0, got {std}")
 
 
 def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...]) -> tuple[int, ...]:
@@ -132,29 +128,21 @@ def _check_each(spec: Spec, grid: tuple[int, ...], prefix: int, size: tuple[int,
         raise UnsupportedSpec(f"sizes=each takes a grid of height and width, and tokens of it alone, got {values}")
 
 
-Held = tuple[tuple[int, ...], Tensor]
-"""The grid, and the table of its rows and of those before them."""
-
-
-def _random(d_model: int | None, grid: tuple[int, ...] | None, prefix: int, key: str | None, std: float) -> Held:
-    held, d_model = grid or GRID, D_MODEL if d_model is None else d_model
-    if d_model < 1:
-        raise ValueError(f"d_model must be at least 1, got {d_model}")
-    return held, random_table("a grid", (prefix + prod(held), d_model), key, std)
-
-
-def _from_file(weights: str, key: str | None, d_model: int | None, grid: tuple[int, ...] | None, prefix: int) -> Held:
-    """Return what a file holds, (rows, features) or (height, width, features); raise ValueError where it is neither."""
+def _table(
+    weights: Weights, d_model: int | None, grid: tuple[int, ...] | None, prefix: int
+) -> tuple[tuple[int, ...], Tensor]:
+    """Return the sizes of the grid, and the rows before it and of it: (prefix + places, d_model)."""
+    random = (prefix + prod(grid or GRID), D_MODEL)
     try:
-        table = load_tensor(weights, key, ("rows", "features"))
+        table = weights.table({"rows": None, "d_model": d_model}, random)
     except ValueError as error:
+        if weights.file is None:
+            raise
         try:
-            table = load_tensor(weights, key, ("height", "width", "features"))
+            table = weights.table({"height": None, "width": None, "d_model": d_model})
         except ValueError:
             raise error from None
-    if d_model not in (None, table.shape[-1]):
-        raise ValueError(f"d_model must be the {table.shape[-1]} features of {weights}, got {d_model}")
-    return _held(table, weights, grid, prefix), table.flatten(0, -2)
+    return (grid or GRID if weights.file is None else _held(table, weights.file, grid, prefix)), table.flatten(0, -2)
 
 
 def _held(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sources.rows import additive
 from posenc.sources.rows.learned_tables import LearnedTable, SummedTables
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights, load_tensor
 
 Key = str | None
 WIDTH = 512
@@ -28,7 +28,8 @@ def rows_of_file(parameters: Mapping[str, object]) -> int | None:
     weights, key, offset = (parameters.get(name) for name in ("weights", "key", "offset"))
     if not isinstance(weights, str):
         return None
-    rows = max(load_matrix(weights, one).shape[0] for one in set(_keys(key if isinstance(key, str) else None)))
+    names = _keys(key if isinstance(key, str) else None)
+    rows = max(len(load_tensor(weights, name, ("rows", "d_model"))) for name in set(names))
     return max(1, rows - (offset if isinstance(offset, int) else 0))
 
 
@@ -66,10 +67,12 @@ def learned(
         token, which may be one before position 0: OPT's is offset=2, RoBERTa's is --position-offset 2.
     """
     keys = _keys(key)
-    tables = {None: _random(spec, d_model, key, std, offset)} if weights is None else _read(weights, keys, d_model)
-    _check(spec, {one: table.shape[0] for one, table in tables.items()}, offset, weights, len(keys))
+    rows = spec.max_len + max(0, offset)
+    sizes = {"rows": None, "d_model": d_model}
+    tables = {name: Weights(weights, name, std).table(sizes, (rows, WIDTH)) for name in dict.fromkeys(keys)}
+    _check(spec, tables, offset, weights, len(keys))
     dtype = getattr(torch, spec.angle_dtype)
-    tables = {one: table.to(dtype) for one, table in tables.items()}
+    tables = {name: table.to(dtype) for name, table in tables.items()}
     # Positions from a mask are those of rows, as their port says: `offset` is among them.
     before = 0 if spec.positions == "mask" else offset
     formula = partial(reference, [tables[one] for one in keys], before=before, add=output == "add")
@@ -98,44 +101,22 @@ def _in_rows(spec: Spec, offset: int) -> tuple[Spec, int]:
     return replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset), 0
 
 
-def _random(spec: Spec, d_model: int | None, key: Key, std: float, offset: int) -> Tensor:
-    _check_width(d_model)
-    return random_table("a table", (spec.max_len + max(0, offset), d_model or WIDTH), key, std)
-
-
-def _read(weights: str, keys: tuple[Key, ...], d_model: int | None) -> dict[Key, Tensor]:
-    """Return the tables of a file, each once."""
-    _check_width(d_model)
-    tables = {key: load_matrix(weights, key) for key in dict.fromkeys(keys)}
-    widths = {key: table.shape[1] for key, table in tables.items()}
-    if len(set(widths.values())) > 1:
-        words = ", ".join(f"{key} {width}" for key, width in widths.items())
-        raise ValueError(f"tables whose rows are added up have as many columns, those of {weights}: {words}")
-    columns = next(iter(widths.values()))
-    if d_model not in (None, columns):
-        raise ValueError(f"d_model must be the {columns} columns of {weights}, got {d_model}")
-    return tables
-
-
-def _check(spec: Spec, rows: Mapping[Key, int], offset: int, weights: str | None, slots: int) -> None:
-    """Raise ValueError, in one line, where tables do not have the rows that are asked for, or a spec no such form."""
-    least, most = min(rows.values()), max(rows.values())
-    if not 0 <= offset < least:
-        raise ValueError(
-            f"offset must be at least 0 and below the {least} rows of {weights or 'the table'}, got {offset}"
-        )
-    if spec.max_len > most - offset:
-        behind = f" behind offset {offset}" if offset else ""
-        raise ValueError(f"max_len must be at most the {most - offset} rows of {weights}{behind}, got {spec.max_len}")
+def _check(spec: Spec, tables: Mapping[Key, Tensor], offset: int, weights: str | None, slots: int) -> None:
+    """Raise ValueError, in one line, where tables do not fit each other or what is asked for."""
+    if len({table.shape[1] for table in tables.values()}) > 1:
+        widths = ", ".join(f"{name} {table.shape[1]}" for name, table in tables.items())
+        raise ValueError(f"tables whose rows are added up have as many columns, those of {weights}: {widths}")
+    shortest, longest = min(map(len, tables.values())), max(map(len, tables.values()))
+    if not 0 <= offset < shortest:
+        held = f"{shortest} rows of {weights or 'the table'}"
+        raise ValueError(f"offset must be at least 0 and below the {held}, got {offset}")
+    if spec.max_len > longest - offset:
+        held = f"{longest - offset} rows of {weights}" + (f" behind offset {offset}" if offset else "")
+        raise ValueError(f"max_len must be at most the {held}, got {spec.max_len}")
     if slots > 1 and spec.positions != "explicit":
         raise UnsupportedSpec(
             f"{slots} tables have no {spec.positions} form: a token has a position in each; use --positions explicit"
         )
-
-
-def _check_width(d_model: int | None) -> None:
-    if d_model is not None and d_model < 1:
-        raise ValueError(f"d_model must be at least 1, got {d_model}")
 
 
 def reference(weights: list[Tensor], call: Call, *, before: int, add: bool) -> tuple[Array]:

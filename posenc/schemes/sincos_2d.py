@@ -5,7 +5,6 @@ row. timm's build_sincos2d_pos_embed is row_first: interleave_sin_cos=True is la
 reverse_coord=True goes through the places of a grid whose height and width are exchanged.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,11 +15,12 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array, Floats
+from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.grid import encode as grid
 from posenc.sources.grid.axis_rows import AxisRows, CenterCrop
-from posenc.sources.grid.fractions import Fraction, fractions
+from posenc.sources.grid.fractions import AxisFraction, fraction_rows
 from posenc.spec import Spec
 
 FEW = 256
@@ -98,9 +98,13 @@ def sincos_2d(
         one, as in diffusers.
     interpolation_scale: what divides all coordinates.
     """
-    _check(dim, base, spacing)
+    least = 8 if spacing == "half" else 4
+    if dim < least or dim % 4:
+        raise ValueError(f"dim must be a multiple of 4, at least {least}, got {dim}")
+    check_above(1, base=base)
+    check_above(0, interpolation_scale=interpolation_scale)
+    check_at_least(1, crop=crop, base_size=base_size)
     where = Coordinates(crop, base_size, interpolation_scale)
-    _check_coordinates(where)
     inv_freq = frequencies(dim // 2, base, spacing)
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")
     column_first, add = order == "column_first", output == "add"
@@ -108,22 +112,6 @@ def sincos_2d(
     parameters = Parameters(dim, base, order, layout, output, spacing, crop, base_size, interpolation_scale)
     formula = partial(reference, parameters=parameters)
     return grid.encode([source, source], [dim // 2] * 2, spec, grid_layout, formula=formula, step=where.step)
-
-
-def _check(dim: int, base: float, spacing: str) -> None:
-    least = 8 if spacing == "half" else 4
-    if dim < least or dim % 4:
-        raise ValueError(f"dim must be a multiple of 4, at least {least}, got {dim}")
-    if not (base > 1 and math.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
-
-
-def _check_coordinates(where: Coordinates) -> None:
-    for name, size in (("crop", where.crop), ("base_size", where.base)):
-        if size is not None and size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}")
-    if not (where.scale > 0 and math.isfinite(where.scale)):
-        raise ValueError(f"interpolation_scale must be a finite number above 0, got {where.scale}")
 
 
 def frequencies(features: int, base: float, spacing: str) -> Floats:
@@ -134,8 +122,8 @@ def frequencies(features: int, base: float, spacing: str) -> Floats:
 
 def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bool) -> AxisRows:
     if where.relative:
-        whole = Fraction(float(where.base or 1) / where.scale, shift=-1.0)
-        return fractions(whole, inv_freq, spec, interleaved=interleaved)
+        whole = AxisFraction(float(where.base or 1) / where.scale, shift=-1.0)
+        return fraction_rows(whole, inv_freq, spec, interleaved=interleaved)
     of_spec = spec if where.crop is None else replace(spec, max_len=where.crop)
     check_table(of_spec, 2 * len(inv_freq))
     each = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)

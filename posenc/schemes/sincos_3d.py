@@ -4,7 +4,6 @@ CogVideoX (diffusers' get_3d_sincos_pos_embed) gives a quarter to the frame, V-J
 others first. VideoMAE's table is none of these: it is the scheme `sinusoidal`, over places one after another.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array, Floats
+from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
@@ -66,7 +66,12 @@ def sincos_3d(
     """
     widths = shares(dim, temporal)
     scales = (temporal_interpolation_scale, spatial_interpolation_scale, spatial_interpolation_scale)
-    _check(base, scales)
+    check_above(1, base=base)
+    check_above(
+        0,
+        temporal_interpolation_scale=temporal_interpolation_scale,
+        spatial_interpolation_scale=spatial_interpolation_scale,
+    )
     check_table(spec, max(widths))
     inv_freqs = [inverse_frequencies(width, base) / scale for width, scale in zip(widths, scales, strict=True)]
     by_frame, by_place = (sincos(spec, inv_freq) for inv_freq in inv_freqs[:2])
@@ -89,14 +94,6 @@ def shares(dim: int, temporal: int | None) -> list[int]:
             f"got {first} of {dim}"
         )
     return [first, (dim - first) // 2, (dim - first) // 2]
-
-
-def _check(base: float, scales: tuple[float, ...]) -> None:
-    if not (base > 1 and math.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
-    for name, scale in zip(("temporal", "spatial"), scales, strict=False):
-        if not (scale > 0 and math.isfinite(scale)):
-            raise ValueError(f"{name}_interpolation_scale must be a finite number above 0, got {scale}")
 
 
 @dataclass(frozen=True)

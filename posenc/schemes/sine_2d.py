@@ -19,11 +19,12 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array
+from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
 from posenc.sources.grid.axis_rows import CountRows, Counts
-from posenc.sources.grid.fractions import Fraction, fractions
+from posenc.sources.grid.fractions import AxisFraction, fraction_rows
 from posenc.spec import Spec
 
 SMALL = 1e-6
@@ -69,7 +70,7 @@ def sine_2d(
     tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
     """
     _check(spec, dim, temperature, scale, shift)
-    fraction = Fraction(scale, shift, SMALL) if normalize else None
+    fraction = AxisFraction(scale, shift, SMALL) if normalize else None
     source = _source(spec, dim // 2, temperature, fraction)
     layout = grid.GridLayout(
         ("height", "width"),
@@ -88,20 +89,18 @@ def sine_2d(
 def _check(spec: Spec, dim: int, temperature: float, scale: float, shift: float) -> None:
     if dim < 4 or dim % 4:
         raise ValueError(f"dim must be a multiple of 4, at least 4, got {dim}")
-    if not (temperature > 1 and math.isfinite(temperature)):
-        raise ValueError(f"temperature must be a finite number above 1, got {temperature}")
-    if not (scale > 0 and math.isfinite(scale)):
-        raise ValueError(f"scale must be a finite number above 0, got {scale}")
+    check_above(1, temperature=temperature)
+    check_above(0, scale=scale)
     if not -1 <= shift <= 1:
         raise ValueError(f"shift must be within one place, from -1 to 1, got {shift}")
     if spec.position_offset:
         raise ValueError(f"position_offset must be 0: valid places are counted from 1, got {spec.position_offset}")
 
 
-def _source(spec: Spec, width: int, temperature: float, fraction: Fraction | None) -> CountRows:
+def _source(spec: Spec, width: int, temperature: float, fraction: AxisFraction | None) -> CountRows:
     inv_freq = inverse_frequencies(width, temperature)
     if fraction is not None:
-        return fractions(fraction, inv_freq, spec, interleaved=True)
+        return fraction_rows(fraction, inv_freq, spec, interleaved=True)
     counted = replace(spec, max_len=spec.max_len + 1)  # counts from 0, where padding comes first, up to max_len
     check_table(counted, width)
     return Counts(sincos(counted, inv_freq, interleaved=True))

@@ -16,6 +16,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding, RowSource
 from posenc.ports import Array, Floats
+from posenc.ranges import check_above, check_not_zero
 from posenc.scheme import scheme
 from posenc.sincos import (
     check_table,
@@ -27,7 +28,7 @@ from posenc.sincos import (
 )
 from posenc.sources.rows import additive
 from posenc.spec import Spec
-from posenc.weights import load_number
+from posenc.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -107,19 +108,15 @@ def _check(d_model: int | str, base: float, strict_even: bool, spacing: str) -> 
         raise ValueError(f"d_model must be even with strict_even, got {d_model}")
     if d_model == "auto" and spacing == "half":
         raise ValueError("d_model=auto computes the paper's frequencies: give a number with spacing=half")
-    if not (base > 1 and np.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
+    check_above(1, base=base)
 
 
 def _scale(scale: float, weights: str | None, key: str | None) -> float:
     """Return what multiplies rows, as it is given, or read from a file."""
-    if weights is None and key is not None:
-        raise ValueError(f"key names a number in a file: give weights=FILE beside key={key}")
     if weights is not None and scale != 1.0:
         raise ValueError(f"scale is read from {weights}: leave scale={scale} out")
-    number = scale if weights is None else load_number(weights, key)
-    if not number or not math.isfinite(number):
-        raise ValueError(f"scale must be a finite number other than 0, got {number}")
+    number = Weights(weights, key).number(scale)
+    check_not_zero(scale=number)
     return number
 
 

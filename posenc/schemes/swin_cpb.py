@@ -19,13 +19,14 @@ from posenc.call import Call, Formula
 from posenc.encoding import Encoding, eps
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
+from posenc.ranges import check_at_least
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.network import ContinuousBias, Network
 from posenc.spec import Spec
-from posenc.weights import load_tensor, names_in, one_start, record
+from posenc.weights import Weights, names_in, one_start, record
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
@@ -41,6 +42,7 @@ SIDE = 64
     paper="arXiv:2111.09883",
     formula="bias[h, i, j] = 16 sigmoid(network(c(dr), c(dc)))[h], c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3",
     models=("Swin V2",),
+    sums=("dynamic",),
     samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": 12}),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )
@@ -67,8 +69,7 @@ def swin_cpb(
     """
     sides, norm = windows.sides_of("window", window), _norm(pretrained_window)
     windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
-    if hidden is not None and hidden < 1:
-        raise ValueError(f"hidden must be at least 1, got {hidden}")
+    check_at_least(1, hidden=hidden)
     check_room("a network", (hidden or 1, 2 + (heads or 3)), "float32")
     network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))
@@ -90,21 +91,17 @@ def _norm(pretrained: int | tuple[int, ...]) -> Sides:
 
 
 def _random(heads: int, hidden: int, key: str | None) -> Network:
-    if key is not None:
-        raise ValueError(f"key names tensors in a file: give weights=FILE beside key={key}")
+    Weights(None, key).check_key()
     first, second = nn.Linear(2, hidden), nn.Linear(hidden, heads, bias=False)
     return Network(*(record(tensor.detach()) for tensor in (first.weight, first.bias, second.weight)))
 
 
 def _from_file(weights: str, key: str | None, heads: int | None, hidden: int | None) -> Network:
     names = _names(weights, names_in(weights), key)
-    first = load_tensor(weights, names[0], ("hidden", "2"))
-    bias, second = load_tensor(weights, names[1], ("hidden",)), load_tensor(weights, names[2], ("heads", "hidden"))
-    units, outputs = hidden or len(first), heads or len(second)
-    for name, tensor, shape in zip(names, (first, bias, second), ((units, 2), (units,), (outputs, units)), strict=True):
-        if tensor.shape != shape:
-            raise ValueError(f"weights: {name} must be {shape} of these heads and hidden, got {tuple(tensor.shape)}")
-    return Network(first, bias, second)
+    files = [Weights(weights, name) for name in names]
+    first = files[0].table({"hidden": hidden, "2": 2})
+    bias = files[1].table({"hidden": len(first)})
+    return Network(first, bias, files[2].table({"heads": heads, "hidden": len(first)}))
 
 
 def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, ...]:

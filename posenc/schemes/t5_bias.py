@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
@@ -20,7 +19,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_distance import ByDistance
 from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights
 
 
 @scheme(
@@ -56,7 +55,8 @@ def t5_bias(
     std: standard deviation of a random table, where no weights are given.
     """
     single, growing = _shares(num_buckets, max_distance, bidirectional)
-    table = _table(heads, num_buckets, weights, key, std).to(getattr(torch, spec.angle_dtype))
+    sizes = {"num_buckets": num_buckets, "heads": heads}
+    table = Weights(weights, key, std).table(sizes, (num_buckets, 8)).to(getattr(torch, spec.angle_dtype))
     last = edges(single, growing, max_distance)[-1]
     check_room("a table", (2 * last + 1, table.shape[1]), spec.angle_dtype)
     past = buckets(np.arange(last + 1), single, growing, max_distance)
@@ -73,21 +73,9 @@ def _shares(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[i
         raise ValueError(f"num_buckets must be {wanted}, got {num_buckets}")
     each = num_buckets // 2 if bidirectional else num_buckets
     single, half = each // 2, num_buckets // 2
-    if max_distance <= half:  # the logarithm takes any above `single`; so near to it, distances are fewer than buckets
+    if max_distance <= half:  # the logarithm takes any above `single`, but then buckets outnumber distances
         raise ValueError(f"max_distance must be above {half}, half of num_buckets, got {max_distance}")
     return single, each - single
-
-
-def _table(heads: int | None, num_buckets: int, weights: str | None, key: str | None, std: float) -> Tensor:
-    if heads is not None and heads < 1:
-        raise ValueError(f"heads must be at least 1, got {heads}")
-    if weights is None:
-        return random_table("a table", (num_buckets, heads or 8), key, std)
-    table = load_matrix(weights, key)
-    if table.shape[0] != num_buckets or heads not in (None, table.shape[1]):
-        wanted = f"({num_buckets}, {heads or 'heads'})"
-        raise ValueError(f"weights must be {wanted}, a row for each bucket, got {tuple(table.shape)} in {weights}")
-    return table
 
 
 def edges(single: int, growing: int, far: int) -> list[int]:

@@ -21,6 +21,7 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding, Probes
 from posenc.ports import Array, Axis, Floats, Port, Positions, Values
+from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos, sincos_of_steps
 from posenc.sources.features import encode as features
@@ -59,8 +60,13 @@ def timestep(
     max_period: the slowest wavelength is about 2 pi times this.
     steps: "float" fractions and negative numbers too, from -max_len to max_len; "int" from 0 to max_len - 1.
     """
-    _check(dim, downscale_freq_shift, scale, max_period)
     pairs = dim // 2
+    check_at_least(2, dim=dim)
+    if not (math.isfinite(downscale_freq_shift) and downscale_freq_shift < pairs):
+        got = f"the {pairs} frequencies of dim={dim}, got {downscale_freq_shift}"
+        raise ValueError(f"downscale_freq_shift must be below {got}")
+    check_above(0, scale=scale)
+    check_above(1, max_period=max_period)
     inv_freq = scale * max_period ** (-np.arange(pairs, dtype=np.float64) / (pairs - downscale_freq_shift))
     formula = partial(
         reference, dim=dim, first=flip_sin_to_cos, shift=downscale_freq_shift, scale=scale, period=max_period
@@ -68,17 +74,6 @@ def timestep(
     layout = features.Layout(pairs, pairs, cos_first=flip_sin_to_cos, zero=dim % 2 == 1)
     encode = _of_floats if steps == "float" else _of_integers
     return encode(spec, inv_freq, partial(features.encode, spec=spec, layout=layout, formula=formula))
-
-
-def _check(dim: int, shift: float, scale: float, max_period: float) -> None:
-    if dim < 2:
-        raise ValueError(f"dim must be at least 2, got {dim}")
-    if not (math.isfinite(shift) and shift < dim // 2):
-        raise ValueError(f"downscale_freq_shift must be below the {dim // 2} frequencies of dim={dim}, got {shift}")
-    if not (scale > 0 and math.isfinite(scale)):
-        raise ValueError(f"scale must be a finite number above 0, got {scale}")
-    if not (max_period > 1 and math.isfinite(max_period)):
-        raise ValueError(f"max_period must be a finite number above 1, got {max_period}")
 
 
 def _of_integers(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Encoding:

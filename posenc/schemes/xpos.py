@@ -15,6 +15,7 @@ import torch
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array
+from posenc.ranges import check_above
 from posenc.references import rotation
 from posenc.rope_types import Rope
 from posenc.scheme import scheme
@@ -66,7 +67,9 @@ def xpos(
     tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
     """
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
-    _check(gamma, scale_base, center)
+    check_above(0, gamma=gamma, scale_base=scale_base)
+    if isinstance(center, int) and center < 0:
+        raise ValueError(f"center must be at least 0, or length, got {center}")
     check_table(spec, head_dim)
     fade = _fade(spec, head_dim, gamma, scale_base, None if center == "length" else center)
     _check_fits(spec, fade)
@@ -75,14 +78,6 @@ def xpos(
     parameters = Parameters(head_dim, rope_theta, gamma, scale_base, center)
     formula = partial(reference, parameters=parameters, pairs=rotation.Pairs(layout, tensor_layout))
     return rotary.encode(angles, spec, heads, rotary.Output(), formula=formula)
-
-
-def _check(gamma: float, scale_base: float, center: int | str) -> None:
-    for name, value in (("gamma", gamma), ("scale_base", scale_base)):
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number above 0, got {value}")
-    if isinstance(center, int) and center < 0:
-        raise ValueError(f"center must be at least 0, or length, got {center}")
 
 
 def _fade(spec: Spec, head_dim: int, gamma: float, scale_base: float, center: int | None) -> Fade:

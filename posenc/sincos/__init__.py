@@ -16,7 +16,7 @@ from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.sincos.angle_addition import LOW, MID, AngleAddition
 from posenc.sincos.direct import ComputedSinCos, DirectAngles, DirectSinCos, SelfAdjustingSinCos
-from posenc.sincos.fractional import FractionalSteps
+from posenc.sincos.fractional import FractionalAngleAddition
 from posenc.sincos.octaves import DirectOctaves, Octaves
 from posenc.sincos.projection import DirectProjection, Projection
 from posenc.sincos.rows import inverse_frequencies, inverse_frequencies_to_base
@@ -162,14 +162,14 @@ def sincos_of_angles(spec: Spec) -> AngleSinCos:
     return kind(getattr(torch, spec.angle_dtype))
 
 
-def sincos_of_steps(spec: Spec, inv_freq: Floats) -> FractionalSteps | DirectSinCos:
+def sincos_of_steps(spec: Spec, inv_freq: Floats) -> FractionalAngleAddition | DirectSinCos:
     """Return what computes cosines and sines of step x frequency, of steps with fractions, from -max_len to max_len.
 
     inv_freq: (pairs,) radians per step. Raises ValueError where there is no memory for the tables.
     """
     dtype, baked = getattr(torch, spec.angle_dtype), spec.mode == "baked"
     if baked or spec.method == "exact":
-        return FractionalSteps(inv_freq, spec.max_len, stored=baked, dtype=dtype)
+        return FractionalAngleAddition(inv_freq, spec.max_len, stored=baked, dtype=dtype)
     return DirectSinCos(inv_freq, 2 * len(inv_freq), interleaved=False, dtype=dtype)
 
 

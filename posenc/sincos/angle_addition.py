@@ -144,7 +144,7 @@ class AngleAddition(nn.Module):
         return Tolerance(atol=reduced_error(self.low_sin.dtype) + float64_error(max_position))
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def tables(self) -> Tables:

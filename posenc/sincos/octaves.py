@@ -72,7 +72,7 @@ class Octaves(nn.Module):
         return Tolerance(atol=reduced_error(self.dtype) + float64_error(largest))
 
     def eager_tolerance(self, max_angle: int) -> Tolerance:
-        """Return how far a graph's may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
 

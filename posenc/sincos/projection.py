@@ -72,24 +72,23 @@ class Projection(nn.Module):
             x = x.log()
         large = (x / self.grain).round() * self.grain
         small = x - large
-        exact, rest = self.start, self.rest
-        for i in range(self.numbers):  # in this order on every runtime, as no product of matrices is
-            one, left = large[..., i : i + 1], small[..., i : i + 1]
-            exact = exact + one * self.coarse[i]
-            rest = rest + (one * self.fine[i] + left * self.whole[i])
-        whole = (exact + rest).round()
-        return self.quarters.after(whole, ((exact - whole) + rest) * self.half_pi)
+        exact, remainder = self.start, self.rest
+        for i in range(self.numbers):  # runtimes may sum a product of matrices in any order; here all use this one
+            x1, x2 = large[..., i : i + 1], small[..., i : i + 1]  # (..., 1)
+            exact = exact + x1 * self.coarse[i]
+            remainder = remainder + (x1 * self.fine[i] + x2 * self.whole[i])
+        quarters = (exact + remainder).round()
+        return self.quarters.after(quarters, ((exact - quarters) + remainder) * self.half_pi)
 
     def tolerance(self, max_angle: int) -> Tolerance:
         """Return how far they may be from the reference: each term of the rest is rounded, and each sum."""
-        grain = torch.finfo(self.dtype).eps
-        rest = HALF_PI * grain / 2 * (2 * self.numbers + 4) * self.left
-        least = reduced_error(self.dtype)
-        off = max(least, OF_QUARTERS / 3e-7 * least + rest)
-        return Tolerance(atol=off + self.of_logs + float64_error(max_angle))
+        roundings = torch.finfo(self.dtype).eps / 2 * (2 * self.numbers + 4)
+        smallest = reduced_error(self.dtype)
+        bound = max(smallest, OF_QUARTERS / 3e-7 * smallest + HALF_PI * roundings * self.left)
+        return Tolerance(atol=bound + self.of_logs + float64_error(max_angle))
 
     def eager_tolerance(self, max_angle: int) -> Tolerance:
-        """Return how far a graph's may be from these: no bit, but those of logarithms."""
+        """Graphs must give the same bits as eager, but for the last digits of logarithms."""
         return Tolerance(atol=self.tolerance(max_angle).atol + self.of_logs) if self.logs else SAME_BITS
 
 

@@ -70,7 +70,7 @@ class SeriesSinCos(nn.Module):
         return rounded_once(self.dtype, math.ceil(max_angle))
 
     def eager_tolerance(self, max_angle: float) -> Tolerance:
-        """Return how far a graph's may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def stored_rows(self) -> Iterator[StoredRows]:

@@ -77,7 +77,7 @@ class SinCosTable(nn.Module):
         return rounded_once(self.rows.dtype, max_position)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def tables(self) -> Tables:

@@ -21,7 +21,7 @@ from posenc_export.validation.planning.sizes import trace_sizes
 
 
 def cases_of(encoding: Encoding, max_len: int) -> tuple[Case, ...]:
-    return plan(Scope(encoding, trace_sizes(encoding, set(), max_len), max_len)).cases
+    return plan(Scope(encoding, trace_sizes(encoding.inputs, set(), max_len), max_len)).cases
 
 
 @pytest.mark.parametrize("mode", ["baked", "dynamic"])

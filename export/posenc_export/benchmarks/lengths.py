@@ -6,9 +6,10 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from posenc.ports import Mask, Port, Positions, axes_of
+from posenc.ports import Port, axes_of
 from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.carries import limits_of
 from posenc_export.errors import BadInput
 
 AUTO_WIDTH = 512
@@ -34,7 +35,7 @@ def lengths_of(manifest: Manifest, timing: BenchOptions) -> tuple[int, ...]:
 def room(ports: Sequence[Port], timing: BenchOptions) -> int | None:
     """Return the length of the longest call that no port refuses; None where none does."""
     ends = [axis.most for port in ports for axis in port.axes if axis.most is not None]
-    ends += [end for port in ports if (end := _end(port)) is not None]
+    ends += [tokens for port in ports if (tokens := limits_of(port).tokens) is not None]
     if not ends:
         return None
     refused = partial(_refused, ports, timing)
@@ -57,14 +58,5 @@ def _refused(ports: Sequence[Port], timing: BenchOptions, length: int) -> bool:
 
 def _beyond(port: Port, sizes: Mapping[str, int]) -> bool:
     """Return whether the positions of a call that begins at 0 go beyond the end of a port."""
-    end = _end(port)
-    return end is not None and port.shape(sizes)[-1] > end
-
-
-def _end(port: Port) -> int | None:
-    """Return how many positions a port holds, in a call that begins with the first."""
-    if isinstance(port.carries, Positions):
-        return port.carries.end
-    if isinstance(port.carries, Mask) and port.carries.end is not None:
-        return port.carries.end - (port.carries.offset or 0)
-    return None
+    tokens = limits_of(port).tokens
+    return tokens is not None and port.shape(sizes)[-1] > tokens

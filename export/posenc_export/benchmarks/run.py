@@ -133,7 +133,7 @@ def _exported(make: Callable[[], Target], options: ExportOptions) -> Iterator[Pa
 
 
 def _can_be(target: Target, format_: str) -> bool:
-    refused = SCHEMES[target.name].unsupported.formats if target.declared else {}
+    refused = SCHEMES[target.name].unsupported.formats if target.rules.registered else {}
     return format_ not in refused and not FORMATS[format_].refuses(target.encoding)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from posenc.ports import Extents, Port, Positions, Size, Start, Values, axes_of, is_number
+from posenc.ports import Port, axes_of, is_number
 from posenc_export.bundle.case import Case
-
-INTEGERS = {"int64": 2**63, "int32": 2**31}
-"""What integers of a dtype are below."""
+from posenc_export.carries import kind_of, named_axes
 
 
 def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:
@@ -16,7 +14,6 @@ def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Cas
     lines = [
         *_twice("cases", [case.name for case in cases]),
         *_ports(inputs, outputs),
-        *_among(inputs),
         *_formulas(inputs),
         *_sizes(inputs, cases),
     ]
@@ -34,27 +31,18 @@ def _twice(place: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
-    """Yield axes that have neither a size nor a name, and sizes of axes that there are not."""
+    """Yield axes without size and name, and how what ports carry contradicts them, or names an axis of no input."""
     dynamic = {axis.name for axis in axes_of(inputs)}
     for place, ports in (("inputs", inputs), ("outputs", outputs)):
         for i, port in enumerate(ports):
             for j, axis in enumerate(port.axes):
                 if axis.is_dynamic and not axis.name:
                     yield f"{place}[{i}].axes[{j}] must have a name or a size, got neither"
-            if isinstance(port.carries, Positions) and port.carries.ends and not _one_for_each(port, port.carries.ends):
-                yield f"{place}[{i}].carries.ends must be one for each position of a token, along its first axis"
-            if isinstance(port.carries, Values) and not _is_range(port, port.carries):
-                yield f"{place}[{i}].carries must be a range that {port.dtype} holds, high above low, or null"
-            if isinstance(port.carries, Size | Extents) and port.carries.of not in dynamic:
-                yield f"{place}[{i}].carries.of must name a dynamic axis of an input, got {port.carries.of!r}"
-
-
-def _among(inputs: Sequence[Port]) -> Iterator[str]:
-    """Yield starts whose tokens are among the keys of an axis that there is not."""
-    dynamic = {axis.name for port in inputs for axis in port.dynamic.values()}
-    for i, port in enumerate(inputs):
-        if isinstance(port.carries, Start) and port.carries.among not in (None, *dynamic):
-            yield f"inputs[{i}].carries.among must name a dynamic axis of an input, got {port.carries.among!r}"
+            for misfit in kind_of(port.carries).misfits(port.carries, port):
+                yield f"{place}[{i}].carries{misfit}"
+            for field, name in named_axes(port.carries):
+                if name not in dynamic:
+                    yield f"{place}[{i}].carries.{field} must name a dynamic axis of an input, got {name!r}"
 
 
 def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
@@ -64,18 +52,6 @@ def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
             if not all(term in axis.names or is_number(term) for term in axis.terms if axis.is_dynamic):
                 expected = "a name, or a sum of names and numbers, in an input"
                 yield f"inputs[{i}].axes[{j}].name must be {expected}, got {axis.name!r}"
-
-
-def _is_range(port: Port, values: Values) -> bool:
-    """Return whether numbers of a dtype can be in a range, where one is said: of integers its ends are some, too."""
-    ends = [end for end in (values.low, values.high) if end is not None]
-    if port.dtype in INTEGERS and not all(end == int(end) and abs(end) < INTEGERS[port.dtype] for end in ends):
-        return False
-    return len(ends) < 2 or ends[0] < ends[1]
-
-
-def _one_for_each(port: Port, ends: tuple[int, ...]) -> bool:
-    return bool(port.axes) and port.axes[0].size == len(ends)
 
 
 def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:

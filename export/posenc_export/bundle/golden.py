@@ -29,7 +29,7 @@ DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.erro
 """What reading a damaged file, or one that is encrypted or packed in an unknown way, raises."""
 
 
-def write_golden(folder: Path, cases: list[GoldenCase]) -> None:
+def write_golden(folder: Path, cases: Sequence[GoldenCase]) -> None:
     """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model where a model was asked, .rows of a sample."""
     arrays: dict[str, Array] = {}
     for golden in cases:

@@ -13,7 +13,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from posenc.ports import Port, bounds_of
+from posenc.ports import Port
+from posenc_export.carries import bounds_of
 
 Facts = Mapping[str, str]
 PREFIX = "posenc."

@@ -45,6 +45,7 @@ NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite nu
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
 Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
+Naturals = list[Natural]
 ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
 NoName = Annotated[

@@ -8,25 +8,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from posenc.encoding import Tolerance
-from posenc.ports import Axis, Carries, Extents, Indices, Mask, Port, Positions, Size, Start, Values
+from posenc.ports import Axis, Port
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
+from posenc_export.carries import name_of, port_kinds
 from posenc_export.errors import BadInput
 
 SCHEMA_VERSION = 2
 MOST_LINES = 10
 """Problems of a manifest that are named; of more, how many there are."""
-CARRIES: Mapping[str, type[Carries]] = {
-    "values": Values,
-    "positions": Positions,
-    "start": Start,
-    "mask": Mask,
-    "indices": Indices,
-    "size": Size,
-    "extents": Extents,
-}
-"""What a port carries, as the manifest calls it."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What ports and axes are called: a port's name is also that of a file, and of a variable in C++."""
 
@@ -220,15 +211,14 @@ def _case(data: Mapping[str, Any]) -> Case:
 
 def _port(data: Mapping[str, Any]) -> Port:
     carries = dict(data["carries"])
-    kind = CARRIES[carries.pop("what")]
+    made = port_kinds()[carries.pop("what")].carries
     carries = {key: tuple(value) if isinstance(value, list) else value for key, value in carries.items()}
-    return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], kind(**carries))
+    return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], made(**carries))
 
 
 def _port_json(port: Port) -> dict[str, object]:
-    what = next(name for name, kind in CARRIES.items() if isinstance(port.carries, kind))
     axes = [asdict(axis) for axis in port.axes]
-    return {**asdict(port), "axes": axes, "carries": {"what": what, **asdict(port.carries)}}
+    return {**asdict(port), "axes": axes, "carries": {"what": name_of(port.carries), **asdict(port.carries)}}
 
 
 def _artifact(data: Mapping[str, Any]) -> Artifact:

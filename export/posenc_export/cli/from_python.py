@@ -25,10 +25,7 @@ KEYWORDS = {
     **{f"--{name}": name for name in ("mode", "method", "positions", "dtype", "opset", "namespace", "require")},
     **{f"--{name}": name for name in ("atol", "rtol", "timeout", "seed", "budget", "batch", "heads", "rounds")},
     **{f"--{name}": name for name in ("part", "layer")},
-    **{
-        f"--{name.replace('_', '-')}": name
-        for name in ("max_len", "position_offset", "rotary_op", "cpp_name", "cpu_isa")
-    },
+    **{f"--{name.replace('_', '-')}": name for name in ("max_len", "position_offset", "rotary_op", "cpu_isa")},
     **{"--layer-type": "layer_type", "--runtime": "runtimes", "--length": "lengths"},
     **dict.fromkeys(("-f", "--format"), "formats"),
 }

@@ -7,10 +7,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from posenc.encoding import Tolerance
-from posenc.ports import LOOKED_UP, Array, Port, axes_of, carrying
+from posenc.ports import Array, Port, axes_of
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.sampling import long_axis
+from posenc_export.carries import are_looked_up
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import braced, dtype_constant, qualified_type, quoted
 from posenc_export.cpp.uses import Uses
@@ -46,7 +47,7 @@ def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array], uses: Use
         name=case.name,
         axes=", ".join(str(case.sizes[axis.name]) for axis in axes_of(manifest.inputs)),
         refused=str(case.refused).lower(),
-        on_cuda=str(case.refused and not carrying(manifest.inputs, *LOOKED_UP)).lower(),
+        on_cuda=str(case.refused and not are_looked_up(manifest.inputs)).lower(),
         inputs=", ".join(_tensors(case, fed, arrays)),
         outputs=", ".join(_tensors(case, manifest.outputs, arrays, over)),
         tolerances=braced(*_tolerances(manifest, case)),

@@ -7,8 +7,9 @@ import json
 import textwrap
 from itertools import accumulate
 
-from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of, bounds_of, keys_axis
+from posenc.ports import Axis, Port, axes_of
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.carries import keys_axis, kind_of, limits_of
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
 from posenc_export.cpp.uses import Uses
@@ -77,16 +78,13 @@ def _size_function(port: Port) -> str:
     )
 
 
-def _end(port: Port) -> int:
-    """Return where the integers of an input end, or 0."""
-    return port.carries.end or 0 if isinstance(port.carries, (Positions, Start, Indices)) else 0
-
-
 def _limit(port: Port) -> str:
     """Return the constants of what an input may hold; nothing where nothing is known, or each call says it."""
-    if bounds := bounds_of(port):
-        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=bounds[0], most=bounds[1])
-    return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=_end(port)) if _end(port) else ""
+    limits = limits_of(port)
+    if limits.bounds:
+        least, most = limits.bounds
+        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=least, most=most)
+    return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=limits.end) if limits.end else ""
 
 
 def _ports(ports: list[str]) -> str:
@@ -102,14 +100,13 @@ def _port(port: Port, *more: object) -> str:
 def _input(port: Port, manifest: Manifest, uses: Uses) -> str:
     if port.name in uses.unread:
         return f"{_port(port)};\n    ports_.back().unread = true"
-    follows = _counted(manifest) if isinstance(port.carries, Start) else ""
-    ends = port.carries.ends if isinstance(port.carries, Positions) else ()
-    each = [quoted(""), braced(*ends)] if ends else []
-    added = _port(port, *([_end(port), quoted(follows), *each] if _end(port) else []))
-    if isinstance(port.carries, Start) and port.carries.among:
-        added += f";\n    limit_start(ports_, {quoted(follows)}, {quoted(port.carries.among)})"
-    if bounds := bounds_of(port):
-        added += f";\n    limit_numbers(ports_, {bounds[0]!r}, {bounds[1]!r})"
+    limits, follows = limits_of(port), quoted(_counted(manifest) if kind_of(port.carries).is_first else "")
+    own_ends = [quoted(""), braced(*limits.ends)] if limits.ends else []
+    added = _port(port, *([limits.end, follows, *own_ends] if limits.end else []))
+    if limits.among:
+        added += f";\n    limit_start(ports_, {follows}, {quoted(limits.among)})"
+    if limits.bounds:
+        added += ";\n    limit_numbers(ports_, {!r}, {!r})".format(*limits.bounds)
     return added
 
 
@@ -147,22 +144,12 @@ def _parameters(manifest: Manifest, uses: Uses) -> str:
     return ",\n      ".join([*parameters, "Memory memory = Memory::host"])
 
 
-def _range(port: Port) -> str:
-    """Return which numbers go in, where that is known: integers below an end, or any from one to another."""
-    values = port.carries
-    if bounds := bounds_of(port):
-        return f" in {bounds[0]:g}..{bounds[1]:g}"
-    if isinstance(values, Start) and values.among:
-        end = f" < {values.end}" if values.end else ""
-        return f"{end}, all positions that count from it among {values.among}"
-    if isinstance(values, Values) and "int" in port.dtype and values.low is not None and values.high is not None:
-        return f" in {int(values.low)}..{int(values.high)}"
-    return f" < {_end(port)}" if _end(port) else ""
-
-
 def _documented(manifest: Manifest, uses: Uses) -> str:
     alone = ": its shape alone, and no argument"
-    lines = [f"in   {port}" + (alone if port.name in uses.unread else _range(port)) for port in manifest.inputs]
+    lines = []
+    for port in manifest.inputs:
+        limits = alone if port.name in uses.unread else kind_of(port.carries).documented(port.carries, port)
+        lines.append(f"in   {port}{limits}")
     for port in manifest.outputs:
         over = uses.replaces.get(port.name)
         lines.append(f"out  {port}" + (f", also in the place of {over}" if over else ""))

@@ -63,9 +63,9 @@ def identifier(name: str) -> str:
 def check_name(name: str) -> None:
     """Raise BadInput for what cannot be the name of a namespace, a file and a target at once."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", name):
-        raise BadInput(f"--cpp-name is {name!r}: expected letters, digits and single underscores between them")
+        raise BadInput(f"--namespace is {name!r}: expected letters, digits and single underscores between them")
     if name in TAKEN or re.fullmatch(r"v\d+", name):
-        raise BadInput(f"--cpp-name is {name!r}, which C++, CMake or the session uses: choose another")
+        raise BadInput(f"--namespace is {name!r}, which C++, CMake or the session uses: choose another")
 
 
 def default_name(folder: Path) -> str:

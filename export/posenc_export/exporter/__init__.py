@@ -63,7 +63,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         with own_files():
             bundle = Bundle.open(folder, trusted=True)
             if options.cpp:
-                bundle = embedded(bundle, options.cpp_name or default_name(to))
+                bundle = embedded(bundle, options.namespace or default_name(to))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
@@ -78,7 +78,7 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
 def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[None]:
     """Say, where a module of somebody's own fails for its length alone, up to which length it does not."""
     encoding = target.encoding
-    if target.declared:
+    if target.rules.known_end:
         return nullcontext()
     return advised(lambda: encoding.uncalled().module, encoding.inputs, target.spec.max_len, options.seed)
 

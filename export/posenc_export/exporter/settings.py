@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar, get_origin, get_type_hints
@@ -39,6 +40,7 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
     Of a model's config, where nothing else is said, the mode is one that its scheme has, and a table has as many rows
     as the model has positions.
     """
+    settings = _renamed(settings)
     of_spec = {name: settings[name] for name in fields_of(Spec) & settings.keys()}
     of_options = {name: settings[name] for name in fields_of(ExportOptions) & settings.keys()}
     of_validation = {name: settings[name] for name in fields_of(ValidateOptions) & settings.keys()}
@@ -55,6 +57,14 @@ def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOpti
         {name: value for name, value in settings.items() if name not in taken},
         spec is not None or "max_len" in of_spec,
     )
+
+
+def _renamed(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Return settings under today's names; warn about those of 0.1."""
+    if "cpp_name" not in settings:
+        return settings
+    warnings.warn("cpp_name is namespace from posenc-export 0.2 on; the old name goes with 0.3", DeprecationWarning, 5)
+    return {"namespace": settings["cpp_name"], **{k: v for k, v in settings.items() if k != "cpp_name"}}
 
 
 def _check_near(names: set[str], source: object) -> None:

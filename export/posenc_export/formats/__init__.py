@@ -50,13 +50,22 @@ ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17"}
 
 @dataclass(frozen=True)
 class Request:
-    """What a format is given beside the encoding: tensors to trace with, and the length the graph must hold up to.
+    """How a module is to be captured and written.
 
-    namespace: what everything in a header is named by.
-    at: makes inputs of other sizes, at which a program can be tried. other: sizes to trace with a second time.
-    long: sizes to trace with where a program of short ones does not hold for long ones.
-    why_traced: why the TorchScript-based exporter is to write ONNX, if it is.
-    cpu_isa: what an AOTInductor package is compiled for.
+    Attributes:
+        trace: Tensors to trace with.
+        max_len: The length up to which the graph must hold.
+        opset: Of ONNX files.
+        opset_reason: Why the opset is no lower.
+        rotary_op: How ONNX writes a rotation.
+        namespace: The name that everything in a header goes by.
+        at: Makes inputs of other sizes, at which a program can be tried.
+        sizes: Of the axes of `trace`.
+        other: Sizes to trace with a second time.
+        long: Sizes to trace with where a program of short calls does not hold for long ones.
+        why_traced: Why the TorchScript-based exporter is to write ONNX, if it is.
+        branches: Whether torch.export has said what the module does by sizes, which that exporter cannot see.
+        cpu_isa: What an AOTInductor package is compiled for.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -66,9 +75,11 @@ class Request:
     rotary_op: RotaryOp = "decomposed"
     namespace: str = "posenc"
     at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
     other: Mapping[str, int] = field(default_factory=dict)
     long: Mapping[str, int] = field(default_factory=dict)
     why_traced: str = ""
+    branches: bool = False
     cpu_isa: CpuIsa = "native"
 
 
@@ -76,21 +87,29 @@ Program = Any
 """What a format makes of a module before it writes it: an ExportedProgram, a script, tables."""
 Digests = Mapping[str, bytes]
 Capture = Callable[["Encoding", Request], Program]
-Writer = Callable[[Program, "Encoding", Request, Path], None]
+Writer = Callable[[Program, Request, Path], None]
 Stamp = Callable[[Path, Mapping[str, str]], None]
 Stamped = Callable[[Path, str], str]
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: `capture(encoding, request)` makes a program, `write(program, encoding, request, path)` the file.
+    """A kind of file.
 
-    digests: of a program, what must be the same when the module is captured again.
-    stamp: adds to a file what an export says of it, by keys.
-    stamped: reads what a file says under a key, without running code of it; "" where it says nothing or cannot be read.
-    refuses: why an encoding cannot be one, or "".
-    note: why writing it takes long, if it does. runs_code: whether loading or running a file of it can do what a
-        program can; one that cannot is inert: numbers, and operators that a runtime has.
+    Attributes:
+        name: As users type it.
+        file: Its name in a bundle.
+        capture: Makes a program of an encoding.
+        digests: Of a program, what must be the same when the module is captured again.
+        write: Writes a program to a path.
+        summary: The first line of what `write` says of itself.
+        runs_code: Whether loading or running a file can do what a program can. A file that cannot is inert: numbers,
+            and operators that a runtime has.
+        stamp: Adds to a file what an export says of it, by keys.
+        stamped: Reads what a file says under a key, without running code of it; "" where it says nothing or cannot be
+            read.
+        refuses: Why an encoding cannot be written so, or "".
+        note: Why writing takes long, if it does.
     """
 
     name: str

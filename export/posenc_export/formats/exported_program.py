@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
 from posenc_export.formats import Request, format_, quiet, write_saved
 from posenc_export.formats.aoti_package import compiler_settings
 from posenc_export.formats.archives import stamp_archive, stamped_archive
-from posenc_export.formats.assumptions import loosen, release
+from posenc_export.formats.assumptions import drop_unneeded_guards, loosen
+from posenc_export.formats.calls import calls_of
 from posenc_export.formats.capture import Findings, capture, findings, program_digests, with_findings
 
 if TYPE_CHECKING:
@@ -34,10 +36,10 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
     """Return the program of an encoding, which refuses no call of ours by what was assumed while tracing."""
     program = capture(encoding, lambda module: module, request)
-    if encoding.family == "module":
-        loosen(program, encoding, findings(program).sizes)
+    if rules_of(encoding.family).may_branch:
+        loosen(program, encoding.module, calls_of(encoding), findings(program).sizes)
     else:
-        release(program, encoding, request)
+        drop_unneeded_guards(program, encoding.module, calls_of(encoding), request)
     return program
 
 
@@ -50,7 +52,7 @@ def capture_program(encoding: Encoding, request: Request) -> torch.export.Export
     stamp=stamp_archive,
     stamped=stamped_archive,
 )
-def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
+def write_pt2(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
 
@@ -82,7 +84,7 @@ def capture_package(encoding: Encoding, request: Request) -> torch.export.Export
     stamped=stamped_archive,
     note="compiles C++, for a minute or so",
 )
-def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
+def write_aoti(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch
 

@@ -86,7 +86,7 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
     stamp=stamp_archive,
     stamped=stamped_archive,
 )
-def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, request: Request, path: Path) -> None:
+def write_torchscript(scripted: torch.jit.ScriptModule, request: Request, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
     write_saved(partial(save_script, scripted, request.trace), path)
 

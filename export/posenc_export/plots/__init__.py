@@ -14,6 +14,7 @@ from posenc.scheme import Scheme
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.plots.curves import clock, error
 from posenc_export.plots.encodings import Parameters
+from posenc_export.plots.exported import exported
 from posenc_export.plots.heat import DPI, SMALL, heatmap
 
 if TYPE_CHECKING:
@@ -46,8 +47,11 @@ def _drawn(on: Callable[[Figure], None], file: Path) -> None:
     figure = _figure()
     with bad_input():
         on(figure)
+    from matplotlib import rc_context
+
     try:
-        figure.savefig(file, dpi=DPI)
+        with rc_context({"svg.hashsalt": "posenc"}):  # else an .svg has new ids each time, and a date
+            figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
     except OSError as failure:
         raise BadInput(f"cannot write {file}: {failure.strerror}") from failure
 
@@ -73,3 +77,4 @@ PICTURES: Registry[Draw] = Registry("picture")
 PICTURES.add("heatmap", heatmap)
 PICTURES.add("clock", clock)
 PICTURES.add("error", error)
+PICTURES.add("exported", exported)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc.ports import Floats
+from posenc.ports import Floats, Integers
 from posenc_export.plots.encodings import METHODS, Parameters
 from posenc_export.plots.heat import named
 from posenc_export.plots.rows import reference_at, rows_at, rows_of
@@ -68,17 +68,31 @@ def error(figure: Figure, scheme: str, max_len: int | None, parameters: Paramete
     They begin at position 1: at 0 all forms are exact, which no log scale can show.
     """
     count = max_len or ERROR_POSITIONS
-    if count < 2:
-        raise ValueError("--kind error needs --max-len of at least 2: position 0 has no place on a log scale")
-    positions = np.unique(np.geomspace(1, count - 1, POINTS).astype(np.int64))
-    starts = np.unique(np.searchsorted(positions, np.geomspace(1, count - 1, BINS)[:-1].astype(np.int64)))
+    positions, starts = positions_tried(count)
     axes = figure.subplots()
     for mode, method, label in METHODS:
         encoding = rows_of(scheme, mode, method, count, parameters)
-        rows = rows_at(encoding, positions)
-        worst = np.maximum.reduceat(np.abs(rows - reference_at(encoding, positions)).max(axis=1), starts)
-        axes.plot(positions[starts], np.where(worst > 0, worst, np.nan), label=label, linewidth=1.5)
+        errors = np.abs(rows_at(encoding, positions) - reference_at(encoding, positions)).max(axis=1)
+        worst = largest_errors(errors, starts)
+        axes.plot(positions[starts], worst, label=label, linewidth=1.5)
     axes.set(xscale="log", yscale="log", xlabel="position, from 1 on", ylabel="largest error of a row against float64")
     axes.set_title(f"{named(scheme, parameters)}: the error of its three forms")
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
+
+
+def positions_tried(count: int) -> tuple[Integers, Integers]:
+    """Return positions from 1 to the last below a count, and at which of them the points of a curve begin.
+
+    Both are even on a log scale, on which position 0 has no place. Raises ValueError where there is no other.
+    """
+    if count < 2:
+        raise ValueError("errors by position need --max-len of at least 2: position 0 has no place on a log scale")
+    positions = np.unique(np.geomspace(1, count - 1, POINTS).astype(np.int64))
+    return positions, np.unique(np.searchsorted(positions, np.geomspace(1, count - 1, BINS)[:-1].astype(np.int64)))
+
+
+def largest_errors(errors: Floats, starts: Integers) -> Floats:
+    """Return the largest error from each start to the next; NaN for 0, which has no place on a log scale."""
+    largest = np.maximum.reduceat(errors, starts)
+    return np.where(largest > 0, largest, np.nan)

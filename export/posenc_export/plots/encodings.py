@@ -11,12 +11,13 @@ import numpy as np
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.parameters import REQUIRED
-from posenc.ports import Array, Axis, Feeds, Floats, Port, Values, are_probabilities, axes_of, carrying
+from posenc.ports import Array, Axis, Feeds, Floats, Port, Values, axes_of, carrying
 from posenc.scheme import SCHEMES, Scheme, build
 from posenc.spec import Method, Mode, Spec
 from posenc.spec import Positions as Way
 from posenc_export.arrays import call_on_arrays, numpy_dtype
-from posenc_export.plots.fed import FED
+from posenc_export.carries import kind_of
+from posenc_export.carries.values import are_probabilities
 
 METHODS: tuple[tuple[Mode, Method, str], ...] = (
     ("baked", "exact", "--baked: a table"),
@@ -182,10 +183,16 @@ def numbers_of(port: Port, sizes: Mapping[str, int]) -> Floats:
     return np.linspace(low, high, count)
 
 
+def _drawn(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
+    """Return an input of a call that is plotted; `fill` is the number that values have everywhere."""
+    kind = kind_of(port.carries)
+    return kind.draw(port.carries, port.shape(sizes), kind.least(port.carries, port, sizes) or 0, fill)
+
+
 def _outputs(
     encoding: Encoding, sizes: Mapping[str, int], numbers: tuple[Port, Floats] | None, fill: int
 ) -> tuple[tuple[Port, Floats], ...]:
-    feeds = {port.name: FED[type(port.carries)](port, sizes, fill) for port in encoding.inputs}
+    feeds = {port.name: _drawn(port, sizes, fill) for port in encoding.inputs}
     if numbers is not None:
         feeds[numbers[0].name] = _spread(*numbers, sizes)
     arrays = call_on_arrays(encoding.module, [_typed(port, feeds) for port in encoding.inputs])

@@ -65,7 +65,7 @@ def _gives_numbers(ports: Ports, describe: Callable[[Ports], Encoding], max_len:
     """Return whether a module gives numbers where masks are read so; minus infinity may be that of a masked score."""
     try:
         encoding = describe(ports)
-        feeds = feeds_for(ports, Case("masks", trace_sizes(encoding, set(), max_len), padding="right"), seed)
+        feeds = feeds_for(ports, Case("masks", trace_sizes(ports, set(), max_len), padding="right"), seed)
         args = [_hidden(port, feeds[port.name]) for port in ports]
         outputs = call_on_arrays(encoding.uncalled().module, args)
     except (BadInput, RuntimeError):

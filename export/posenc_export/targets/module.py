@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.encoding import CaseLike, Encoding, Tolerance, no_tables
 from posenc.parameters import check, check_required, parameters_of
-from posenc.ports import Port, Positions, Start
+from posenc.ports import Port
 from posenc.spec import Spec
+from posenc_export.carries import kind_of, limits_of
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
 from posenc_export.targets.by_patches import in_whole_patches
@@ -59,7 +60,7 @@ def module_target(
     with advised(Copies(module, again).fresh, ports, spec.max_len, seed):
         ports, notes = read_masks(ports, described, spec.max_len, seed)
         dynamic, encoding = replace(spec, mode="dynamic"), described(ports)
-    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, declared=False, notes=tuple(notes))
+    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, notes=tuple(notes))
 
 
 def name_of(source: object) -> str:
@@ -158,7 +159,7 @@ def own_encoding(
         copies = Copies(wrap(module), lambda: wrap(again()))
         draft = replace(draft, module=copies.module)
     outputs = outputs_of(copies.fresh, draft, max_len, seed)
-    ends = [port.carries.end for port in ports if isinstance(port.carries, Positions | Start) and port.carries.end]
+    ends = [end for port in ports if kind_of(port.carries).gives_positions and (end := limits_of(port).end)]
     reference = OwnReference(copies, ports, outputs)
     return replace(draft, outputs=outputs, reference=reference, end=min(ends, default=None), fresh=copies.fresh)
 

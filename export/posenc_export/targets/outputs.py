@@ -41,7 +41,7 @@ def outputs_of(fresh: Fresh, draft: Encoding, max_len: int, seed: int) -> tuple[
 
 def probe_sizes(draft: Encoding, max_len: int) -> list[dict[str, int]]:
     """Return the sizes to trace with, and two more sets, by which the axes of outputs are known."""
-    sizes = trace_sizes(draft, set(), max_len)
+    sizes = trace_sizes(draft.inputs, set(), max_len)
     other = other_sizes(draft.inputs, sizes, max_len)
     most = max_len // most_terms(draft.inputs)
     long = {

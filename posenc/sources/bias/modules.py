@@ -1,13 +1,18 @@
-"""Modules that return a bias, or add it to scores: one for each way to give positions.
+"""Modules that return a bias of scores, or add it to them: a thin forward for each way to give positions.
 
-A source of biases is a module with two methods:
+A source of biases is a module with two methods, and what a `Source` says of itself:
 
-    last(keys, seq)       keys (seq_k,), at 0..seq_k-1    queries are the last of them    (1, heads, seq, seq_k)
-    between(query, key)   (batch, seq, 1), and            any positions                   (batch, heads, seq, seq_k)
-                          (batch, 1, seq_k) or (seq_k,)
+    last(keys, values)            keys (seq_k,), at 0..seq_k-1     queries are the last of the keys
+    between(query, key, values)   (batch or 1, seq, 1), and        any positions
+                                  (batch, 1, seq_k) or (seq_k,)
 
-What a bias costs is what its queries take: one query takes a row, and none of the square that it is the last row of.
-Those of a bias that depends on the queries themselves are in `query_bias`.
+`values` is a tensor that comes in and has a row for each query: queries, scores or probabilities, (batch, heads, seq,
+any). A source multiplies with them, or reads only how many rows they have. It returns (batch or 1, heads, seq, seq_k),
+or for rows that are weighted by probabilities (batch, heads, seq, head_dim).
+
+The cost of a bias grows with its queries: one query takes one row, and not the square that it is the last row of.
+
+The forwards are written out, as TorchScript takes no `*args` and their arguments have the names of the ports.
 """
 
 from typing import Final, Protocol
@@ -22,19 +27,25 @@ from posenc.where.places import CountedPlaces, StoredPlaces
 
 
 class BiasSource(Source, Protocol):
-    """Biases of queries and keys, by their positions."""
+    """Biases of queries and keys, by their positions, and by the queries or probabilities that come in."""
 
-    def last(self, keys: Tensor, seq: int) -> Tensor:
-        """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
+    def last(self, keys: Tensor, values: Tensor) -> Tensor:
+        """Return the bias where queries are the last of the keys: (seq_k,), (batch, heads, seq, any)."""
 
-    def between(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> as `last`."""
+    def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
+        """Return the bias of positions, as `last`: (batch or 1, seq, 1), (batch, 1, seq_k) or (seq_k,).
+
+        Args:
+            query: Positions of the queries.
+            key: Positions of the keys.
+            values: A row for each query; None where only positions come in.
+        """
 
 
 class Bias(nn.Module):
-    """A bias, returned or added to scores: what the ways to give positions share."""
+    """The ways to give positions, each a method that asks the source."""
 
-    offset: Final[int]  # where positions begin that a mask counts
+    offset: Final[int]  # the first position that a mask counts
 
     def __init__(
         self, source: BiasSource, places: CountedPlaces | StoredPlaces, dtype: torch.dtype, offset: int
@@ -45,28 +56,31 @@ class Bias(nn.Module):
         self.dtype = dtype
         self.offset = offset
 
-    def last(self, seq: int, seq_k: int, device: torch.device) -> Tensor:
+    def last(self, values: Tensor, seq_k: int) -> Tensor:
         """Return the bias of queries that are the last of the keys."""
-        bias: Tensor = self.source.last(self.places.keys(seq_k, device), seq)
+        bias: Tensor = self.source.last(self.places.keys(seq_k, values.device), values)
         return bias
 
-    def from_start(self, seq: int, seq_k: int, start: Tensor) -> Tensor:
-        """Return the bias of queries from a position on, among keys from 0 on."""
+    def from_start(self, values: Tensor, seq_k: int, start: Tensor) -> Tensor:
+        """Return the bias of queries that begin at a position, among keys from 0 on."""
         keys = self.places.keys(seq_k, start.device)
-        bias: Tensor = self.source.between(following(keys, start, seq), keys)
+        bias: Tensor = self.source.between(following(keys, start, values.shape[2]), keys, values)
         return bias
 
-    def explicit(self, positions_q: Tensor, positions_k: Tensor) -> Tensor:
-        """Return the bias of queries and keys at these positions."""
-        bias: Tensor = self.source.between(self.places(positions_q).unsqueeze(2), self.places(positions_k).unsqueeze(1))
+    def at(self, positions_q: Tensor, positions_k: Tensor, values: Tensor | None) -> Tensor:
+        """Return the bias of queries and keys at these positions: (batch, seq), (batch, seq_k)."""
+        # (batch, seq, 1) and (batch, 1, seq_k): their difference is a square
+        query, key = self.places(positions_q).unsqueeze(2), self.places(positions_k).unsqueeze(1)
+        bias: Tensor = self.source.between(query, key, values)
         return bias
 
-    def from_mask(self, mask: Tensor, seq: int) -> Tensor:
-        """Return the bias of keys that a mask counts, of which the queries are the last."""
+    def from_mask(self, mask: Tensor, values: Tensor) -> Tensor:
+        """Return the bias of keys that a mask counts, (batch, seq_k), where queries are the last of them."""
         key = self.places(counted(mask, self.offset))
-        at = torch.arange(seq, device=mask.device) + (mask.shape[1] - seq)  # no slice: that is kept to its range
+        # Indices instead of a slice: an exported slice would be kept to the range of its traced sizes.
+        at = torch.arange(values.shape[2], device=mask.device) + (mask.shape[1] - values.shape[2])
         query = key.index_select(1, inside(at, mask.shape[1]))
-        bias: Tensor = self.source.between(query.unsqueeze(2), key.unsqueeze(1))
+        bias: Tensor = self.source.between(query.unsqueeze(2), key.unsqueeze(1), values)
         return bias
 
 
@@ -74,8 +88,8 @@ class Implicit(Bias):
     """Queries are the last of the keys."""
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the bias: (batch, heads, seq, dim), (batch, kv_heads, seq_k, dim) -> (1, heads, seq, seq_k)."""
-        return self.last(q.shape[2], k.shape[2], q.device).to(self.dtype)
+        """Return the bias: (batch, heads, seq, dim), (batch, kv_heads, seq_k, dim) -> (.., heads, seq, seq_k)."""
+        return self.last(q, k.shape[2]).to(self.dtype)
 
 
 class ImplicitScores(Bias):
@@ -83,15 +97,32 @@ class ImplicitScores(Bias):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, seq_k) -> the same."""
-        return added(scores, self.last(scores.shape[2], scores.shape[3], scores.device))
+        return added(scores, self.last(scores, scores.shape[3]))
+
+
+class ImplicitQueryScores(Bias):
+    """Queries are the last of the keys, and their features count."""
+
+    def forward(self, q: Tensor, scores: Tensor) -> Tensor:
+        """Return biased scores: (batch, heads, seq, dim), (batch, heads, seq, seq_k) -> as scores."""
+        check_same(q.shape[2], scores.shape[2])
+        return added(scores, self.last(q, scores.shape[3]))
+
+
+class ImplicitValues(Bias):
+    """Queries are the last of the keys, whose probabilities count."""
+
+    def forward(self, p: Tensor) -> Tensor:
+        """Return the weighted rows: (batch, heads, seq, seq_k) -> (batch, heads, seq, head_dim)."""
+        return self.last(p, p.shape[3]).to(self.dtype)
 
 
 class Offset(Bias):
     """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1: a cache of a fixed size."""
 
     def forward(self, q: Tensor, k: Tensor, start: Tensor) -> Tensor:
-        """Return the bias: (batch, heads, seq, dim), (batch, kv_heads, seq_k, dim), (1,) -> (1, heads, seq, seq_k)."""
-        return self.from_start(q.shape[2], k.shape[2], start).to(self.dtype)
+        """Return the bias: (batch, heads, seq, dim), (batch, kv_heads, seq_k, dim), (1,) -> (.., heads, seq, seq_k)."""
+        return self.from_start(q, k.shape[2], start).to(self.dtype)
 
 
 class OffsetScores(Bias):
@@ -99,7 +130,24 @@ class OffsetScores(Bias):
 
     def forward(self, scores: Tensor, start: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, seq_k), start (1,) -> as scores."""
-        return added(scores, self.from_start(scores.shape[2], scores.shape[3], start))
+        return added(scores, self.from_start(scores, scores.shape[3], start))
+
+
+class OffsetQueryScores(Bias):
+    """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1, and their features count."""
+
+    def forward(self, q: Tensor, scores: Tensor, start: Tensor) -> Tensor:
+        """Return biased scores: (batch, heads, seq, dim), (batch, heads, seq, seq_k), start (1,) -> as scores."""
+        check_same(q.shape[2], scores.shape[2])
+        return added(scores, self.from_start(q, scores.shape[3], start))
+
+
+class OffsetValues(Bias):
+    """Queries are at start..start+seq-1, each among the keys, at 0..seq_k-1, whose probabilities count."""
+
+    def forward(self, p: Tensor, start: Tensor) -> Tensor:
+        """Return the weighted rows: (batch, heads, seq, seq_k), start (1,) -> (batch, heads, seq, head_dim)."""
+        return self.from_start(p, p.shape[3], start).to(self.dtype)
 
 
 class Explicit(Bias):
@@ -107,7 +155,7 @@ class Explicit(Bias):
 
     def forward(self, positions_q: Tensor, positions_k: Tensor) -> Tensor:
         """Return the bias: (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
-        return self.explicit(positions_q, positions_k).to(self.dtype)
+        return self.at(positions_q, positions_k, None).to(self.dtype)
 
 
 class ExplicitScores(Bias):
@@ -117,7 +165,27 @@ class ExplicitScores(Bias):
         """Return biased scores: (batch, heads, seq, seq_k), (batch, seq), (batch, seq_k) -> as scores."""
         check_same(scores.shape[2], positions_q.shape[1])
         check_same(scores.shape[3], positions_k.shape[1])
-        return added(scores, self.explicit(positions_q, positions_k))
+        return added(scores, self.at(positions_q, positions_k, scores))
+
+
+class ExplicitQuery(Bias):
+    """Positions of each query and each key of each sequence; the features of queries count."""
+
+    def forward(self, q: Tensor, positions_q: Tensor, positions_k: Tensor) -> Tensor:
+        """Return the bias: (batch, heads, seq, dim), (batch, seq), (batch, seq_k) -> (batch, heads, seq, seq_k)."""
+        check_same(q.shape[2], positions_q.shape[1])
+        return self.at(positions_q, positions_k, q).to(self.dtype)
+
+
+class ExplicitQueryScores(Bias):
+    """Positions of each query and each key of each sequence; the features of queries count."""
+
+    def forward(self, q: Tensor, scores: Tensor, positions_q: Tensor, positions_k: Tensor) -> Tensor:
+        """Return biased scores: q, (batch, heads, seq, seq_k), (batch, seq), (batch, seq_k) -> as scores."""
+        check_same(q.shape[2], scores.shape[2])
+        check_same(scores.shape[2], positions_q.shape[1])
+        check_same(scores.shape[3], positions_k.shape[1])
+        return added(scores, self.at(positions_q, positions_k, q))
 
 
 class FromMask(Bias):
@@ -125,7 +193,7 @@ class FromMask(Bias):
 
     def forward(self, q: Tensor, mask: Tensor) -> Tensor:
         """Return the bias: (batch, heads, seq, dim), mask (batch, seq_k) of 1 and 0 -> (batch, heads, seq, seq_k)."""
-        return self.from_mask(mask, q.shape[2]).to(self.dtype)
+        return self.from_mask(mask, q).to(self.dtype)
 
 
 class FromMaskScores(Bias):
@@ -134,13 +202,29 @@ class FromMaskScores(Bias):
     def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
         """Return biased scores: (batch, heads, seq, seq_k), mask (batch, seq_k) of 1 and 0 -> as scores."""
         check_same(scores.shape[3], mask.shape[1])
-        return added(scores, self.from_mask(mask, scores.shape[2]))
+        return added(scores, self.from_mask(mask, scores))
 
 
-WAYS: dict[str, tuple[type[Bias], type[Bias]]] = {
-    "implicit": (Implicit, ImplicitScores),
-    "offset": (Offset, OffsetScores),
-    "explicit": (Explicit, ExplicitScores),
-    "mask": (FromMask, FromMaskScores),
+class FromMaskQueryScores(Bias):
+    """Positions of keys counted from an attention mask, of which queries are the last; their features count."""
+
+    def forward(self, q: Tensor, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return biased scores: q, (batch, heads, seq, seq_k), mask (batch, seq_k) of 1 and 0 -> as scores."""
+        check_same(q.shape[2], scores.shape[2])
+        check_same(scores.shape[3], mask.shape[1])
+        return added(scores, self.from_mask(mask, q))
+
+
+FORWARDS: dict[str, dict[str, type[Bias]]] = {
+    "bias": {"implicit": Implicit, "offset": Offset, "explicit": Explicit, "mask": FromMask},
+    "scores": {"implicit": ImplicitScores, "offset": OffsetScores, "explicit": ExplicitScores, "mask": FromMaskScores},
+    "query_bias": {"implicit": Implicit, "offset": Offset, "explicit": ExplicitQuery, "mask": FromMask},
+    "query_scores": {
+        "implicit": ImplicitQueryScores,
+        "offset": OffsetQueryScores,
+        "explicit": ExplicitQueryScores,
+        "mask": FromMaskQueryScores,
+    },
+    "values": {"implicit": ImplicitValues, "offset": OffsetValues},
 }
-"""The module that returns a bias, and the one that adds it to scores."""
+"""The module for each `Output.form` and each way to give positions."""

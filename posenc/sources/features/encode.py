@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula
-from posenc.encoding import Bounded, Encoding, Probes, rounding
+from posenc.encoding import Bounded, Encoding, Probes
 from posenc.maker import Join, claims_of, encoding
 from posenc.ports import Port, fixed
 from posenc.spec import Spec
+from posenc.where import Where
 
 
 class Waves(Bounded, Protocol):
@@ -103,8 +104,8 @@ def encode(
     claims = claims_of(
         waves,
         tables="what goes in are numbers, between which no table has rows",
-        probes=probes or Probes(),
-        end=end,
+        probes=probes,
         at=lambda case: largest(case.max_position),
     )
-    return encoding(spec, Join("features", module, (x,), (y,), rounding(spec, add=False)), claims, formula)
+    where = Where(spec.positions, ports=(x,), end=end)
+    return encoding(spec, where, claims, Join("features", module, (), (y,)), formula)

@@ -9,7 +9,7 @@ try long grids one axis at a time. Torch's exporter sees one source for both axe
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import torch
@@ -17,12 +17,13 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import Encoding, rounding
+from posenc.encoding import Encoding
 from posenc.lookup import check_width, exactly
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import BATCH, Axis, Mask, Port, fixed
 from posenc.sources.grid.axis_rows import AxisRows, CountRows
 from posenc.spec import Spec
+from posenc.where import Where, grid
 
 FeatureLayout = Literal["halves", "interleaved", "sines_first"]
 NO_SHIFT = {
@@ -150,14 +151,15 @@ def encode(
     widths: features of each. formula: a call -> the output in float64. step: radians that a place is from the next,
     at most.
     """
-    places = [Axis(name, "grid", most=source.end) for name, source in zip(layout.axes, sources, strict=True)]
+    where = grid(spec, layout.axes, [source.end for source in sources])
+    places = where.places
     features = fixed(sum(widths))
     x = Port("x", layout.shape(BATCH, places, features), spec.torch_dtype)
     batch = BATCH if layout.add else fixed(1, "batch")
     y = Port("y", layout.shape(batch, places, features), spec.torch_dtype)
     module = Grid(sources, widths, layout, getattr(torch, spec.torch_dtype))
-    claims = _claims(sources[0], step)
-    return encoding(spec, Join("grid", module, (x,), (y,), rounding(spec, layout.add), layout.add), claims, formula)
+    join = Join("grid", module, (x,), (y,), layout.add)
+    return encoding(spec, where, _claims(sources[0], step), join, formula)
 
 
 def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout, *, formula: Formula) -> Encoding:
@@ -170,8 +172,8 @@ def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout,
     mask = Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end))
     y = Port("y", layout.shape(BATCH, places, fixed(2 * width)), spec.torch_dtype)
     module = MaskedGrid(source, layout, getattr(torch, spec.torch_dtype))
-    claims = replace(_claims(source, step=1.0), end=end)
-    return encoding(spec, Join("grid", module, (mask,), (y,), rounding(spec, add=False)), claims, formula)
+    where = Where(spec.positions, tuple(places), (mask,), end)
+    return encoding(spec, where, _claims(source, step=1.0), Join("grid", module, (), (y,)), formula)
 
 
 def _claims(source: AxisRows, step: float) -> Claims:
@@ -180,6 +182,5 @@ def _claims(source: AxisRows, step: float) -> Claims:
         source,
         tables="a row of it is rows of several axes, side by side",
         probes=source.probes,
-        end=source.end,
         at=lambda case: math.ceil(case.max_position * max(1.0, step)),
     )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula
-from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
+from posenc.encoding import Encoding, Probes, Tolerance, eps
 from posenc.lookup import check_same, counted
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
@@ -16,7 +16,7 @@ from posenc.sources.rotary.angles import AxialAngles, RotaryAngles, is_axial
 from posenc.sources.rotary.apply import Heads, check_rank
 from posenc.sources.rotary.cos_sin import CosSinAt, CosSinCache
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.where.ports import mask_port, positions_port, start_port
+from posenc.where import Where, grid, tokens
 
 
 class Rotary(nn.Module):
@@ -132,46 +132,42 @@ def encode(
     formula: a call -> the outputs in float64. probe_lengths: of calls to try, beside those that the angles ask for.
     Raises UnsupportedSpec for a combination that has no meaning.
     """
-    join = _cos_sin(angles, spec, heads, output) if output.kind == "cos_sin" else _rotary(angles, spec, heads)
+    cos_sin = output.kind == "cos_sin"
+    if is_axial(angles) and spec.positions == "implicit" and not cos_sin:
+        where = grid(spec, ("height", "width"), (angles.end, angles.end))
+    else:
+        where = tokens(spec, angles.end, angles.axes)
+    join = _cos_sin(angles, spec, heads, output) if cos_sin else _rotary(angles, spec, heads, where)
     claims = Claims(
         error=lambda case: _error(angles, spec, output, case.max_position),
         graph_error=lambda case: _graph_error(angles, spec, output, case.max_position),
         tables=angles.tables,
-        end=angles.end,
         probes=Probes((*angles.probes.lengths, *probe_lengths), angles.probes.positions),
         half_safe=angles.half_safe,
     )
-    return encoding(spec, join, claims, formula)
+    return encoding(spec, where, claims, join, formula)
 
 
-def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads) -> Join:
+def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads, where: Where) -> Join:
     """Wrap rotary angles so that they rotate q and k."""
-    implicit = spec.positions == "implicit"
-    most = angles.end if implicit else None
-    on_grid = implicit and is_axial(angles)
-    places = [Axis(n, "grid", most=most) for n in ("height", "width")] if on_grid else [replace(SEQ, most=most)]
     q, k = (
-        Port(name, heads.axes(Axis(head, "heads"), *places), spec.torch_dtype)
+        Port(name, heads.axes(Axis(head, "heads"), *where.places), spec.torch_dtype)
         for name, head in (("q", "head"), ("k", "head_kv"))
     )
-    module, inputs = _way(angles, spec, heads)
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
-    return Join("rotary", module, (q, k, *inputs), outputs, rounding(spec, add=False), shape=shape)
+    return Join("rotary", _module(angles, spec, heads), (q, k), outputs, shape=shape)
 
 
-def _way(angles: RotaryAngles, spec: Spec, heads: Heads) -> tuple[nn.Module, tuple[Port, ...]]:
-    """Return the module for one way to give positions, and the ports that they are given by."""
+def _module(angles: RotaryAngles, spec: Spec, heads: Heads) -> nn.Module:
+    """Return the module for one way to give positions."""
     if spec.positions == "mask":
-        if angles.axes > 1:
-            raise UnsupportedSpec("a mask counts one position a token: give several with --positions explicit")
-        return RotaryFromMask(angles, heads, spec.position_offset), (mask_port(spec, angles.end),)
+        return RotaryFromMask(angles, heads, spec.position_offset)
     if spec.positions == "explicit":
-        port = positions_port(angles.end, angles.axes)
-        return RotaryExplicit(angles, heads, len(port.axes)), (port,)
+        return RotaryExplicit(angles, heads, 2 if angles.axes == 1 else 3)
     if spec.positions == "offset":
-        return RotaryOffset(angles, heads, 2), (start_port(angles.end),)
-    return RotaryGrid(angles, heads) if is_axial(angles) else RotaryImplicit(angles, heads, 2), ()
+        return RotaryOffset(angles, heads, 2)
+    return RotaryGrid(angles, heads) if is_axial(angles) else RotaryImplicit(angles, heads, 2)
 
 
 def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> Join:
@@ -180,14 +176,11 @@ def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> 
     dtype = getattr(torch, spec.torch_dtype)
     shape: dict[str, int | bool] = {"width": width, "interleaved": heads.interleaved}
     if spec.positions == "explicit":
-        port = positions_port(angles.end, angles.axes)
         outputs = tuple(Port(n, (BATCH, SEQ, fixed(width)), spec.torch_dtype) for n in ("cos", "sin"))
         module: nn.Module = CosSinAt(
-            angles, len(port.axes), full=output.full, interleaved=heads.interleaved, dtype=dtype
+            angles, 2 if angles.axes == 1 else 3, full=output.full, interleaved=heads.interleaved, dtype=dtype
         )
-        return Join("cos_sin", module, (port,), outputs, rounding(spec, add=False), shape=shape)
-    if angles.axes > 1:
-        raise UnsupportedSpec("output=cos_sin of several positions a token takes --positions explicit")
+        return Join("cos_sin", module, (), outputs, shape=shape)
     if spec.positions != "implicit" or spec.mode != "baked":
         raise UnsupportedSpec(
             "output=cos_sin takes --positions explicit, or --baked --positions implicit for whole caches"
@@ -195,7 +188,7 @@ def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> 
     rows = fixed(spec.max_len, "length")
     outputs = tuple(Port(n, (rows, fixed(width)), spec.torch_dtype) for n in ("cos", "sin"))
     module = CosSinCache(angles, spec.max_len, full=output.full, interleaved=heads.interleaved, dtype=dtype)
-    return Join("cos_sin", module, (), outputs, rounding(spec, add=False), shape=shape)
+    return Join("cos_sin", module, (), outputs, shape=shape)
 
 
 def _error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:

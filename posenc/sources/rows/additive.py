@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import Encoding, RowSource, Tolerance, ToleranceOf, eps, rounding
+from posenc.encoding import Encoding, RowSource, Tolerance, ToleranceOf, eps
 from posenc.lookup import check_same, counted, exactly
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.where.ports import mask_port, positions_port, start_port
+from posenc.where import Where, tokens
 
 
 @dataclass(frozen=True)
@@ -156,15 +156,14 @@ def encode(source: RowSource, spec: Spec, output: Output, *, formula: Formula) -
     formula: a call -> the output in float64.
     Raises UnsupportedSpec for a combination that has no meaning.
     """
+    where = tokens(spec, source.end, max(1, len(output.ends)), output.ends)
     join = _whole if output.kind == "table" else _rows if _has_no_x(spec, output) else _with_x
-    return encoding(spec, join(source, spec, output), _claims(source, spec, output), formula)
+    return encoding(spec, where, _claims(source, spec, output), join(source, spec, output, where), formula)
 
 
 def _claims(source: RowSource, spec: Spec, output: Output) -> Claims:
     """Return what a source says of its rows, beside an x that is scaled."""
-    claims = claims_of(
-        source, tables=lambda: replace(source.tables(), scale_x=output.scale_x), probes=source.probes, end=source.end
-    )
+    claims = claims_of(source, tables=lambda: replace(source.tables(), scale_x=output.scale_x), probes=source.probes)
     of_x = _of_scaled_x(spec, output)
 
     def scaled(tolerance: ToleranceOf) -> ToleranceOf:
@@ -191,41 +190,33 @@ def _has_no_x(spec: Spec, output: Output) -> bool:
     return spec.positions in ("explicit", "mask") and output.kind == "rows"
 
 
-def _whole(source: RowSource, spec: Spec, output: Output) -> Join:
+def _whole(source: RowSource, spec: Spec, output: Output, where: Where) -> Join:
     if spec.mode == "dynamic" or spec.positions != "implicit" or output.width is None:
         raise UnsupportedSpec("output=table is a constant: it takes --baked, implicit positions and a fixed d_model")
     y = Port("y", (fixed(spec.max_len, "length"), fixed(output.width)), spec.torch_dtype)
-    return _join(WholeTable(source, spec, output.width), spec, (), y)
+    return Join("additive", WholeTable(source, spec, output.width), (), (y,))
 
 
-def _rows(source: RowSource, spec: Spec, output: Output) -> Join:
+def _rows(source: RowSource, spec: Spec, output: Output, where: Where) -> Join:
     if output.width is None:
         positions = f"{spec.positions} positions"
         raise UnsupportedSpec(f"output=rows at {positions} has no x to take d_model=auto from: give a number")
     y = Port("y", (BATCH, SEQ, fixed(output.width)), spec.torch_dtype)
-    if spec.positions == "mask":
-        return _join(RowsFromMask(source, spec, output.width), spec, (mask_port(spec, source.end),), y)
-    return _join(Rows(source, spec, output.width), spec, (_positions(source, output),), y)
+    kind = RowsFromMask if spec.positions == "mask" else Rows
+    return Join("additive", kind(source, spec, output.width), (), (y,))
 
 
-def _positions(source: RowSource, output: Output) -> Port:
-    return positions_port(source.end, max(1, len(output.ends)), output.ends)
+WAYS: dict[str | None, type[Additive]] = {
+    "implicit": Implicit,
+    "offset": Offset,
+    "explicit": Explicit,
+    "mask": FromMask,
+}
 
 
-def _with_x(source: RowSource, spec: Spec, output: Output) -> Join:
+def _with_x(source: RowSource, spec: Spec, output: Output, where: Where) -> Join:
     dim = Axis("dim", "features") if output.width is None else fixed(output.width)
-    seq = replace(SEQ, most=source.end) if spec.positions == "implicit" else SEQ
-    x = Port("x", (BATCH, seq, dim), spec.torch_dtype)
-    y = Port("y", (BATCH if output.kind == "add" else fixed(1, "batch"), seq, dim), spec.torch_dtype)
-    ways: dict[str | None, tuple[type[Additive], tuple[Port, ...]]] = {
-        "implicit": (Implicit, ()),
-        "offset": (Offset, (start_port(source.end),)),
-        "explicit": (Explicit, (_positions(source, output),)),
-        "mask": (FromMask, (mask_port(spec, source.end),)),
-    }
-    kind, inputs = ways[spec.positions]
-    return _join(kind(source, spec, output), spec, (x, *inputs), y, add=output.kind == "add")
-
-
-def _join(module: nn.Module, spec: Spec, inputs: tuple[Port, ...], y: Port, *, add: bool = False) -> Join:
-    return Join("additive", module, inputs, (y,), rounding(spec, add), added=add)
+    x = Port("x", (BATCH, *where.places, dim), spec.torch_dtype)
+    y = Port("y", (BATCH if output.kind == "add" else fixed(1, "batch"), *where.places, dim), spec.torch_dtype)
+    module = WAYS[where.positions](source, spec, output)
+    return Join("additive", module, (x,), (y,), added=output.kind == "add")

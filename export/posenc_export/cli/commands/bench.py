@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.declared import JSON, number, several
 from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, console, guarded
 from posenc_export.cli.output.helping import ENCODING, FILES, Command, epilog, heading, options
 from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import Values, read_source
-from posenc_export.cli.text.words import Choice, Words, check_file, command_line, spelled, typed
+from posenc_export.cli.text.words import check_file, command_line, spelled, typed
 from posenc_export.errors import BadInput
 from posenc_export.runtimes import RUNTIMES, Progress
 
@@ -38,29 +39,17 @@ if TYPE_CHECKING:
 @SPEC
 @WRITTEN
 @options(
-    click.option(
-        "--length",
-        "lengths",
-        multiple=True,
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Lengths to time.  [default: 512, 2048, 8192, as far as a table goes]",
-    ),
-    click.option("--batch", type=click.IntRange(min=1), metavar="N", default=1, help="Sequences in a call."),
-    click.option("--heads", type=click.IntRange(min=1), metavar="N", default=32, help="Heads of queries and of keys."),
-    click.option(
-        "--rounds", type=click.IntRange(min=1), metavar="N", default=7, help="Times each contender is loaded and timed."
-    ),
-    click.option(
-        "--runtime",
-        "runtimes",
-        cls=Words,
-        multiple=True,
-        type=Choice(list(RUNTIMES)),
+    number("--length lengths", "Lengths to time.  [default: 512, 2048, 8192, as far as a table goes]", many=True),
+    number("--batch", "Sequences in a call.", 1),
+    number("--heads", "Heads of queries and of keys.", 32),
+    number("--rounds", "Times each contender is loaded and timed.", 7),
+    several(
+        "--runtime runtimes",
+        RUNTIMES,
+        f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
         metavar="RUNTIME",
-        help=f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
+    JSON,
     click.option(
         "--save",
         type=click.Path(path_type=Path, dir_okay=False),

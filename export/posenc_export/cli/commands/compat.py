@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from posenc_export.cli.declared import JSON
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.printing import print_json
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     epilog=epilog(["posenc compat sinusoidal-dynamic", "posenc compat sinusoidal-dynamic --json"], [2, 5]),
 )
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@JSON
 @guarded
 def compat(bundle: Path, as_json: bool) -> None:
     """Say where the ONNX file of a BUNDLE loads: from which release on, and what of it needs that.

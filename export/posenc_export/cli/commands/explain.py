@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from posenc_export.cli.declared import JSON, switch
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.errors import BadInput, bad_input
@@ -29,8 +30,8 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
     epilog=epilog(["posenc explain", "posenc explain PE103", "posenc explain static-axis"]),
 )
 @click.argument("check", required=False, metavar="[CODE|NAME]", shell_complete=complete_check)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print docs/checks.md.")
+@JSON
+@switch("--markdown as_markdown", "Print docs/checks.md.")
 @guarded
 def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
     """Say what a check asks, what its failure means and what to do, by its CODE or NAME; without one, list all."""

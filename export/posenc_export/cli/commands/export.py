@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.declared import choice, named, number, path, several, switch
 from posenc_export.cli.options import (
     CHECKED,
     SETTINGS,
@@ -24,8 +24,7 @@ from posenc_export.cli.output.helping import FILES, STATUSES, Command, epilog, o
 from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import TextSource, Values, read_source
-from posenc_export.cli.text.words import Choice, Words
-from posenc_export.errors import Unavailable, decoded, printable
+from posenc_export.errors import BadInput, Unavailable, decoded, printable
 from posenc_export.formats import FORMATS
 from posenc_export.formats.aoti_package import CPU_ISAS
 from posenc_export.validation.planning.scope import BUDGET
@@ -53,66 +52,40 @@ if TYPE_CHECKING:
 @click.argument("scheme", required=False, shell_complete=complete_source)
 @SPEC
 @options(
-    click.option(
-        "-f",
-        "--format",
-        "formats",
-        cls=Words,
-        multiple=True,
-        type=Choice(list(FORMATS)),
-        default=("onnx", "torchscript"),
-        help="What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+    several(
+        "-f --format formats",
+        FORMATS,
+        "What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+        ("onnx", "torchscript"),
     ),
     under=FILES,
 )
 @WRITTEN
 @CHECKED
 @options(
-    click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
-    click.option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="Of random weights and inputs."
-    ),
-    click.option(
-        "--budget",
-        type=click.IntRange(min=1),
-        default=BUDGET,
-        metavar="N",
-        help="Elements of the largest array of a call that is tried.",
-    ),
+    switch("--no-validate", "Write the bundle without running it."),
+    number("--seed", "Of random weights and inputs.", 0, least=0, most=2**63 - 1),
+    number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
     under="Validation",
 )
 @options(
-    click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
-    click.option(
+    switch("--cpp", "Add a folder for C++: a class, an example, a replay of all cases."),
+    choice(
         "--cpu-isa",
-        type=Choice(CPU_ISAS),
-        default="native",
-        help="What an AOTInductor package is compiled for: this CPU; avx512; avx2; default: every x86-64.",
+        CPU_ISAS,
+        "What an AOTInductor package is compiled for: this CPU; avx512; avx2; default: every x86-64.",
+        "native",
     ),
-    click.option(
+    named(
         "--namespace",
-        default=None,
-        metavar="NAME",
-        help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
+        "In C++: NAME::rows in headers (in C NAME_rows), posenc::NAME::Model with --cpp.  "
+        "[default: posenc_SCHEME in headers, DIR's name with --cpp]",
     ),
-    click.option(
-        "--cpp-name",
-        default="",
-        show_default=False,
-        metavar="NAME",
-        help="Of its class, file and target.  [default: DIR's]",
-    ),
-    click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]",
-    ),
-    click.option(
+    click.option("--cpp-name", hidden=True, deprecated="Give --namespace, which says the same; it goes with 0.3."),
+    path("-o --output", "The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]", "DIR"),
+    switch(
         "--force",
-        is_flag=True,
-        help="Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
+        "Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
     ),
     under=FILES,
 )
@@ -158,9 +131,12 @@ def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
     from posenc_export.validation.judging.verdict import no_progress
     from posenc_export.validation.running.model import check_has_model
 
-    names = ("opset", "rotary_op", "cpu_isa", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
+    if values["cpp_name"] and values["namespace"]:
+        raise BadInput("--cpp-name is the old name of --namespace: leave it out")
+    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
+        "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],
         "formats": tuple(dict.fromkeys(values["formats"])),
         "validate": not values["no_validate"],
         "progress": say,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import click
 
+from posenc_export.cli.declared import Declared
 from posenc_export.cli.text.words import nearest
 
 STATUSES = {
@@ -28,16 +27,17 @@ EXTRA = re.compile(r"Got unexpected extra argument \((\w+=\S*)\)")
 _headings: dict[click.Parameter, str] = {}
 
 
-def options(*decorators: Callable[..., Any], under: str = OTHER) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Apply click decorators in the order in which --help shall list them, under a heading."""
+def options(*declared: Declared, under: str = OTHER) -> Declared:
+    """Declare options in the order in which --help shall list them, under a heading."""
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(command: Callable[..., object]) -> Callable[..., object]:
         before = list(getattr(command, "__click_params__", ()))
-        made = functools.reduce(lambda made, one: one(made), reversed(decorators), command)
-        for parameter in getattr(made, "__click_params__", ()):
+        for declare in reversed(declared):  # click lists what is declared last first
+            command = declare(command)
+        for parameter in getattr(command, "__click_params__", ()):
             if parameter not in before:
                 _headings.setdefault(parameter, under)
-        return made
+        return command
 
     return decorate
 

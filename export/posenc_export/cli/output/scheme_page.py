@@ -11,7 +11,7 @@ from posenc.encoding import Encoding
 from posenc.parameters import ABSENT, Parameter
 from posenc.scheme import Scheme
 from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
-from posenc_export.cli.commands.schemes import typed
+from posenc_export.cli.output.scheme_list import typed
 from posenc_export.exporter import ExportOptions
 from posenc_export.formats import FORMATS
 from posenc_export.markdown import table

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from posenc.ports import ANYTHING, Axis, Carries, Extents, Indices, Kind, Mask, Positions, Size, Start
-from posenc_export.arrays import DTYPES, FLOATS
+from posenc.ports import ANYTHING, Axis, Carries, Indices, Kind
+from posenc_export.arrays import FLOATS, INTEGERS
+from posenc_export.carries import Word, port_kinds
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AXIS_KINDS: dict[str, Kind] = {
@@ -19,52 +19,29 @@ AXIS_KINDS: dict[str, Kind] = {
 }
 """Usual kinds of axes, by their names; `name:kind` is stronger, and any other name is a length."""
 
-PORT_WORDS = {
-    **dict.fromkeys(("positions", "position_ids"), "positions"),
-    **dict.fromkeys(("start", "past_length"), "start"),
-    **dict.fromkeys(("attention_mask", "mask"), "mask"),
-}
-"""What inputs usually carry, by their names, as the word that would say so; a word in the text is stronger.
-
-Positions and starts are integers, below the bound if there is one; masks are of any dtype, and with a bound indices.
-"""
-
-INTEGERS = ("int64", "int32")
-BOUNDED: dict[str, Callable[[int | None], Carries]] = {"positions": Positions, "start": Start, "indices": Indices}
-"""What may be below a bound, by its word."""
-OF_AXES: dict[str, Callable[[str], Carries]] = {"size": Size, "extents": Extents}
-"""What follows from a dynamic axis, by its word."""
-WORDS = {"in": (*FLOATS, *INTEGERS), **dict.fromkeys((*BOUNDED, "size"), INTEGERS), "extents": ("int64",)}
-WORDS |= {"mask": DTYPES, "values": DTYPES, "additive": FLOATS}
-"""The words after the axes, each with the dtypes that it is for."""
 LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0, "int64": 2**63 - 1, "int32": 2**31 - 1}
 """The largest number of a range, by dtype; the lowest is minus that."""
 DIGITS = 20
 """Characters of the longest integer of 64 bits."""
 
 
-def usual(name: str, dtype: str, end: int | None) -> Carries:
-    """Return what an input of this name carries where no word says it."""
-    word = PORT_WORDS.get(name, "indices")
-    if word == "mask" and end is None:
-        return Mask(additive=None, causal=True) if dtype in FLOATS else Mask()
-    return BOUNDED.get(word, Indices)(end) if dtype in INTEGERS else ANYTHING
+def words() -> dict[str, Word]:
+    """Return the words after the axes that say what an input carries."""
+    return {word.text: word for kind in port_kinds().values() for word in kind.words}
 
 
-def assumed(name: str, carries: Carries) -> str:
-    """Return the sentence that an input carries this by its name; none for indices and values."""
-    what = {Positions: "positions", Start: "the first position", Mask: "a mask of 1 and 0"}.get(type(carries), "")
-    if isinstance(carries, Mask) and carries.additive is None:  # the module decides, and says so
-        return ""
-    return what and f"{name}: carries {what}, by its name"
+def usual_names() -> dict[str, str]:
+    """Return the names of inputs that say what they usually carry, with the kinds; a word in the text is stronger."""
+    return {name: what for what, kind in port_kinds().items() for name in kind.usual_names}
 
 
-def of_axes(carries: Carries, axes: tuple[Axis, ...]) -> Carries:
-    """Return what an input carries, now that the kinds of its axes are known: a mask of queries has an axis of them."""
-    if not isinstance(carries, Mask) or not carries.causal:
-        return carries
-    queries = axes[-2] if len(axes) > 1 else None
-    return replace(carries, causal=queries is not None and queries.size != 1 and queries.kind not in ("batch", "heads"))
+def usual(name: str, dtype: str, end: int | None) -> tuple[Carries, str]:
+    """Return what an input of this name carries where no word says it, and what a report calls that, if anything."""
+    for kind in port_kinds().values():
+        carried = kind.by_name(dtype, end) if name in kind.usual_names else None
+        if carried is not None:
+            return carried
+    return Indices(end) if dtype in INTEGERS else ANYTHING, ""
 
 
 def number(text: str, dtype: str) -> tuple[float, str]:
@@ -74,29 +51,6 @@ def number(text: str, dtype: str) -> tuple[float, str]:
         return 0, f"a whole number, as {dtype} holds"
     value = int(text) if is_integer and len(text) <= DIGITS else float(text)
     return value, "" if abs(value) <= LARGEST[dtype] else f"a number that {dtype} holds"
-
-
-def unfitting(word: str) -> str:
-    """Return what is expected in the place of a word that is not for the dtype."""
-    special = {
-        "in": "no range: only numbers have one",
-        "additive": "no additive mask: only floats are added",
-        "extents": "no extents: only of int64",
-    }
-    return special.get(word) or f"no {word}: only of integers"
-
-
-def misshapen(carries: Carries, sizes: list[int | None]) -> str:
-    """Return what shape is expected of what carries this, where it has another."""
-    if isinstance(carries, Start) and sizes != [1]:
-        return "[1], the shape of a first position"
-    if isinstance(carries, Size) and sizes not in ([], [1]):
-        return "[] or [1], the shape of a size"
-    if isinstance(carries, Extents) and (len(sizes) != 2 or sizes[1] != 2):
-        return "[batch, 2], the rows and columns of each image"
-    if isinstance(carries, Mask) and carries.additive and len(sizes) < 2:
-        return "two axes at least, the last that of keys"
-    return "an axis along which tokens are" if isinstance(carries, Positions | Mask) and not sizes else ""
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
-from posenc_export.arrays import DTYPES
+from posenc.ports import Carries, Port, fixed
+from posenc_export.arrays import DTYPES, INTEGERS
+from posenc_export.carries import Word, kind_of, named_axes
 from posenc_export.cli.text import axis_names
-from posenc_export.cli.text.axis_names import BOUNDED, INTEGERS, KINDS, OF_AXES, WORDS, AxesSaid, AxisText
+from posenc_export.cli.text.axis_names import KINDS, AxesSaid, AxisText
 from posenc_export.cli.text.port_text import NAME, REST, SIGN, PortError, Reader
 
 
@@ -45,7 +46,7 @@ class _PortText:
     def port(self, said: AxesSaid) -> Port:
         """Return the port, its axes as the inputs say."""
         axes = tuple(said.axis(axis.name) if axis.size is None else fixed(axis.size) for axis in self.axes)
-        return Port(self.name, axes, self.dtype, axis_names.of_axes(self.carries, axes))
+        return Port(self.name, axes, self.dtype, kind_of(self.carries).settled(self.carries, axes))
 
 
 def parse_port(text: str) -> Port:
@@ -87,8 +88,9 @@ def _check_names(ports: tuple[_PortText, ...]) -> None:
     for i, port in enumerate(ports):
         if port.name in [other.name for other in ports[:i]]:
             raise PortError(port.text, port.at, f"two inputs are named {port.name!r}")
-        if isinstance(port.carries, Size | Extents) and (of := port.carries.of) not in axes:
-            raise PortError(port.text, port.text.rindex(of), f"no input has a dynamic axis {of!r}")
+        for _, axis in named_axes(port.carries):
+            if axis not in axes:
+                raise PortError(port.text, port.text.rindex(axis), f"no input has a dynamic axis {axis!r}")
 
 
 def _read(text: str) -> _PortText:
@@ -101,13 +103,13 @@ def _read(text: str) -> _PortText:
     shape_at = reader.start
     axes = _axes(reader)
     stated = _in_words(reader, dtype)
-    carries = stated or axis_names.usual(name, dtype, _end(reader, dtype))
+    carries, called = (stated, "") if stated else axis_names.usual(name, dtype, _end(reader, dtype))
     if reader.take(REST):
         raise reader.expected("nothing more")
-    if wrong := axis_names.misshapen(carries, [axis.size for axis in axes]):
+    if wrong := kind_of(carries).misshapen(carries, [axis.size for axis in axes]):
         why = "" if stated else f" (by its name, {name!r}; 'values' after the axes says that it is none)"
         raise reader.expected(wrong + why, shape_at)
-    return _PortText(text, at, name, dtype, axes, carries, "" if stated else axis_names.assumed(name, carries))
+    return _PortText(text, at, name, dtype, axes, carries, called and f"{name}: carries {called}, by its name")
 
 
 def _axes(reader: Reader) -> tuple[AxisText, ...]:
@@ -160,29 +162,33 @@ def _in_words(reader: Reader, dtype: str) -> Carries | None:
     """Read the word that says what a port carries, and what belongs to it; return None where there is no word."""
     if (word := reader.take(NAME)) is None:
         return None
-    if word not in WORDS:
-        raise reader.expected(f"nothing more, or one of {', '.join(WORDS)}")
-    if dtype not in WORDS[word]:
-        raise reader.expected(axis_names.unfitting(word))
-    if word in BOUNDED:
-        return BOUNDED[word](_end(reader, dtype))
-    if word == "in":
-        return _range(reader, dtype)
-    if word in OF_AXES:
-        reader.one_of(("of",), f"'of' and an axis after {word}")
-        return OF_AXES[word](reader.need(NAME, "the name of an axis"))
-    if word == "additive":
-        reader.one_of(("mask",), "'mask' after additive")
-    return Values() if word == "values" else Mask(additive=word == "additive", causal=word == "additive")
+    known = axis_names.words()
+    if word not in known:
+        raise reader.expected(f"nothing more, or one of {', '.join(sorted(known))}")
+    if dtype not in known[word].dtypes:
+        raise reader.expected(known[word].refusal or f"no {word}: only of integers")
+    return _taken(reader, known[word], dtype)
 
 
-def _range(reader: Reader, dtype: str) -> Values:
+def _taken(reader: Reader, word: Word, dtype: str) -> Carries:
+    """Read what belongs to a word; return what the port carries."""
+    if word.then:
+        an_axis = " and an axis" if word.takes == "axis" else ""
+        reader.one_of((word.then,), f"{word.then!r}{an_axis} after {word.text}")
+    if word.takes == "end":
+        return word.make(_end(reader, dtype))
+    if word.takes == "axis":
+        return word.make(reader.need(NAME, "the name of an axis"))
+    return word.make(*_range(reader, dtype)) if word.takes == "range" else word.make()
+
+
+def _range(reader: Reader, dtype: str) -> tuple[float, float]:
     low = reader.decimal(dtype)
     reader.need("..", "'..' and a number")
     high = reader.decimal(dtype)
     if not low < high:
         raise reader.expected(f"a number above {low:g}")
-    return Values(low, high)
+    return low, high
 
 
 def _end(reader: Reader, dtype: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from posenc_export.bundle.rules import rules_of
 from posenc_export.validation.checks import Context, Finding, Words, check
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def purity(context: Context) -> list[str]:
     """No output depends on earlier calls, and no call changes any attribute of this package's encodings."""
     capture = context.captured
-    if context.manifest.family == "module":  # it may keep something of a call: its file is of the uncalled module
+    if rules_of(context.manifest.family).may_keep_state:  # the file is that of the uncalled module
         order = capture.behaviour.order
         todo = "keep nothing of a call that a later one reads, or give a class or function that makes it uncalled"
         return [f"what this module gives depends on earlier calls: {order}; {todo}"] if order else []
@@ -55,14 +56,14 @@ def determinism(context: Context) -> list[str]:
     return [*problems, random] if random else problems
 
 
-def _is_own(context: Context) -> bool:
-    return context.manifest.family == "module"
+def _is_measured(context: Context) -> bool:
+    return not rules_of(context.manifest.family).derived_tolerances
 
 
 @check(
     "rounding",
     stage="capture",
-    applies=_is_own,
+    applies=_is_measured,
     words=Words(
         code="PE115",
         asks="Does a module of your own give the same where each float on the way moves by one ulp?",

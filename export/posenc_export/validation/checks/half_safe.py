@@ -19,6 +19,7 @@ from posenc.ports import Array, Feeds
 from posenc_export.arrays import free
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.golden import read_golden
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import first_line
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.dtypes import HALVES
@@ -69,7 +70,7 @@ def half_safe(context: Context) -> Finding:
         worst = _worst(context, [*_halves(context), *halves], cases)
         return _judged(context, worst, [*left_out, f"{len(cases)} cases"])
     except Exception as error:
-        if context.manifest.family != "module":
+        if rules_of(context.manifest.family).promises_half_safe:
             raise
         return Finding(note=f"in half precision it could not be evaluated: {first_line(error)}")
     finally:
@@ -81,7 +82,7 @@ def _cases(context: Context) -> list[Case]:
     manifest, prove = context.manifest, int(context.prove)
     if sum(a.bytes for a in manifest.artifacts if a.format in ("onnx", "onnx.data")) > BYTES[prove]:
         return []
-    own, weights = manifest.family == "module", context.artifact.bytes // 4
+    own, weights = not rules_of(manifest.family).promises_half_safe, context.artifact.bytes // 4
     ports = (*manifest.inputs, *manifest.outputs)
     cases = [
         case
@@ -130,8 +131,8 @@ def _worst(context: Context, halves: Sequence[Half], cases: Sequence[Case]) -> l
     manifest, single = context.manifest, _evaluator(context, str(context.path))
     worst = {half.name: Off(half.name) for half in halves}
     for golden in read_golden(context.path.parent, replace(manifest, cases=tuple(cases))):
-        own = manifest.family == "module"
-        padding = padding_of(manifest.inputs, manifest.outputs, golden, golden.feeds) if own else {}
+        derived = rules_of(manifest.family).derived_tolerances
+        padding = {} if derived else padding_of(manifest.inputs, manifest.outputs, golden, golden.feeds)
         for half in halves:
             off = measured(half, single, golden, added=manifest.added, padding=padding)
             worst[half.name] = max(worst[half.name], off, key=lambda off: off.roundings)
@@ -145,7 +146,7 @@ def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Find
     reason = context.manifest.half_safe
     if reason:
         return Finding((), figures, f"converted to half precision it is off by {words}: {reason}")
-    if context.manifest.family == "module":
+    if not rules_of(context.manifest.family).promises_half_safe:
         return Finding((), figures, f"converted to half precision it is off by {words}" if over else "")
     rule = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
     return Finding([f"converted to {off}: {rule}" for off in over], figures)

@@ -13,6 +13,7 @@ from posenc.memory import GIB, free_memory
 from posenc.ports import Array, Bools
 from posenc_export.arrays import free
 from posenc_export.bundle.golden import read_golden
+from posenc_export.bundle.rules import rules_of
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.tensors import stored_tensors
 from posenc_export.runtimes import Missing
@@ -80,7 +81,7 @@ def _of_onnx(context: Context) -> Finding:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
     file = File(context, model, tensors, axes_read(model, tensors))
-    if context.manifest.family == "module":
+    if not rules_of(context.manifest.family).registered:
         return _of_own_module(file)
     try:
         encoding = rebuilt(context.manifest, own=context.capture is not None)

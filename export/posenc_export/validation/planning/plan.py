@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, floor
 
 from posenc.encoding import Encoding, Pair
-from posenc.ports import Axis, Extents, Port, Positions, carrying
+from posenc.ports import Axis
 from posenc_export.bundle.case import Case
-from posenc_export.formats.guards import RESIDUES
+from posenc_export.bundle.rules import rules_of
+from posenc_export.carries import kind_of, limits_of
+from posenc_export.formats.calls import RESIDUES
 from posenc_export.validation.planning.cases import DRAWS, SIZES, TOKENS, case_of
 from posenc_export.validation.planning.probes import every_row, holes, unlike
 from posenc_export.validation.planning.scope import Scope
@@ -20,8 +21,6 @@ MAX_TOKENS = 2**14
 """Tokens of a call beyond max_len, at most: counted from 0, a position far out takes as many tokens."""
 KEYS = 4
 """Keys of a call whose tokens must be refused since they are not among the keys."""
-NO_SIDES, TOO_FEW = (3, 0, -1, 2**32), 8
-"""Sides of an image that must be refused for so many tokens; 2**32 is one whose square is 0 in 64 bits."""
 LAST_OF_KEYS: tuple[Pair, ...] = ("1,n", "n,past+n")
 """The ways to meet in which keys come before the first query."""
 
@@ -99,7 +98,7 @@ def _lengths(scope: Scope) -> list[int]:
     traced = scope.trace[scope.lengths[0].name]
     around = {1, 2, traced - 1, traced, traced + 1, 2 * traced + 3, scope.max_length}
     probes = () if scope.position_ports else [n - (scope.offset or 0) for n in scope.encoding.probes.lengths]
-    residues = RESIDUES if scope.encoding.family == "module" else ()
+    residues = RESIDUES if rules_of(scope.encoding.family).may_branch else ()
     return sorted(
         {n for n in (*around, *residues) if 1 <= n <= scope.max_length} | {n for n in probes if _holds(scope, n)}
     )
@@ -173,21 +172,18 @@ def _refused(scope: Scope) -> Iterable[Case]:
     if scope.keys:
         yield from _not_among(scope, scope.keys)
     elif end is not None and scope.position_ports:
-        ends = {end, *(own for port in carrying(scope.position_ports, Positions) for own in _ends(port))}
+        ends = {end, *(own_end for port in scope.position_ports for own_end in limits_of(port).ends)}
         inside = 1 if names or len(ends) > 1 else 0  # of two tokens the first is inside; fixed sizes may have one token
-        for first in (*(own - inside for own in sorted(ends, reverse=True)), -1, -63, -64, -65):
+        for first in (*(own_end - inside for own_end in sorted(ends, reverse=True)), -1, -63, -64, -65):
             yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
         yield case_of(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)
-    for low, high in scope.strict:
-        for first in (floor(low) - 1, ceil(high) + 1):
-            yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
+    for port in scope.encoding.inputs:
+        for first, length in kind_of(port.carries).refused(port.carries):
+            yield case_of(scope, dict.fromkeys(names, length), 0, first=first, refused=True)
     for axis in scope.lengths:
         if axis.most is not None:
             yield case_of(scope, {**dict.fromkeys(names, 2), axis.name: axis.most + 1}, 0, refused=True)
-    if carrying(scope.encoding.inputs, Extents):
-        for side in NO_SIDES:
-            yield case_of(scope, dict.fromkeys(names, TOO_FEW), 0, first=side, refused=True)
 
 
 def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
@@ -195,11 +191,6 @@ def _not_among(scope: Scope, keys: str) -> Iterable[Case]:
     lengths = {axis.name: KEYS if axis.name == keys else 2 for axis in scope.lengths}
     for first in (-1, -2, -KEYS, -(2**63), KEYS - 1, KEYS):
         yield case_of(scope, lengths, 0, first=first, refused=True)
-
-
-def _ends(port: Port) -> tuple[int, ...]:
-    """Return the end of each position of a token, where a token has several."""
-    return port.carries.ends if isinstance(port.carries, Positions) else ()
 
 
 def _fitted(scope: Scope, case: Case) -> tuple[Case, str]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from posenc.ports import Axis, Mask, Port, Positions, carrying
 from posenc_export.bundle.case import Case
+from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import LARGE
 from posenc_export.validation.planning.cases import TOKENS, case_of
 from posenc_export.validation.planning.scope import Scope
@@ -55,7 +56,7 @@ def _calls(scope: Scope, probes: tuple[T, ...], sizes: Mapping[str, int]) -> lis
 def holes(scope: Scope) -> Iterable[Case]:
     """Yield calls with padding between tokens; a user's module may have no answer to that, and gets none."""
     masks = [port.carries for port in scope.masks if isinstance(port.carries, Mask) and not port.carries.causal]
-    if scope.encoding.family == "module" or not masks:
+    if not rules_of(scope.encoding.family).known_refusals or not masks:
         return
     for turn in (1, 3):  # both have three sequences, with holes at other places
         length = min(2 + 3 * turn, scope.max_length)

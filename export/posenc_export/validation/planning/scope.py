@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from posenc.encoding import Encoding
-from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, bounds_of, carrying, keys_axis
+from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying
+from posenc_export.bundle.rules import rules_of
+from posenc_export.carries import keys_axis
 from posenc_export.validation.planning.sizes import most_terms
 
 BUDGET = 2**28
@@ -55,7 +57,7 @@ class Scope:
         """
         end = self.encoding.end
         length = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
-        return max(1, length // (most_terms(self.ports) if self.encoding.family == "module" else 1))
+        return max(1, length // (1 if rules_of(self.encoding.family).known_end else most_terms(self.ports)))
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -80,11 +82,6 @@ class Scope:
         beside = [axis for port in self.encoding.inputs if port not in self.position_ports for axis in port.axes[:-1]]
         axes = [port.axes[-1] for port in explicit] or [axis for axis in beside if axis.kind != "batch"]
         return max((axis.size for axis in axes if axis.size is not None), default=1)
-
-    @property
-    def strict(self) -> list[tuple[float, float]]:
-        """The ranges beyond which numbers must be refused."""
-        return [bounds for port in self.encoding.inputs if (bounds := bounds_of(port))]
 
     @property
     def keys(self) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from posenc.encoding import Encoding
 from posenc.ports import Axis, Port, axes_of
 from posenc_export.errors import BadInput
 
@@ -14,21 +13,21 @@ WISHES = {"batch": 3, "features": 10, "heads": 5}
 """The sizes to trace with that are tried first; 11 for lengths."""
 
 
-def trace_sizes(encoding: Encoding, taken: set[int], end: int) -> dict[str, int]:
+def trace_sizes(ports: Sequence[Port], taken: set[int], end: int) -> dict[str, int]:
     """Choose sizes to trace with: at least 2, pairwise distinct, unlike any fixed size and any sum of axes.
 
     Args:
-        encoding: What is traced.
+        ports: The inputs.
         taken: Sizes that must not be chosen.
         end: The largest length.
     """
-    taken = taken | {axis.size for port in encoding.inputs for axis in port.axes if axis.size is not None}
+    taken = taken | {axis.size for port in ports for axis in port.axes if axis.size is not None}
     sizes: dict[str, int] = {}
-    end = end // most_terms(encoding.inputs)
-    for axis in axes_of(encoding.inputs):
+    end = end // most_terms(ports)
+    for axis in axes_of(ports):
         wish = WISHES.get(axis.kind, 11)
         largest = end if axis.is_length else 10**9
-        sizes[axis.name] = _free_size(axis, wish, largest, {*taken, *sizes.values(), *_sums(encoding, sizes)})
+        sizes[axis.name] = _free_size(axis, wish, largest, {*taken, *sizes.values(), *_sums(ports, sizes)})
     return sizes
 
 
@@ -41,8 +40,8 @@ def _free_size(axis: Axis, wish: int, largest: int, taken: set[int]) -> int:
     return (several or free or fits or [axis.allowed(min(wish, max(largest, 1)))])[0]
 
 
-def _sums(encoding: Encoding, sizes: Mapping[str, int]) -> set[int]:
-    axes = [axis for port in encoding.inputs for axis in port.dynamic.values()]
+def _sums(ports: Sequence[Port], sizes: Mapping[str, int]) -> set[int]:
+    axes = [axis for port in ports for axis in port.dynamic.values()]
     return {axis.size_in(sizes) for axis in axes if set(axis.names) <= sizes.keys()}
 
 

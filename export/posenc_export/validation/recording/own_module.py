@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.encoding import Encoding, Tolerance, eps
-from posenc.ports import Array, Floats
+from posenc.ports import Array, Floats, Port
 from posenc_export.arrays import FLOATS
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.errors import first_line
@@ -93,14 +93,16 @@ def _with_tolerances(golden: GoldenCase, eager: Tolerance) -> GoldenCase:
     return replace(golden, case=case)
 
 
-def of_rounding(shown: Behaviour, encoding: Encoding, cases: Sequence[OwnCase]) -> Behaviour:
+def of_rounding(
+    shown: Behaviour, inputs: tuple[Port, ...], outputs: tuple[Port, ...], cases: Sequence[OwnCase]
+) -> Behaviour:
     """Return a behaviour with what rounding does: whether outputs are noise, and where one ulp changes a choice.
 
     A module that is random is not said to be noise as well.
     """
     places = ", ".join(dict.fromkeys(place for case in cases for place in case.places))
     jump = max((case for case in cases if case.places), key=lambda case: case.share, default=None)
-    of_masks = (f"{port.name} by {mask.name}" for port in encoding.outputs for mask in masks_of(encoding.inputs, port))
+    of_masks = (f"{port.name} by {mask.name}" for port in outputs for mask in masks_of(inputs, port))
     return replace(
         shown,
         noise="" if shown.random else next((case.noise for case in cases if case.noise), ""),

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, axes_of, bounds_of
+from posenc.ports import Array, Port, axes_of
 from posenc_export.arrays import FLOATS, call_on_arrays, call_on_copies, same_bits
 from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample, sampled_rows
+from posenc_export.carries import bounds_of
 from posenc_export.errors import BadInput, ToolFailed, check_machine, first_line
 from posenc_export.validation.judging.compare import measure
 from posenc_export.validation.judging.verdict import NO_REFERENCE
@@ -75,7 +77,9 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
     records: list[CaseRecord] = []
     dropped: list[str] = []
     refused_alike: list[RefusedByModule] = []
-    several = encoding.family == "module" and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
+    several = (
+        not rules_of(encoding.family).known_refusals and sum(axis.is_length for axis in axes_of(encoding.inputs)) > 1
+    )
     for case in cases:
         try:
             records.append(_record(encoding.uncalled(), case, feeds_for(encoding.inputs, case, seed)))
@@ -83,18 +87,18 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
             if not several:
                 raise
             dropped.append(f"{case.name}: {error.message}")
-            if _alike(encoding, case):
+            if _alike(encoding.inputs, case):
                 refused_alike.append(error)
     if dropped and not records:
         raise BadInput(f"the module itself refuses every way in which its lengths meet: {dropped[0]}")
-    if refused_alike and any(_alike(encoding, recorded.golden.case) for recorded in records):
+    if refused_alike and any(_alike(encoding.inputs, recorded.golden.case) for recorded in records):
         raise refused_alike[0]  # it takes equal lengths, but not all of them
     return GoldenCases(tuple(records), tuple(dropped))
 
 
-def _alike(encoding: Encoding, case: Case) -> bool:
+def _alike(ports: Sequence[Port], case: Case) -> bool:
     """Return whether all lengths of a case are equal."""
-    return len({case.sizes[axis.name] for axis in axes_of(encoding.inputs) if axis.is_length}) == 1
+    return len({case.sizes[axis.name] for axis in axes_of(ports) if axis.is_length}) == 1
 
 
 class RefusedByModule(BadInput):
@@ -106,18 +110,18 @@ def _record(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> CaseR
         names = [p.name for p in encoding.inputs if p.dtype not in FLOATS or bounds_of(p)]
         return CaseRecord(GoldenCase(case, {name: feeds[name] for name in names}))
     outputs, written = _called(encoding, case, feeds)
-    eager, rows = _eager(encoding, case, outputs)
+    eager, rows = _eager(encoding.outputs, case, outputs)
     reference, reason = _reference(encoding, feeds, eager, rows)
     rows |= {p.name: at for p in encoding.inputs if (at := _sparse(p, feeds[p.name])) is not None}
     stored = {p.name: at_rows(p, feeds[p.name], rows) for p in encoding.inputs}
     return CaseRecord(GoldenCase(case, stored, eager, reference, rows), written, reason)
 
 
-def _eager(encoding: Encoding, case: Case, outputs: Sequence[Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+def _eager(ports: Sequence[Port], case: Case, outputs: Sequence[Array]) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the outputs of the eager module by name, and the rows that are kept of large ones."""
     rows: dict[str, Array] = {}
     eager: dict[str, Array] = {}
-    for port, output in zip(encoding.outputs, outputs, strict=True):
+    for port, output in zip(ports, outputs, strict=True):
         if output.dtype.name in FLOATS and np.isnan(output).any():
             raise BadInput(
                 f"the module itself gives NaN in {port.name} at {case.name}: nothing can be compared with it"
@@ -144,13 +148,13 @@ def _called(encoding: Encoding, case: Case, feeds: Mapping[str, Array]) -> tuple
     """Return the outputs of the module, and the inputs that a user's module writes into: it is called on copies."""
     inputs = [feeds[p.name] for p in encoding.inputs]
     try:
-        if encoding.family != "module":
+        if not rules_of(encoding.family).may_keep_state:
             return call_on_arrays(encoding.module, inputs), ()
         outputs, after = call_on_copies(encoding.module, inputs)
     except Exception as error:
         check_machine(error)
         reason = f"fails at {case.name}: {type(error).__name__}: {first_line(error)}"
-        if encoding.family != "module":  # a scheme is ours: its user can mend nothing in it
+        if rules_of(encoding.family).known_refusals:  # a scheme is ours: its user can mend nothing in it
             raise ToolFailed(f"the encoding {reason}") from error
         raise RefusedByModule(f"the module itself {reason}{advice(encoding.inputs, case.sizes)}") from error
     pairs = zip(encoding.inputs, inputs, after, strict=True)
@@ -164,7 +168,7 @@ def _reference(
 
     Integers of a user's module have none: float64 may round to others, as in an argmax of nearly equal numbers.
     """
-    own = encoding.family == "module"
+    own = not rules_of(encoding.family).derived_tolerances
     judged = [port for port in encoding.outputs if not own or eager[port.name].dtype.name in FLOATS]
     if not judged:
         return {}, "its outputs are integers or flags, which must be equal"

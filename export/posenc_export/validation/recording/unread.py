@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, Size, Start
+from posenc.ports import Array, Port
 from posenc_export.arrays import FLOATS, call_on_copies
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.carries import kind_of
 from posenc_export.validation.planning.feeds import feeds_for
+
+if TYPE_CHECKING:
+    from torch import nn
 
 CALLS, LARGE = 4, 2**20
 """How many cases are tried with changed inputs, and the largest input of such a case, in elements."""
@@ -26,7 +31,7 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
     some = usable[:: -max(1, len(usable) // CALLS)][:CALLS]
     if not some:
         return ()
-    ports = [port for port in encoding.inputs if not isinstance(port.carries, Size)]
+    ports = [port for port in encoding.inputs if not kind_of(port.carries).is_size]
     return tuple(port.name for port in ports if not any(_depends(encoding, port, golden, seed) for golden in some))
 
 
@@ -37,10 +42,11 @@ def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
 def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> bool:
     """Return whether other values of one input, in a case, change any bit of any output, or are refused."""
     feeds = feeds_for(encoding.inputs, golden.case, seed)
-    before = _outputs(encoding, [feeds[p.name] for p in encoding.inputs])
-    for values in _other_values(encoding, port, golden, feeds[port.name], seed):
+    before = _outputs(encoding.uncalled().module, [feeds[p.name] for p in encoding.inputs])
+    for values in _other_values(encoding.inputs, port, golden, feeds[port.name], seed):
         try:
-            after = _outputs(encoding, [values if p == port else feeds[p.name] for p in encoding.inputs])
+            changed = [values if p == port else feeds[p.name] for p in encoding.inputs]
+            after = _outputs(encoding.uncalled().module, changed)
         except Exception:
             return True
         if [a.tobytes() for a in after] != [b.tobytes() for b in before]:
@@ -48,13 +54,12 @@ def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> b
     return False
 
 
-def _other_values(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
-    """Yield other values of an input: drawn again, reversed, all equal, NaN for floats; for a start, other starts."""
-    if isinstance(port.carries, Start):
-        yield np.zeros_like(feed)
-        yield feed + 1  # if that is beyond the end, the module refuses it, and so depends on it
+def _other_values(ports: tuple[Port, ...], port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
+    """Yield other values of an input: its kind's own; otherwise drawn again, reversed, all equal, NaN for floats."""
+    if own := kind_of(port.carries).other_values:
+        yield from own(feed)
         return
-    yield feeds_for(encoding.inputs, golden.case, seed + 1)[port.name]
+    yield feeds_for(ports, golden.case, seed + 1)[port.name]
     yield np.ascontiguousarray(np.flip(feed))
     yield np.full_like(feed, feed.flat[0] if feed.size else 0)
     yield np.full_like(feed, feed.flat[-1] if feed.size else 0)
@@ -62,5 +67,5 @@ def _other_values(encoding: Encoding, port: Port, golden: GoldenCase, feed: Arra
         yield np.full_like(feed, np.nan)
 
 
-def _outputs(encoding: Encoding, inputs: Sequence[Array]) -> list[Array]:
-    return call_on_copies(encoding.uncalled().module, inputs)[0]
+def _outputs(module: nn.Module, inputs: Sequence[Array]) -> list[Array]:
+    return call_on_copies(module, inputs)[0]

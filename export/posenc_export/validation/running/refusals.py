@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from posenc.ports import LOOKED_UP, bounds_of, carrying
 from posenc_export.bundle.case import Case, GoldenCase
+from posenc_export.carries import are_looked_up, bounds_of
 from posenc_export.runtimes import Crashed, RunFailed, Runner, Runtime
 from posenc_export.validation.judging.verdict import Verdict
 
@@ -23,8 +23,8 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
         own: Whether the graph is of a user's module. Unlike lengths are a note then, as ONNX repeats a single token.
     """
     case = golden.case
-    looked_up = not case.unlike and carrying(runner.inputs, *LOOKED_UP)
-    if runtime.device == "cuda" and (looked_up or any(bounds_of(port) and not case.unlike for port in runner.inputs)):
+    refuses_values = are_looked_up(runner.inputs) or any(map(bounds_of, runner.inputs))
+    if runtime.device == "cuda" and refuses_values and not case.unlike:
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
         runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)

@@ -9,6 +9,7 @@ from functools import partial
 from posenc_export.arrays import free
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.rules import rules_of
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import NEEDS_TRUST, RUNTIMES, Missing, Progress, RunFailed, Runtime, TimedOut
 from posenc_export.validation.checks import CHECKS, Check, Context, Stage
@@ -146,7 +147,9 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
         begin(options.progress, AGREES, golden.case.name)
         try:
             if golden.case.refused:
-                refusals.append(refusal(runtime, runner, golden, own=bundle.manifest.family == "module"))
+                refusals.append(
+                    refusal(runtime, runner, golden, own=not rules_of(bundle.manifest.family).known_refusals)
+                )
             else:
                 comparisons += compare_case(context, golden, options)
         except TimedOut as late:

@@ -11,10 +11,12 @@ from dataclasses import replace
 
 from posenc.encoding import Encoding
 from posenc.memory import at_most
-from posenc.ports import Mask, Port, Positions, Start
+from posenc.ports import Mask, Port, Positions
 from posenc.scheme import SCHEMES, build
 from posenc.spec import TORCH_NAMES, Spec
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.rules import rules_of
+from posenc_export.carries import kind_of
 from posenc_export.errors import check_machine, first_line
 from posenc_export.machine import versions
 
@@ -37,7 +39,7 @@ def rebuilt(manifest: Manifest, own: bool) -> Encoding:
         manifest: The manifest of a bundle.
         own: Whether this program has just written it: files that it names are then the user's own.
     """
-    if manifest.family == "module":
+    if not rules_of(manifest.family).registered:
         raise NotHeld("a module of your own is not known here")
     if manifest.scheme not in SCHEMES.names():
         raise NotHeld(f"this version does not know the scheme {manifest.scheme}")
@@ -61,8 +63,7 @@ def explicit_sibling(manifest: Manifest, encoding: Encoding) -> Encoding | None:
     except NotHeld:
         return None
     names, own_names = (
-        [port.name for port in made.inputs if not isinstance(port.carries, Positions | Start | Mask)]
-        for made in (sibling, encoding)
+        [port.name for port in made.inputs if not kind_of(port.carries).gives_positions] for made in (sibling, encoding)
     )
     explicit = [port for port in sibling.inputs if isinstance(port.carries, Positions)]
     alike = names == own_names and len(explicit) == 1 and len(explicit[0].axes) == 2

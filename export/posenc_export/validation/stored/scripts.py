@@ -18,12 +18,13 @@ from posenc_export.validation.stored.rebuilding import NotHeld
 def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], str]:
     """Return which records of a file differ from a script of an encoding, and in words how many were compared.
 
-    Raises NotHeld where another torch wrote the file: its code and its archive may differ.
+    Raises NotHeld where another torch, or another version of this tool, wrote the file: its code names modules.
     """
     manifest = context.manifest
-    written, installed = manifest.versions.get("torch"), versions().get("torch")
-    if written != installed:
-        raise NotHeld(f"written by torch {written}, this is {installed}")
+    for library in ("torch", "posenc-export"):
+        written, installed = manifest.versions.get(library), versions().get(library)
+        if written != installed:
+            raise NotHeld(f"written by {library} {written}, this is {installed}")
     feeds = feeds_for(encoding.inputs, Case("trace", manifest.trace), manifest.seed or 0)
     request = Request(tuple(to_torch(feeds[port.name]) for port in encoding.inputs), manifest.max_len)
     program = FORMATS["torchscript"].capture(encoding, request)
