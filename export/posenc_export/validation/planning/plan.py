@@ -155,6 +155,7 @@ def _offsets(scope: Scope) -> Iterable[Case]:
     if not scope.position_ports:
         return
     end = scope.encoding.end or scope.max_len
+    # 256 and 65536 are edges of digits, and of 8 and 16 bits
     tokens = max(1, min(TOKENS, end - 1)) if scope.lengths else scope.fixed_tokens
     probes = {(tokens, n - tokens) for n in scope.encoding.probes.lengths if n > tokens and _holds(scope, n)}
     starts = {1, 255, 256, 257, 65535, 65536, scope.max_len - tokens, end - tokens}

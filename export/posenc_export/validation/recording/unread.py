@@ -28,6 +28,7 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
     """
     usable = [golden for golden in cases if not golden.case.refused and _elements(encoding.inputs, golden) <= LARGE]
     usable.sort(key=lambda golden: _elements(encoding.inputs, golden))
+    # from the largest case down, in even steps
     some = usable[:: -max(1, len(usable) // CALLS)][:CALLS]
     if not some:
         return ()
