@@ -119,7 +119,7 @@ def main(folder: Path, request: Request) -> None:
     """Validate a bundle, and write messages to what was stdout; libraries print to stderr."""
     end_with_parent()
     speaker = Speaker(os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # prints of libraries must not mix with messages
     try:
         _validate(speaker, folder, request)
         speaker.say(end=True)
@@ -169,6 +169,7 @@ def limit_memory() -> float:
         import resource
 
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        # the limit is on addresses: those that are taken already count
         size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
         if has_nvidia_driver():
             return 0.0

@@ -113,6 +113,7 @@ def _end(
     with contextlib.suppress(queue.Empty):  # the reading thread may wait for room in the queue
         while lines.get(timeout=1):
             pass
+    # only now: the reading thread has left the pipes
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         with contextlib.suppress(OSError):

@@ -108,6 +108,7 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
 def lost_input(context: Context) -> list[str]:
     """Every input on whose values the module depends is used by the graph."""
     used = _used_by_onnx(context) if context.artifact.format == "onnx" else _used_by_script(context)
+    # inputs that the module itself does not read may be missing
     used |= set(context.manifest.unread)
     return [f"input {port.name!r} is not used" for port in context.manifest.inputs if port.name not in used]
 

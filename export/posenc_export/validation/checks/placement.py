@@ -87,6 +87,7 @@ def small_values(path: Path) -> set[str]:
     import onnx
 
     model = read_onnx(path)
+    # dtypes and ranks of all values on the way
     inferred = onnx.shape_inference.infer_shapes(model).graph
     values = {v.name: v.type.tensor_type for v in (*inferred.value_info, *inferred.output, *inferred.input)}
     return {node.name for node in inferred.node if all(_is_small(values.get(name)) for name in node.output)}

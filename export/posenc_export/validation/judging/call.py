@@ -28,6 +28,7 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
     names = compare_names(set(produced), set(golden.eager))
     if not names.passed:
         return [Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
+    # tolerances depend on the file and on the device that ran it
     golden = replace(golden, case=_allowed(golden.case, context.artifact, runtime, options))
     outputs = {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in runner.outputs}
     comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, outputs[port.name])]
@@ -93,6 +94,7 @@ def _worst_index(port: Port, difference: Difference, rows: Array | None) -> int 
     error = difference.error
     if error is None or error.ndim < 2 or not difference.max_abs > 0:
         return None
+    # without a dynamic length, tokens are the last axis but one
     lengths = [axis for axis in port.dynamic.values() if axis.is_length]
     axis = long_axis(port, error.shape) if lengths else error.ndim - 2
     index = difference.worst[axis]

@@ -72,6 +72,7 @@ class Judgement:
 
 def ulp(magnitude: Floats, dtype: str) -> Floats:
     """Return the distance between neighbouring numbers of a dtype at the given magnitudes."""
+    # frexp gives a mantissa in [0.5, 1): the exponent of the leading bit is one less
     exponent = np.frexp(np.where(np.isfinite(magnitude), magnitude, 0.0))[1] - 1
     return np.asarray(np.ldexp(1.0, np.maximum(exponent, SMALLEST[dtype]) - FRACTION_BITS[dtype]))
 
@@ -133,6 +134,7 @@ def allowance(difference: Difference, tolerance: Tolerance) -> Floats:
     with np.errstate(over="ignore"):
         allowed: Floats = tolerance.atol + tolerance.rtol * difference.magnitude
     if tolerance.vector and difference.magnitude.ndim:
+        # a rotation mixes the features of a head, the last axis: its error is relative to the largest of them
         allowed = allowed + tolerance.vector * np.max(difference.magnitude, axis=-1, keepdims=True, initial=0.0)
     return allowed + tolerance.ulps * ulp(difference.magnitude, difference.dtype)
 

@@ -155,6 +155,7 @@ def _offsets(scope: Scope) -> Iterable[Case]:
     if not scope.position_ports:
         return
     end = scope.encoding.end or scope.max_len
+    # 256 and 65536 are edges of digits, and of 8 and 16 bits
     tokens = max(1, min(TOKENS, end - 1)) if scope.lengths else scope.fixed_tokens
     probes = {(tokens, n - tokens) for n in scope.encoding.probes.lengths if n > tokens and _holds(scope, n)}
     starts = {1, 255, 256, 257, 65535, 65536, scope.max_len - tokens, end - tokens}
@@ -172,9 +173,9 @@ def _refused(scope: Scope) -> Iterable[Case]:
     if scope.keys:
         yield from _not_among(scope, scope.keys)
     elif end is not None and scope.position_ports:
-        ends = {end, *(own for port in scope.position_ports for own in limits_of(port).ends)}
+        ends = {end, *(own_end for port in scope.position_ports for own_end in limits_of(port).ends)}
         inside = 1 if names or len(ends) > 1 else 0  # of two tokens the first is inside; fixed sizes may have one token
-        for first in (*(own - inside for own in sorted(ends, reverse=True)), -1, -63, -64, -65):
+        for first in (*(own_end - inside for own_end in sorted(ends, reverse=True)), -1, -63, -64, -65):
             yield case_of(scope, dict.fromkeys(names, 2), 0, first=first, refused=True)
     if end is not None and scope.offset is not None:
         yield case_of(scope, dict.fromkeys(names, end - scope.offset + 1), 0, refused=True)

@@ -38,6 +38,7 @@ def every_row(scope: Scope) -> Iterable[Case]:
 
 def _probing(scope: Scope, sizes: Mapping[str, int], number: int | str) -> Case:
     """Return a case of exactly these lengths, and of one sequence."""
+    # case_of rounds lengths to what the axes allow: probes need exactly as many places as there are
     case = case_of(scope, sizes, 0)
     exact = {**case.sizes, **sizes}
     tag, exactly = ("-".join(f"{name}{n}" for name, n in own.items()) for own in (case.sizes, exact))

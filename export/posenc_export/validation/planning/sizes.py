@@ -17,7 +17,7 @@ def trace_sizes(ports: Sequence[Port], taken: set[int], end: int) -> dict[str, i
     """Choose sizes to trace with: at least 2, pairwise distinct, unlike any fixed size and any sum of axes.
 
     Args:
-        ports: The inputs of what is traced.
+        ports: The inputs.
         taken: Sizes that must not be chosen.
         end: The largest length.
     """
@@ -94,5 +94,6 @@ def most_terms(ports: Sequence[Port]) -> int:
 
 def elements(ports: Sequence[Port], sizes: Mapping[str, int]) -> int:
     """Return the elements of the largest array of a call."""
+    # Python integers: a product of sizes may exceed 64 bits
     known = [p for p in ports if all(set(axis.names) <= sizes.keys() for axis in p.dynamic.values())]
     return max((int(np.prod([int(n) for n in port.shape(sizes)], dtype=object)) for port in known), default=0)

@@ -108,6 +108,7 @@ class HeldChoices:
             raise Unlike(call.name)
         before = self.first.calls[self.made]
         self.made += 1
+        # the module branches: its runs do not make the same choices in the same order
         if _shapes(before) != _shapes(call):
             raise Unlike(call.name)
         if any(_is_noise(*pair) for pair in zip(before.floats, call.floats, strict=True)):

@@ -48,6 +48,7 @@ def ulp_sensitivity(encoding: Encoding, golden: GoldenCase, padding: Padding, no
     freely = _moves(encoding, golden, padding, Nudges(seed), seed)
     if not np.any(freely > noise):
         return Rounding(freely, freely)
+    # a second run records choices without moving anything, a third moves everything but holds them
     first = FirstChoices()
     outputs_of(encoding, encoding.uncalled(), golden.case, seed, Nudges(None, first))
     held = HeldChoices(first)
@@ -66,6 +67,7 @@ def _moves(encoding: Encoding, golden: GoldenCase, padding: Padding, nudges: Nud
         expected, actual = golden.eager[port.name], at_rows(port, outputs[port.name], golden.rows)
         if expected.dtype.name in FLOATS and actual.shape == expected.shape:
             expected, actual = (of_tokens(array, padding.get(port.name)) for array in (expected, actual))
+            # masks such as -1e9 are not ordinary: one ulp of them is larger than any output
             ordinary = np.abs(expected.astype(np.float64)) <= scale_of(expected, expected.dtype.name)
             moves.append(np.abs(actual[ordinary].astype(np.float64) - expected[ordinary].astype(np.float64)))
     return np.nan_to_num(np.concatenate(moves), nan=np.inf) if moves else np.zeros(0)

@@ -28,6 +28,7 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
     """
     usable = [golden for golden in cases if not golden.case.refused and _elements(encoding.inputs, golden) <= LARGE]
     usable.sort(key=lambda golden: _elements(encoding.inputs, golden))
+    # from the largest case down, in even steps
     some = usable[:: -max(1, len(usable) // CALLS)][:CALLS]
     if not some:
         return ()
@@ -44,8 +45,8 @@ def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> b
     feeds = feeds_for(encoding.inputs, golden.case, seed)
     before = _outputs(encoding.uncalled().module, [feeds[p.name] for p in encoding.inputs])
     for values in _other_values(encoding.inputs, port, golden, feeds[port.name], seed):
-        changed = [values if p == port else feeds[p.name] for p in encoding.inputs]
         try:
+            changed = [values if p == port else feeds[p.name] for p in encoding.inputs]
             after = _outputs(encoding.uncalled().module, changed)
         except Exception:
             return True
@@ -55,7 +56,7 @@ def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> b
 
 
 def _other_values(ports: tuple[Port, ...], port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
-    """Yield other values of an input: its kind's own; else drawn again, reversed, all equal, and NaN for floats."""
+    """Yield other values of an input: its kind's own; otherwise drawn again, reversed, all equal, NaN for floats."""
     if own := kind_of(port.carries).other_values:
         yield from own(feed)
         return

@@ -42,6 +42,7 @@ def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> st
     """
     if basis.replacement is not None:
         return f"tolerance: {_words(basis.replacement)} (given, in place of the derived ones)"
+    # for each output in each case, since scales differ
     loose = [*_loose(manifest, verdicts)]
     if not loose:
         return ""

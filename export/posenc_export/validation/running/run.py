@@ -127,6 +127,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Vali
         return [Verdict(runtime.name, AGREES, "skip", str(missing))]
     except RunFailed as failure:
         return [Verdict(runtime.name, AGREES, "fail", str(failure))]
+    # checks of a loaded graph come before its cases: a case may be the last thing that it does
     context = replace(context, runtime=runtime, runner=runner)
     verdicts = []
     for check in checks_of(runtime.name, "runner"):

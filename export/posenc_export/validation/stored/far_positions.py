@@ -105,6 +105,7 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
         return Far()
     sibling = explicit_sibling(context.manifest, encoding)
     starts = {port.name: 1 for port in carrying(encoding.inputs, Start)}
+    # a file that takes a start needs no cut
     steps = {} if starts else _steps(model, digits, twins, sibling is not None)
     if not steps and not starts:
         return Far(("nothing in its graph counts positions",)) if sibling else Far()
@@ -218,6 +219,7 @@ def _expected(cut: Cut, call: Call) -> tuple[Outputs, Outputs]:
 
     names, feeds = [port.name for port in cut.encoding.outputs], call.feeds
     if cut.sibling is None:
+        # a grid, or rows of distances: no float64 reference takes a start
         with begun_at(cut.encoding.module, call.case.first):
             outputs = call_on_arrays(cut.encoding.module, [feeds[port.name] for port in cut.encoding.inputs])
         return dict(zip(names, outputs, strict=True)), {}

@@ -85,6 +85,7 @@ def twin(array: Array, axis: int, tensors: Mapping[str, Array], near: bool) -> T
     best: Twin | None = None
     largest_share = 0.5
     for name, tensor in tensors.items():
+        # an exporter may reshape or transpose a tensor, and keeps its numbers
         if tensor.dtype != array.dtype or tensor.size != array.size:
             continue
         for view in _views(tensor, array.shape):

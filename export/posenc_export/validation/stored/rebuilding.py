@@ -45,6 +45,7 @@ def rebuilt(manifest: Manifest, own: bool) -> Encoding:
         raise NotHeld(f"this version does not know the scheme {manifest.scheme}")
     if not own:
         _check(manifest)
+    # an untrusted manifest could ask for a table of any size
     room = 2**63 if own else max(ROOM, LARGER * _bytes(manifest))
     encoding = _built(manifest, spec_of(manifest), room)
     rows_before = _offset(encoding.inputs) - _offset(manifest.inputs)
@@ -119,6 +120,7 @@ def _built(manifest: Manifest, spec: Spec, room: int) -> Encoding:
     import torch
 
     try:
+        # the global generator keeps its state: a user's program may draw from it
         with at_most(room), torch.random.fork_rng(devices=[]):
             torch.manual_seed(manifest.seed or 0)
             return build(manifest.scheme, spec, **_parameters(manifest))
