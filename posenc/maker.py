@@ -26,7 +26,6 @@ class Join:
         values: Ports of the values: x, q and k, scores; none where only positions come in.
         outputs: Ports of the results.
         rounding: What the join costs; None for a sum with the values, if `added`, and a cast to the output's dtype.
-
     """
 
     family: str
@@ -46,7 +45,6 @@ class Claims:
         error: How far they may be from the float64 reference in a call.
         graph_error: How far a graph's numbers may be from the eager module's, on the CPU.
         tables: As in Encoding, and so are `probes` and `half_safe`.
-
     """
 
     error: ToleranceOf
@@ -75,7 +73,6 @@ def claims_of(
         tables: What it stores, or why that is not all that is needed.
         probes: What must be tried of it.
         at: A call -> the position at which the source is asked for its tolerances.
-
     """
     return Claims(
         error=lambda case: source.tolerance(at(case)),
@@ -96,9 +93,9 @@ def encoding(spec: Spec, where: Where, source: Claims, join: Join, reference: Fo
         join: How its numbers meet the values of a call.
         reference: A call -> the outputs in float64, in the order of the ports; where it looks at `Call.at`, the rows
             that are wanted alone.
-
     """
     inputs = (*join.values, *where.ports)
+    # A source says how far its own numbers are off; the join adds the cost of its sum and its cast.
     cost = rounding(spec, join.added) if join.rounding is None else join.rounding
 
     def of_feeds(feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:

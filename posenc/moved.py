@@ -11,22 +11,20 @@ from types import ModuleType
 MOVED = {
     "posenc.families": {
         "posenc": "sums:arithmetic position_ports:where",
-        "posenc.sources.bias": (
-            "bias:encode bias_modules:modules by_distance query_bias:by_query relative_values:values"
-        ),
+        "posenc.joins": "cos_sin apply_rotary bias_modules:scores",
+        "posenc.sources.bias": ("bias:encode by_distance query_bias:by_query relative_values:values"),
         "posenc.sources.features": "features:encode",
         "posenc.sources.grid": "grid:encode grid_rows:axis_rows fractions",
         "posenc.sources.interpolated": "interpolation:encode resampled:modules axis_weights:weights",
         "posenc.sources.relative": "relative:encode conformer",
-        "posenc.sources.rotary": (
-            "rotary:encode cos_sin apply_rotary:apply rotary_angles:angles side_by_side ntk_angles:ntk xpos_angles:xpos"
-        ),
+        "posenc.sources.rotary": ("rotary:encode rotary_angles:angles side_by_side ntk_angles:ntk xpos_angles:xpos"),
         "posenc.sources.rows": "learned_tables additive",
         "posenc.sources.window": "window:encode continuous_bias:network resampled_bias:resized decomposed:two_products",
         "posenc.where": "places sizes",
     },
     "posenc.hf": {
-        "posenc.hf.config": "config settings keys",
+        "posenc.hf": "config:model_config",
+        "posenc.hf.config": "settings keys",
         "posenc.hf.encodings": "described rows parts",
         "posenc.hf.rope": "rotary scaling defaults layers layouts widths",
         "posenc.hf.replacing": "replace modules compare",

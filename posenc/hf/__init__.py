@@ -9,7 +9,7 @@ Neither torch nor transformers is imported with this package; `replace_rotary` i
 import importlib
 from typing import TYPE_CHECKING
 
-from posenc.hf.config.config import ModelConfig, load_config
+from posenc.hf.model_config import ModelConfig, load_config
 from posenc.hf.read import Reading, read_config
 
 if TYPE_CHECKING:

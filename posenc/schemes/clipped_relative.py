@@ -73,8 +73,7 @@ def clipped_relative(
     if left < 0 or right < 0:
         raise ValueError(f"left and right must be at least 0, got {left} and {right}")
     count = left + 1 + right
-    sizes = {"left + 1 + right": count, "head_dim": head_dim}
-    table = Weights(weights, key, std).table(sizes, (count, 64))
+    table = Weights(weights, key, std).table({"left + 1 + right": count, "head_dim": head_dim}, (count, 64))
     factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
     trained = Rows(table.double().numpy(), left, right, beyond, distance, scale)
     rows = table.flip(0) if distance == "query_minus_key" else table

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.joins.scores import forward_of
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
 from posenc.ports import SEQ, Array, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
-from posenc.sources.bias.modules import FORWARDS
 from posenc.spec import Spec
 from posenc.stored import StoredRows
 from posenc.where import KEYS, queries_and_keys
@@ -119,9 +119,9 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     rows = buckets(np.arange(end), mid, max_distance)
     probes = Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1))
     source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
-    module = FORWARDS["bias"][str(spec.positions)](source, CountedPlaces(), torch.int64, 0)
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
     where = queries_and_keys(spec, end)
+    module = forward_of("bias", where)(source, CountedPlaces(), torch.int64, 0)
     values = bias.tensors(spec, bias.Output("bias"), where.places[0])
     join = Join("bias", module, values, (Port("buckets", (fixed(1, "batch"), SEQ, KEYS), "int64"),))
     return encoding(spec, where, bias.claims(source, spec), join, formula)
@@ -133,14 +133,14 @@ def buckets(distance: Integers, mid: int, far: int) -> Integers:
     return np.where(distance <= mid, distance, mid + np.searchsorted(firsts, distance, side="right"))
 
 
-def edges(mid: int, far: int, most: int) -> Integers:
+def edges(mid: int, far: int, farthest: int) -> Integers:
     """Return the first distance of each bucket beyond mid, up to a distance.
 
     A distance is in bucket mid + c where mid ((far - 1) / mid)^(c / (mid - 1)) is the first that is not below it. To
     the power of mid - 1 all of that are integers, which decide.
     """
     firsts = [mid + 1]
-    while firsts[-1] <= most:
+    while firsts[-1] <= farthest:
         c, power = len(firsts), mid - 1
         last = max(mid, int(mid * ((far - 1) / mid) ** (c / power)) - 2)  # the last distance of bucket mid + c
         while (last + 1) ** power * mid**c <= (far - 1) ** c * mid**power:

@@ -2,9 +2,10 @@
 
     bias[h, (y, x), (v, u)] = q[h, y, x] . R_row[y - v] + q[h, y, x] . R_column[x - u]
 
-A learned row for each difference of rows, and one for each of columns, of the sides that were trained: 14 x 14 in SAM's
-windows, 64 x 64 in its global layers. Of other sides the tables are resampled as `torch.nn.functional.interpolate`
-does it, linearly. MViTv2 itself pools its keys: here queries and keys are the places of one grid.
+A learned row for each difference of rows, and one for each difference of columns, for the sides that were trained:
+14 x 14 in SAM's windows, 64 x 64 in its global layers. For other sides the tables are resampled
+linearly, as `torch.nn.functional.interpolate` does it. MViTv2 itself pools its keys: here queries and keys are the
+places of one grid.
 """
 
 from dataclasses import replace
@@ -26,7 +27,8 @@ from posenc.sources.window import two_products as decomposed
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.two_products import Tables
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import Weights, names_in, one_start
+from posenc.weight_files import names_in
+from posenc.weights import Weights
 
 NAMES = ("rel_pos_h", "rel_pos_w")
 """What both tables are called, behind the name of their attention."""
@@ -72,7 +74,7 @@ def decomposed_relative(
     sides = (None, None) if window is None else windows.sides_of("window", window)
     tables = _tables(Weights(weights, key, std), sides, head_dim).to(getattr(torch, spec.angle_dtype))
     baked = _size(spec, size, tables.sides, output == "scores")
-    rows, columns = (table.double().numpy() for table in tables.each)
+    rows, columns = (table.double().numpy() for table in tables.both_sides)
     fixed = None if spec.mode == "dynamic" else (size, window)
     formula = partial(reference, rows=rows, columns=columns, fixed=fixed)
     return decomposed.encode(tables, spec, size=baked, scores=output == "scores", formula=formula)
@@ -94,7 +96,7 @@ def _size(spec: Spec, size: int | tuple[int, ...] | None, window: Sides, scores:
 
 def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: int | None) -> Tables:
     """Return the tables of differences of rows and of columns; raise ValueError, in one line, where they do not fit."""
-    names = (weights.key, weights.key) if weights.file is None else _names(weights.file, weights.key)
+    names = (weights.key, weights.key) if weights.file is None else _names(weights, names_in(weights.file))
     tables: list[Tensor] = []
     for name, axis, side, trained in zip(names, ("height", "width"), sides, WINDOW, strict=True):
         sizes = {f"2 * {axis} - 1": None if side is None else 2 * side - 1, "head_dim": head_dim}
@@ -105,15 +107,14 @@ def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: in
     return Tables(*tables)
 
 
-def _names(path: str, key: str | None) -> tuple[str, str]:
-    """Return the names of the tables of the attention that is meant; raise ValueError where not one is."""
-    (first, second), tensors = NAMES, names_in(path)
+def _names(weights: Weights, tensors: tuple[str, ...]) -> tuple[str, str]:
+    """Return the names of the tables of an attention; raise ValueError where a file has none, or several."""
+    first, second = NAMES
     if not tensors:
-        raise ValueError(f"weights: {path} holds one array: give a file of two tables, {first} and {second}")
+        raise ValueError(f"weights: {weights.file} holds one array: give a file of two tables, {first} and {second}")
     starts = [name.removesuffix(first) for name in tensors if name.split(".")[-1] == first]
     whole = [start for start in starts if start + second in tensors]
-    meant = [start for start in whole if key is None or start == f"{key.rstrip('.')}."]
-    start = one_start(path, len(tensors), meant, whole, key=key, what=f"names before .{first} and .{second}")
+    start = weights.prefix(whole, whole, len(tensors), f"names before .{first} and .{second}")
     return start + first, start + second
 
 

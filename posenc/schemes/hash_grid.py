@@ -5,9 +5,12 @@
     row = (xor_i c_i pi_i mod 2^32) mod T                     else; pi = 1, 2654435761, 805459861
     y_l = sum over the 2^d corners of weight * table_l[row]   d-linear; the output is y_0, y_1, ..., y_(L-1)
 
-Corners are floor(N_l x) and ceil(N_l x), as in the paper and in nerfstudio's code for torch, which hashes coarse levels
-as well (dense=False). tiny-cuda-nn differs: it scales by N_min b^l - 1, adds 0.5, has ceil(N_min b^l) corners along a
-side, and rounds the rows of a level up to a multiple of 8, so that its weights are not those of this scheme.
+The corners of a cell are floor(N_l x) and ceil(N_l x), as in the paper and in nerfstudio's code for torch, which hashes
+coarse levels as well (dense=False). tiny-cuda-nn differs: it scales by N_min b^l - 1, adds 0.5, has ceil(N_min b^l)
+corners along a side, and rounds the rows of a level up to a multiple of 8. Its weights do not fit this scheme.
+
+Integers are int32 where products with primes modulo T fit, as with 2^11 cells and T = 2^19: tract has no xor of int64.
+Larger grids take int64. MNN's converter has no bitwise operator at all.
 """
 
 from dataclasses import dataclass
@@ -90,7 +93,7 @@ class HashGrid(nn.Module):
         # T is a power of two: modulo T, a product with a prime is that with the prime modulo T.
         primes = torch.tensor([prime % 2**grids.log2_size for prime in PRIMES[:numbers]])
         fits = max(int(primes.max()) * levels[-1].cells, len(table)) < 2**31
-        self.integers = torch.int32 if fits else torch.int64  # some runtimes have no int64, and compute it in int32
+        self.integers = torch.int32 if fits else torch.int64
         strides = [[(level.cells + 1) ** i * (not level.is_hashed) for i in range(numbers)] for level in levels]
         ends = np.cumsum([level.rows for level in levels])
         cells = torch.tensor([[level.cells] for level in levels], dtype=table.dtype)
@@ -168,7 +171,7 @@ def hash_grid(
     features: int | None = None,
     log2_size: int = 19,
     min_resolution: int = 16,
-    growth: float = 2.0,
+    growth: float = 1.38,
     dense: bool = True,
     weights: str | None = None,
     key: str | None = None,
@@ -181,7 +184,8 @@ def hash_grid(
     features: of each level, F in the paper [default: those of the weights, or 2].
     log2_size: the tables of levels have 2^log2_size rows at most, T in the paper (log2_hashmap_size).
     min_resolution: cells along a side of the first grid, N_min in the paper (base_resolution, min_res).
-    growth: each grid has so many times the cells along a side, b in the paper: (N_max / N_min)^(1 / (levels - 1)).
+    growth: cells along a side of a grid, divided by those of the grid before; b in the paper, which takes
+        (N_max / N_min)^(1 / (levels - 1)).
     dense: corners of a grid that fit the table have a row each, as in the paper; else all are hashed (nerfstudio).
     weights: a file of weights or a model's folder with the trained tables, level after level, (rows, features).
     key: their name, as ...encoding.hash_table.
@@ -208,15 +212,15 @@ def hash_grid(
 
 
 def _check(grids: Grids, features: int | None) -> None:
-    for name, number, most in (
+    for name, number, largest in (
         ("in_features", grids.in_features, len(PRIMES)),
         ("levels", grids.levels, MAX_LEVELS),
-        ("features", features or 1, MAX_CELLS),
+        ("features", 1 if features is None else features, MAX_CELLS),
         ("log2_size", grids.log2_size, MAX_LOG2_SIZE),
         ("min_resolution", grids.min_resolution, MAX_CELLS),
     ):
-        if not 1 <= number <= most:
-            raise ValueError(f"{name} must be 1 to {most}, got {number}")
+        if not 1 <= number <= largest:
+            raise ValueError(f"{name} must be 1 to {largest}, got {number}")
     # A comparison of logarithms, as a power may overflow; NaN fails each.
     finest = np.log2(grids.min_resolution) + (grids.levels - 1) * np.log2(max(grids.growth, 1.0))
     if not (grids.growth >= 1 and finest <= np.log2(MAX_CELLS)):

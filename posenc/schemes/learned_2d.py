@@ -1,7 +1,7 @@
-"""Learned rows of the rows and of the columns of a grid, as DETR has them with position_embedding_type="learned".
+"""Learned embeddings of the rows and of the columns of a grid: DETR with position_embedding_type="learned".
 
-Two tables: a place of a grid has the row of its column and the row of its row, side by side, column first in DETR
-(arXiv:2005.12872) and its kin. What lies beyond a table was never trained, and is refused.
+Two tables: a place of a grid has the embeddings of its column and of its row, side by side, column first in DETR
+(arXiv:2005.12872) and its kin. Places beyond a table were never trained, and are refused.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from posenc.spec import Spec
 from posenc.weights import Weights, load_tensor
 
 ROWS, DIM = 50, 256
-"""Rows of each of DETR's tables, where nobody says how many, and features of both."""
+"""Rows of each of DETR's tables, and features of both together."""
 
 
 def rows_of(parameters: Mapping[str, object]) -> int | None:
@@ -62,13 +62,14 @@ def learned_2d(
 ) -> Encoding:
     """Trainable rows of each row and of each column of a grid, side by side.
 
-    dim: features, half by the row, half by the column [default: those of the weights, or 256].
-    rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
-    order: whose half comes first, "column_first" as in DETR, or "row_first".
-    tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
-    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
-    key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
-    std: standard deviation of the random rows, where no weights are given.
+    Args:
+        dim: features, half by the row, half by the column [default: those of the weights, or 256].
+        rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
+        order: whose half comes first, "column_first" as in DETR, or "row_first".
+        tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
+        weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
+        key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
+        std: standard deviation of the random rows, where no weights are given.
     """
     if dim is not None and (dim < 2 or dim % 2):
         raise ValueError(f"dim must be an even number of at least 2, got {dim}")
@@ -97,13 +98,14 @@ def _names(weights: str, key: str | None) -> list[str]:
         raise ValueError(f"weights must hold two tables by their names, as .safetensors and .pt do, got {weights}")
     names = [] if key is None else [name.strip() for name in key.split(",")]
     if len(names) != 2:
-        wanted = "two names, of the table of rows and of that of columns, with a comma between"
-        raise ValueError(f"key must be {wanted}: key=ROWS,COLUMNS of {weights}, got {key or 'none'}")
+        two = "two names, of the table of rows and of that of columns, with a comma between"
+        raise ValueError(f"key must be {two}: key=ROWS,COLUMNS of {weights}, got {key or 'none'}")
     return names
 
 
 def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: str) -> tuple[Array]:
-    """Return the output in float64: of each place the row of its column and that of its row, as they lie."""
+    """Return the output in float64: the embeddings of column and row of each place, in the layout of the output."""
     by_row, by_column = (table[at] for table, at in zip(tables, call.positions, strict=True))
     rows = np.concatenate([by_column, by_row] if order == "column_first" else [by_row, by_column], -1)
+    # (1, height, width, dim) -> (1, dim, height, width)
     return (np.moveaxis(rows, -1, 1) if tensor_layout == "bdhw" else rows,)

@@ -24,14 +24,17 @@ from posenc.sources.grid.fractions import AxisFraction, fraction_rows
 from posenc.spec import Spec
 
 FEW = 256
-"""Places of an axis up to which a table holds those of every size, where nobody says how many."""
+"""The default max_len where a table holds the places of every size."""
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where places are: 0, 1, ... times a step; of the middle of `crop` places; or scaled so that each axis is as long.
+    """The coordinates of places along an axis: 0, 1, ... times a step.
 
-    base: how long each axis is, whatever its size; None where a place is one from the next. scale: divides them all.
+    Args:
+        crop: the places of a longer axis whose middle they are.
+        base: the length of each axis, whatever its size; None where the distance of neighbours is 1.
+        scale: divides all coordinates.
     """
 
     crop: int | None
@@ -40,17 +43,17 @@ class Coordinates:
 
     @property
     def step(self) -> float:
-        """How far a place is from the next, where that is the same in every call."""
+        """The distance of neighbours, where it is the same in every call."""
         return (1.0 if self.base is None or self.crop is None else self.base / self.crop) / self.scale
 
     @property
     def relative(self) -> bool:
-        """Whether a call's own size changes where its places are."""
+        """Whether coordinates depend on the size of a call."""
         return self.base is not None and self.crop is None
 
 
 def rows_of(parameters: Mapping[str, object]) -> int | None:
-    """Return how many places an axis has, where parameters say so, or where tables grow with the square of it."""
+    """Return the places of an axis: those of the crop, or a few where tables grow with the square of them."""
     crop = parameters.get("crop")
     if isinstance(crop, int):
         return crop
@@ -86,17 +89,18 @@ def sincos_2d(
 ) -> Encoding:
     """Sines and cosines of row and column, added to the patches of an image.
 
-    dim: features, a multiple of four; one half goes by the row, the other by the column.
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    order: whose half comes first, "column_first" as in MAE and SD3, "row_first" as in timm and RT-DETR.
-    layout: of each half "halves", all its sines, then all its cosines, or "interleaved" sin, cos, sin, cos, ...; or of
-        both "sines_first": the sines of both, then the cosines of both.
-    output: "add" x + PE, "rows" PE alone, (1, height, width, dim).
-    spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
-    crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
-    base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if there is
-        one, as in diffusers.
-    interpolation_scale: what divides all coordinates.
+    Args:
+        dim: features, a multiple of four; one half goes by the row, the other by the column.
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        order: whose half comes first, "column_first" as in MAE and SD3, "row_first" as in timm and RT-DETR.
+        layout: of each half "halves", all its sines, then all its cosines, or "interleaved" sin, cos, sin, cos, ...; or
+            of both "sines_first": the sines of both, then the cosines of both.
+        output: "add" x + PE, "rows" PE alone, (1, height, width, dim).
+        spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
+        crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
+        base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if
+            there is one, as in diffusers.
+        interpolation_scale: what divides all coordinates.
     """
     least = 8 if spacing == "half" else 4
     if dim < least or dim % 4:
@@ -115,7 +119,7 @@ def sincos_2d(
 
 
 def frequencies(features: int, base: float, spacing: str) -> Floats:
-    """Return radians from a coordinate to the next, a number a pair of features."""
+    """Return radians per unit of a coordinate, for each pair of features: (pairs,)."""
     pairs = features // 2
     return np.asarray(float(base) ** (-np.arange(pairs) / (pairs - (spacing == "half"))))
 
@@ -126,13 +130,13 @@ def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bo
         return fraction_rows(whole, inv_freq, spec, interleaved=interleaved)
     of_spec = spec if where.crop is None else replace(spec, max_len=where.crop)
     check_table(of_spec, 2 * len(inv_freq))
-    each = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)
-    return each if where.crop is None else CenterCrop(each, where.crop, step=where.step)
+    rows = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)
+    return rows if where.crop is None else CenterCrop(rows, where.crop, step=where.step)
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters, as they are given: all that the reference knows."""
+    """The parameters as a user gives them."""
 
     dim: int
     base: float
@@ -145,14 +149,14 @@ class Parameters:
     interpolation_scale: float
 
     def coordinates(self, places: Array, size: int) -> Floats:
-        """Return where places of an axis are: of the middle of the crop, as far apart as makes that base_size long."""
+        """Return the coordinates of the places of an axis: the middle of the crop, scaled to base_size."""
         whole = size if self.crop is None else self.crop
         in_whole = places.astype(np.float64) + (whole - size) // 2
         return in_whole * (whole if self.base_size is None else self.base_size) / whole / self.interpolation_scale
 
 
 def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
-    """Return the output in float64: of row and column each its sines and its cosines, as they lie."""
+    """Return the output in float64: sines and cosines of row and column, in their layout."""
     pairs = parameters.dim // 4
     exponents = np.arange(pairs) / (pairs - 1 if parameters.spacing == "half" else pairs)
     inv_freq = np.exp(-exponents * np.log(float(parameters.base)))
@@ -167,5 +171,6 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     elif parameters.layout == "halves":
         rows = np.concatenate([half[wave] for half in halves for wave in (0, 1)], -1)
     else:
+        # (2, 1, h, w, pairs) -> (1, h, w, pairs, 2) -> (1, h, w, 2 pairs)
         rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
     return (call.values[0].astype(np.float64) + rows if parameters.output == "add" else rows,)

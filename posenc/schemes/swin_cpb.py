@@ -26,7 +26,8 @@ from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.network import ContinuousBias, Network
 from posenc.spec import Spec
-from posenc.weights import Weights, names_in, one_start, record
+from posenc.weight_files import names_in
+from posenc.weights import Weights, record
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
@@ -71,7 +72,7 @@ def swin_cpb(
     windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
     check_at_least(1, hidden=hidden)
     check_room("a network", (hidden or 1, 2 + (heads or 3)), "float32")
-    network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
+    network = _network(Weights(weights, key), heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))
     scores, baked = output == "scores", spec.mode == "baked"
     formula = partial(
@@ -90,36 +91,29 @@ def _norm(pretrained: int | tuple[int, ...]) -> Sides:
     return norm
 
 
-def _random(heads: int, hidden: int, key: str | None) -> Network:
-    Weights(None, key).check_key()
-    first, second = nn.Linear(2, hidden), nn.Linear(hidden, heads, bias=False)
-    return Network(*(record(tensor.detach()) for tensor in (first.weight, first.bias, second.weight)))
+def _network(weights: Weights, heads: int | None, hidden: int | None) -> Network:
+    if weights.file is None:
+        weights.check_key()
+        layers = nn.Linear(2, hidden or 512), nn.Linear(hidden or 512, heads or 3, bias=False)
+        return Network(*(record(t.detach()) for t in (layers[0].weight, layers[0].bias, layers[1].weight)))
+    first, bias, second = (Weights(weights.file, name) for name in _names(weights, names_in(weights.file)))
+    units = first.table({"hidden": hidden, "2": 2})
+    sizes = {"heads": heads, "hidden": len(units)}
+    return Network(units, bias.table({"hidden": len(units)}), second.table(sizes))
 
 
-def _from_file(weights: str, key: str | None, heads: int | None, hidden: int | None) -> Network:
-    names = _names(weights, names_in(weights), key)
-    files = [Weights(weights, name) for name in names]
-    first = files[0].table({"hidden": hidden, "2": 2})
-    bias = files[1].table({"hidden": len(first)})
-    return Network(first, bias, files[2].table({"heads": heads, "hidden": len(first)}))
-
-
-def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, ...]:
-    """Return the names of the three tensors of the network that is meant; raise ValueError where not one is."""
+def _names(weights: Weights, tensors: tuple[str, ...]) -> list[str]:
+    """Return the names of the three tensors of a network; raise ValueError where a file has none, or several."""
     ends = {name.removesuffix(layers[0]): layers for layers in LAYERS for name in tensors if name.endswith(layers[0])}
-    whole = {start: [start + end for end in ends[start]] for start in ends}
-    networks = {start: names for start, names in whole.items() if set(names) <= set(tensors)}
-    if key is None:
-        meant = [start for start in networks if start == "" or start.rstrip(".").endswith(NETWORKS)]
-    else:
-        meant = [start for start in networks if start == f"{key.rstrip('.')}."]
-    known = [start for start in networks if start.rstrip(".").endswith(NETWORKS)]
-    return tuple(networks[one_start(path, len(tensors), meant, known, key=key, what="networks of such a bias")])
+    names = {start: [start + end for end in layers] for start, layers in ends.items()}
+    networks = {start: names for start, names in names.items() if set(names) <= set(tensors)}
+    usual = [start for start in networks if start == "" or start.rstrip(".").endswith(NETWORKS)]
+    return networks[weights.prefix(list(networks), usual, len(tensors), "networks of such a bias")]
 
 
-def _baked(spec: Spec, network: Network, of: tuple[Sides, Sides], scores: bool, formula: Formula) -> Encoding:
-    """Return the encoding of a window whose network ran here, in float64; of: its sides, and those that are 1."""
-    sides, norm = of
+def _baked(spec: Spec, network: Network, window: tuple[Sides, Sides], scores: bool, formula: Formula) -> Encoding:
+    """Return the encoding of a window whose network ran here, in float64: its sides, and the sides that scale to 1."""
+    sides, norm = window
     check_room("a hidden layer", (2 * sides[0] - 1, 2 * sides[1] - 1, len(network.first)), "float64")
     with torch.no_grad():
         table = ContinuousBias(network.to(torch.float64), norm, torch.float64).table(*sides).to(network.first.dtype)

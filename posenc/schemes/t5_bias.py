@@ -2,8 +2,8 @@
 
 The first half of the buckets hold one distance each, the others grow geometrically up to max_distance; encoders have as
 many buckets again for keys after a query. transformers (`T5Attention._relative_position_bucket`) takes a float32
-logarithm, which misplaces a distance that lies on an edge exactly: of 48 buckets up to 81, causal, it puts
-54 = 24 * 1.5^2 into 39, not 40. Of T5's own 32 up to 128 it misplaces none. Here integers decide, once.
+logarithm, which misplaces a distance that lies on an edge exactly: with 48 causal buckets up to 81, it puts
+54 = 24 * 1.5^2 into 39, not 40. T5's own 32 buckets up to 128 have no such distance. Here integers decide, once.
 """
 
 from functools import partial
@@ -69,13 +69,13 @@ def t5_bias(
 def _shares(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, int]:
     """Return how many buckets of a direction hold one distance, and how many grow."""
     if num_buckets < 2 or (bidirectional and (num_buckets % 2 or num_buckets < 4)):
-        wanted = "an even number of at least 4, a half for each direction" if bidirectional else "at least 2"
-        raise ValueError(f"num_buckets must be {wanted}, got {num_buckets}")
-    each = num_buckets // 2 if bidirectional else num_buckets
-    single, half = each // 2, num_buckets // 2
+        expected = "an even number of at least 4, a half for each direction" if bidirectional else "at least 2"
+        raise ValueError(f"num_buckets must be {expected}, got {num_buckets}")
+    direction = num_buckets // 2 if bidirectional else num_buckets
+    single, half = direction // 2, num_buckets // 2
     if max_distance <= half:  # the logarithm takes any above `single`, but then buckets outnumber distances
         raise ValueError(f"max_distance must be above {half}, half of num_buckets, got {max_distance}")
-    return single, each - single
+    return single, direction - single
 
 
 def edges(single: int, growing: int, far: int) -> list[int]:
@@ -104,11 +104,11 @@ def reference(call: Call, *, weight: Floats, far: int, bidirectional: bool) -> t
     On an edge the logarithm may come out a last digit below an integer: 1e-9 of a bucket is added.
     """
     relative = call.key[:, None, :] - call.query[:, :, None]
-    each = len(weight) // 2 if bidirectional else len(weight)
-    single = each // 2
+    direction = len(weight) // 2 if bidirectional else len(weight)
+    single = direction // 2
     distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
     growth = np.log(np.maximum(distance, single) / single) / np.log(far / single)
-    large = np.minimum(single + np.floor(growth * (each - single) + 1e-9), each - 1)
+    large = np.minimum(single + np.floor(growth * (direction - single) + 1e-9), direction - 1)
     bucket = np.where(distance < single, distance, large).astype(np.int64)
-    bucket += each * (relative > 0) if bidirectional else 0
+    bucket += direction * (relative > 0) if bidirectional else 0
     return (np.moveaxis(weight[bucket], -1, 1),)

@@ -91,11 +91,12 @@ class FractionalAngleAddition(nn.Module):
     def cos_sin(self, steps: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: float (...) -> twice (..., pairs)."""
         scaled = steps.abs() * float(self.units)
-        whole = scaled.round()
+        whole = scaled.round()  # n; scaled - n is r, and both are exact
         cos, sin = self.at_units(whole.to(torch.int64), steps)
         rest_cos, rest_sin = self.quarters.cos_sin((scaled - whole).unsqueeze(-1) * self.slope)
+        # the angle sum identities, for n u + r u
         cos, sin = cos * rest_cos - sin * rest_sin, sin * rest_cos + cos * rest_sin
-        return cos, sin * steps.sign().unsqueeze(-1)
+        return cos, sin * steps.sign().unsqueeze(-1)  # cos(-a) = cos(a), sin(-a) = -sin(a)
 
     def at_units(self, index: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of whole numbers of units: int64 (...) -> twice (..., pairs); errors name steps."""

@@ -8,11 +8,13 @@ mask       counted from an attention mask
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from posenc.ports import BATCH, SEQ, Axis, Mask, Port, Positions, Start, fixed
 from posenc.spec import Positions as Way
 from posenc.spec import Spec, UnsupportedSpec
 
+Choice = TypeVar("Choice")
 KEYS = Axis("seq_k", "length")
 
 
@@ -25,13 +27,16 @@ class Where:
         places: The axes of a call along which positions lie; where they follow from its size, with the size's end.
         ports: What positions are given by, beside the values that come in.
         end: Positions from here on are refused; None where all are taken.
-
     """
 
     positions: Way | None
     places: tuple[Axis, ...] = (SEQ,)
     ports: tuple[Port, ...] = ()
     end: int | None = None
+
+    def pick(self, **choices: Choice) -> Choice:
+        """Return the choice that has the name of `positions`."""
+        return choices[str(self.positions)]
 
 
 def tokens(spec: Spec, end: int | None, axes: int = 1, ends: tuple[int, ...] = ()) -> Where:
@@ -45,18 +50,11 @@ def tokens(spec: Spec, end: int | None, axes: int = 1, ends: tuple[int, ...] = (
 
     Raises:
         UnsupportedSpec: A token has several positions, and the way gives it only one.
-
     """
     if axes > 1 and spec.positions != "explicit":
         raise UnsupportedSpec(f"a token has {axes} positions, {spec.positions} gives one: use --positions explicit")
-    if spec.positions == "offset":
-        return Where("offset", ports=(start_port(end),), end=end)
-    if spec.positions == "explicit":
-        several = () if axes == 1 else (fixed(axes),)
-        return Where("explicit", ports=(_port("positions", end, *several, BATCH, SEQ, ends=ends),), end=end)
-    if spec.positions == "mask":
-        return Where("mask", ports=(_mask(spec, SEQ, end),), end=end)
-    return Where(spec.positions, (replace(SEQ, most=end),), end=end)
+    several = () if axes == 1 else (fixed(axes),)  # (batch, seq), or (axes, batch, seq)
+    return _way(spec, end, SEQ, Port("positions", (*several, BATCH, SEQ), "int64", Positions(end, ends)))
 
 
 def queries_and_keys(spec: Spec, end: int | None) -> Where:
@@ -64,13 +62,9 @@ def queries_and_keys(spec: Spec, end: int | None) -> Where:
 
     Keys are at 0, 1, 2, ..., and queries are the last of them (implicit, mask) or begin at a start (offset).
     """
-    ports: dict[str | None, tuple[Port, ...]] = {
-        "offset": (start_port(end, KEYS.name),),
-        "explicit": (_port("positions_q", end, BATCH, SEQ), _port("positions_k", end, BATCH, KEYS)),
-        "mask": (_mask(spec, KEYS, end),),
-    }
-    counted = spec.positions in ("implicit", "offset")
-    return Where(spec.positions, (replace(KEYS, most=end) if counted else KEYS,), ports.get(spec.positions, ()), end)
+    query = Port("positions_q", (BATCH, SEQ), "int64", Positions(end))
+    key = Port("positions_k", (BATCH, KEYS), "int64", Positions(end))
+    return _way(spec, end, KEYS, query, key, among=KEYS.name)
 
 
 def grid(spec: Spec, names: Sequence[str], ends: Sequence[int | None]) -> Where:
@@ -79,15 +73,22 @@ def grid(spec: Spec, names: Sequence[str], ends: Sequence[int | None]) -> Where:
     return Where(spec.positions, places, end=ends[0])
 
 
-def start_port(end: int | None, among: str | None = None) -> Port:
-    """Return the port of the position of a call's first token: (1,). Tokens are among the keys of an axis, if any."""
-    return Port("start", (fixed(1),), "int64", Start(end, among))
+def padded_grid(spec: Spec, names: Sequence[str], end: int | None) -> Where:
+    """Return that a mask says which places of a padded grid count, from 1 on: (batch, *grid) of 1 and 0."""
+    places = tuple(Axis(name, "grid") for name in names)  # padding may be larger than any end
+    return Where(spec.positions, places, (Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end)),), end)
 
 
-def _port(name: str, end: int | None, *axes: Axis, ends: tuple[int, ...] = ()) -> Port:
-    return Port(name, axes, "int64", Positions(end, ends))
+def _way(spec: Spec, end: int | None, axis: Axis, *explicit: Port, among: str | None = None) -> Where:
+    """Return the way that a spec asks for, for tokens along an axis.
 
-
-def _mask(spec: Spec, tokens: Axis, end: int | None) -> Port:
-    """Return the port of an attention mask of 1 and 0, which counts positions: (batch, tokens)."""
-    return Port("attention_mask", (BATCH, tokens), "int64", Mask(offset=spec.position_offset, end=end))
+    Args:
+        explicit: The ports of given positions.
+        among: The name of the axis of keys that a start counts among.
+    """
+    start = Port("start", (fixed(1),), "int64", Start(end, among))
+    mask = Port("attention_mask", (BATCH, axis), "int64", Mask(offset=spec.position_offset, end=end))
+    ports = {"offset": (start,), "explicit": explicit, "mask": (mask,)}.get(str(spec.positions), ())
+    # Positions follow from the size of the axis, which then ends with them; those of keys do beside a start, too.
+    counted = spec.positions == "implicit" or (spec.positions == "offset" and among is not None)
+    return Where(spec.positions, (replace(axis, most=end) if counted else axis,), ports, end)

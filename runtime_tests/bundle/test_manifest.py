@@ -113,7 +113,7 @@ def test_what_is_no_json_is_one_line(cli: Cli, bundle: Path, text: str, reason: 
 
 
 def test_a_manifest_that_is_too_large_is_not_read(cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.bundle.folder.MOST_BYTES", 100)
+    monkeypatch.setattr("posenc_export.bundle.folder.MAX_BYTES", 100)
     result = cli("validate", str(bundle))
     assert (result.exit_code, "a manifest has at most 100" in result.output) == (2, True)
 

@@ -183,16 +183,9 @@ def test_the_old_name_of_the_option_and_of_the_argument(cli: Cli) -> None:
     assert "--cpp-name" not in cli("export", "--help").output
     both = cli("export", *words, "--cpp-name", "a", "--namespace", "b")
     assert (both.exit_code, "the old name of --namespace: leave it out" in both.output) == (2, True), both.output
-    settings: dict[str, Any] = {
-        "cpp_name": "old",
-        "formats": "onnx",
-        "d_model": 8,
-        "max_len": 8,
-        "validate": False,
-        "cpp": True,
-    }
+    settings: dict[str, Any] = {"formats": "onnx", "d_model": 8, "max_len": 8, "validate": False, "cpp": True}
     with pytest.warns(DeprecationWarning, match=r"cpp_name is namespace from posenc-export 0\.2 on") as warned:
-        made = posenc_export.export(to="from-python", **settings)
+        made = posenc_export.export(to="from-python", cpp_name="old", **settings)
     assert warned[0].filename == __file__
     assert (made.folder / "cpp" / "include" / "old.hpp").exists()
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from posenc.weights import load_tensor, names_in
+from posenc.weight_files import names_in
+from posenc.weights import load_tensor
 
 AXES = ("rows", "columns")
 TABLE = torch.arange(12.0).reshape(4, 3)

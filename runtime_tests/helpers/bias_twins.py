@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from posenc.joins.scores import Bias
 from posenc.schemes.alibi import Slopes
 from posenc.sources.bias.by_distance import ByDistance
-from posenc.sources.bias.modules import Bias
 
 EDGE = 14
 """Here a bucket begins, of 32 for both directions, up to 64: 8 * 8^(2 / 8) is 13.45."""

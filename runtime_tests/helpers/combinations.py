@@ -74,7 +74,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
 
     Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
     are added to x, in a sum that some round twice. Where positions are not as by default, only those count that look at
-    positions in other ways there, in one form: rows added to x do, and what has a switch or a center.
+    positions in other ways there, in one form: rows added to x, cosines and sines, and what has a switch or a center.
     """
     smallest, usual = params == SCHEMES[scheme].samples[0], spec.positions == SCHEMES[scheme].positions
     computed, one_form = spec.method != "trig", form_of(spec) == form_of_variants(scheme, params)
@@ -86,7 +86,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
             if smallest
             else DTYPES[: 2 if computed and family == "additive" else 1]
         )
-    looks = family == "additive" or by_length(params) or "center" in params
+    looks = family in ("additive", "cos_sin") or by_length(params) or "center" in params
     return DTYPES[:1] if smallest or (looks and one_form) else ()
 
 

@@ -11,8 +11,8 @@ import pytest
 from helpers.hf.changed_keys import changes_of
 from helpers.hf.keyed import OF_FILES, config_of, judged, keys_read, outcomes_of
 from helpers.shared import ROOT
-from posenc.hf import read
 from posenc.hf.asking import load
+from posenc.hf.rope.reader import RotaryReader
 
 PAGE = (ROOT / "docs" / "from-hf.md").read_text(encoding="utf-8").partition("<!-- keys -->")[2]
 
@@ -46,7 +46,7 @@ def test_a_reading_that_follows_is_told_from_one_that_does_not() -> None:
     content, change = changed_theta()
     before, _ = keys_read("llama:linear", content)
     assert judged("llama:linear", change, before).word == "followed"
-    with patch.object(read._Reader, "read_theta", lambda self: self.set("rope_theta", 1e4, "given")):
+    with patch.object(RotaryReader, "read_theta", lambda self: self.set("rope_theta", 1e4, "given")):
         outcome = judged("llama:linear", change, before)
     assert outcome.word == "wrong"
     assert "differs by" in outcome.why

@@ -67,7 +67,9 @@ def test_a_corner_has_the_row_of_its_hash(
 
 def test_a_coarse_level_has_a_row_for_each_corner(tmp_path: Path) -> None:
     """Two levels of 4 and 8 cells: 25 corners, the first coordinate fastest, and 81, which 64 rows do not hold."""
-    encoding = built(in_features=2, levels=2, min_resolution=4, log2_size=6, weights=numbered(tmp_path, 25 + 64))
+    encoding = built(
+        in_features=2, levels=2, min_resolution=4, growth=2.0, log2_size=6, weights=numbered(tmp_path, 25 + 64)
+    )
     corners = np.array([(i, j) for j in range(5) for i in range(5)])
     assert features(encoding, corners / 4)[:, 0].tolist() == list(range(25))
     fine = [25 + ((2 * i) ^ (2 * j * 2654435761 % 2**32)) % 64 for i, j in corners.tolist()]
@@ -130,6 +132,7 @@ def test_coordinates_beyond_0_to_1_are_refused(wrong: float) -> None:
     ("words", "message"),
     [
         ("in_features=4", "in_features must be 1 to 3, got 4"),
+        ("features=0", "features must be 1 to 1048576, got 0"),
         ("levels=0", "levels must be 1 to 64, got 0"),
         ("log2_size=0", "log2_size must be 1 to 31, got 0"),
         ("min_resolution=0", "min_resolution must be 1 to 1048576, got 0"),
@@ -151,7 +154,7 @@ def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log2_size", [8, 20])
 def test_every_runtime_that_has_its_operators_gives_the_same_bits(log2_size: int, tmp_path: Path) -> None:
-    """Up to 2^31 in products integers are int32, as OpenVINO computes all; tract knows a xor of int32 alone."""
+    """Where products are below 2^31 integers are int32: tract has no xor of int64, OpenVINO no int64."""
     params = {"levels": 2, "min_resolution": 2**10, "growth": 2.0, "features": 1, "log2_size": log2_size}
     options = ExportOptions(
         ("onnx",), validation=ValidateOptions(runtimes=("ort-cpu", "openvino", "tract", "onnxruntime-web"))

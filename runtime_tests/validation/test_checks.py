@@ -66,7 +66,9 @@ def rename_output(model: onnx.ModelProto) -> None:
     model.graph.node[-1].output[0] = model.graph.output[0].name = "z"
 
 
-ON_ONNX = [check.name for check in CHECKS.values() if check.stage == "artifact" and "onnx" in (check.of or ["onnx"])]
+ON_ONNX = [
+    check.name for check in CHECKS.values() if check.stage == "artifact" and "onnx" in (check.subjects or ["onnx"])
+]
 
 
 @pytest.mark.parametrize("name", ON_ONNX)

@@ -1,4 +1,4 @@
-"""Lengths to time: those that somebody gave, or the usual ones as far as a graph goes."""
+"""Lengths to time: the ones that were asked for, or the usual ones that a graph takes."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from posenc_export.carries import limits_of
 from posenc_export.errors import BadInput
 
 AUTO_WIDTH = 512
-"""Features of each x, where the encoding takes as many as there are."""
+"""Features of x, where the encoding takes any number."""
 
 
 def lengths_of(manifest: Manifest, timing: BenchOptions) -> tuple[int, ...]:
     """Return the lengths to time; raise BadInput, in one line, where one is longer than a graph takes."""
     ports = (*manifest.inputs, *manifest.outputs)
-    most = room(ports, timing)
+    longest = max_length(ports, timing)
     if not any(axis.is_length for axis in axes_of(ports)):
-        return timing.lengths[:1] or (1,)  # no call of it is longer than another
+        return timing.lengths[:1] or (1,)  # all calls are equally long
     if not timing.lengths:
-        usual = tuple(length for length in USUAL_LENGTHS if most is None or length <= most)
-        return usual or (most or 1,)
-    longer = max(timing.lengths)
-    if most is not None and longer > most:
-        what = f"the {most} rows of the table" if manifest.mode == "baked" else f"the {most} that the graph takes"
-        raise BadInput(f"length {longer} is beyond {what}: give --length {most} or less")
+        usual = tuple(length for length in USUAL_LENGTHS if longest is None or length <= longest)
+        return usual or (longest or 1,)
+    length = max(timing.lengths)
+    if longest is not None and length > longest:
+        end = f"the {longest} rows of the table" if manifest.mode == "baked" else f"the {longest} that the graph takes"
+        raise BadInput(f"length {length} is beyond {end}: give --length {longest} or less")
     return timing.lengths
 
 
-def room(ports: Sequence[Port], timing: BenchOptions) -> int | None:
-    """Return the length of the longest call that no port refuses; None where none does."""
+def max_length(ports: Sequence[Port], timing: BenchOptions) -> int | None:
+    """Return the length of the longest call that no port refuses; None where every length is taken."""
     ends = [axis.most for port in ports for axis in port.axes if axis.most is not None]
     ends += [tokens for port in ports if (tokens := limits_of(port).tokens) is not None]
     if not ends:
         return None
     refused = partial(_refused, ports, timing)
+    # ports refuse every length from some length on
     lengths = bisect_left(range(1, max(ends) + 2), True, key=refused)
     return lengths if lengths <= max(ends) else None
 

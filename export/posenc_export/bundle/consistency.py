@@ -1,4 +1,4 @@
-"""Whether the parts of a manifest fit each other: what no table of fields can say."""
+"""Whether the parts of a manifest fit each other: contradictions between fields, which the schema cannot express."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posenc_export.carries import kind_of, named_axes
 
 
 def misfits(inputs: Sequence[Port], outputs: Sequence[Port], cases: Sequence[Case]) -> list[str]:
-    """Return what does not fit, a line each, with the place; nothing where all does."""
+    """Return a line for each contradiction, with its place; nothing if all parts fit."""
     lines = [
         *_twice("cases", [case.name for case in cases]),
         *_ports(inputs, outputs),
@@ -46,7 +46,7 @@ def _ports(inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[str]:
 
 
 def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
-    """Yield axes of inputs that are products: nothing says how large their factors are, as it does of sums."""
+    """Yield axes of inputs that are products: their sizes do not determine the factors."""
     for i, port in enumerate(inputs):
         for j, axis in enumerate(port.axes):
             if not all(term in axis.names or is_number(term) for term in axis.terms if axis.is_dynamic):
@@ -55,7 +55,7 @@ def _formulas(inputs: Sequence[Port]) -> Iterator[str]:
 
 
 def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:
-    """Yield cases that do not give a size to each dynamic axis of the inputs, and to nothing else."""
+    """Yield cases whose sizes are not those of exactly the dynamic axes of the inputs."""
     names = {axis.name for axis in axes_of(inputs)}
     for i, case in enumerate(cases):
         if case.sizes.keys() != names:
@@ -65,7 +65,7 @@ def _sizes(inputs: Sequence[Port], cases: Sequence[Case]) -> Iterator[str]:
 
 
 def _unlike(inputs: Sequence[Port], case: Case, place: str) -> Iterator[str]:
-    """Yield sizes that no port has otherwise, and calls of unlike sizes that are not to be refused."""
+    """Yield deviating sizes of axes that the port does not have, and calls with such sizes that are not refused."""
     if case.unlike and not case.refused:
         yield f"{place} must be empty where a case is not refused"
     axes = {port.name: {axis.name for axis in port.dynamic.values()} for port in inputs}

@@ -1,6 +1,6 @@
-"""What manifest.json holds, field by field: the one table for its validation and for docs/manifest.schema.json.
+"""The fields of manifest.json: the only table for its validation and for docs/manifest.schema.json.
 
-A stranger's types, ranges and names are checked here, how they fit each other in `consistency.py`.
+Types, ranges and names are checked here, contradictions between fields in `consistency.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import reprlib
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Union
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, Union
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,11 +18,11 @@ from posenc.ports import Kind
 from posenc.spec import Method, Mode, Positions
 from posenc_export.bundle import kinds
 from posenc_export.bundle.case import Padding
-from posenc_export.carries import PortKind, port_kinds
+from posenc_export.carries import AnyPortKind, port_kinds
 
 
 class ToleranceJson(TypedDict):
-    """What an output may be off by; see `posenc.encoding.Tolerance`."""
+    """How far an output may be off; see `posenc.encoding.Tolerance`."""
 
     atol: kinds.Off
     rtol: kinds.Off
@@ -31,10 +31,10 @@ class ToleranceJson(TypedDict):
     bits: kinds.Flag
 
 
-def _carried(kind: PortKind[Any]) -> type:
+def _carried(kind: AnyPortKind) -> type:
     """Return the object of a manifest that says what a port of a kind carries."""
     name = kind.carries.__name__
-    fields = {"what": Literal[name.lower()]}
+    fields = {"what": Literal[name.lower()]}  # which the union of all kinds is told apart by
     for field, word in kind.fields.items():
         value = getattr(kinds, word.removesuffix("?"))
         fields[field] = NotRequired[value] if word.endswith("?") else value
@@ -43,7 +43,7 @@ def _carried(kind: PortKind[Any]) -> type:
     return typed
 
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a union that is made at run time says nothing to mypy
     CarriesJson = dict[str, object]
 else:
     CarriesJson = Annotated[Union[tuple(map(_carried, port_kinds().values()))], Field(discriminator="what")]  # noqa: UP007
@@ -70,7 +70,7 @@ class PortJson(TypedDict):
 
 
 class FileJson(TypedDict):
-    """A file of the bundle that is no graph."""
+    """A file of the bundle beside its graphs."""
 
     file: kinds.PathName
     bytes: kinds.Count
@@ -103,7 +103,7 @@ class CaseJson(TypedDict):
 
 
 class ModelJson(TypedDict):
-    """The model that a config is of, whose own code was asked for what the golden data keep; or why it was not."""
+    """The model of a config, whose own code was asked for outputs that golden data keep; or why it was not asked."""
 
     words: Annotated[str, kinds.Must("a text"), Field(description="the classes and functions that answered")]
     library: Annotated[str, kinds.Must("a text"), Field(description="where they are from, with its version")]
@@ -166,7 +166,7 @@ WORDS = {
     "too_short": "must hold at least one",
     "too_long": "must hold at most 10,000",
 }
-"""What is wrong with an object or a list, by pydantic's name of it; of values their kinds say it."""
+"""What is wrong with an object or a list, by pydantic's word for it; types of values have words of their own."""
 WITHOUT_VALUE = ("missing", "extra_forbidden", "too_short", "too_long")
 
 
@@ -176,11 +176,11 @@ def _adapter() -> TypeAdapter[ManifestJson]:
 
 
 def problems(data: object) -> list[str]:
-    """Return what is wrong with the values of a manifest, a line each, with the place; nothing where all is right."""
+    """Return a line for each wrong value of a manifest, with its place; nothing if all are right."""
     try:
         _adapter().validate_python(data)
     except ValidationError as error:
-        return [f"manifest.json: {_line(one)}" for one in error.errors(include_url=False)]
+        return [f"manifest.json: {_line(problem)}" for problem in error.errors(include_url=False)]
     return []
 
 
@@ -196,7 +196,8 @@ def _choices(error: ErrorDetails) -> str:
 
 
 def _place(parts: tuple[int | str, ...]) -> str:
-    """Return where in the file a value stands, as cases[3].sizes.seq; the branch of a union is no place in it."""
+    """Return the place of a value in the file, as cases[3].sizes.seq."""
+    # The branch of a union comes after `carries`, and is not part of the place.
     shown = [part for i, part in enumerate(parts) if i < 1 or parts[i - 1] != "carries"]
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in shown).removeprefix(".") or "it"
 

@@ -123,13 +123,12 @@ class PortKind(Generic[C]):
         least: The least integer that a call may hold at some sizes; None where nothing is declared.
         limits: What must be refused.
         refused: Calls that must be refused: what the input holds, and how long the call is.
-        looked_up: Whether a look-up refuses what is wrong: by an index that has no row.
+        looked_up: Whether a look-up refuses what is wrong: its table has no such row.
         in_part: Whether large arrays of floats are fed on the rows alone that golden data keep.
         gives_positions: Whether positions follow from it.
         is_first: Whether it holds the position of the first token.
         is_size: Whether the call's shape determines it: no other value is possible.
         other_values: Other values to try, to see if outputs depend on the input; None for the usual ones.
-        axes: The fields that name a dynamic axis of an input.
         misfits: How a manifest contradicts itself: the place behind `carries`, and what must be.
         words: Its words in `-i`.
         usual_names: The names of inputs that usually carry it.
@@ -155,7 +154,6 @@ class PortKind(Generic[C]):
     is_first: bool = False
     is_size: bool = False
     other_values: Callable[[Array], Iterable[Array]] | None = None
-    axes: tuple[str, ...] = ()
     misfits: Callable[[C, Port], Iterable[str]] = lambda *_: ()
     words: tuple[Word, ...] = ()
     usual_names: tuple[str, ...] = ()
@@ -166,9 +164,13 @@ class PortKind(Generic[C]):
     cpp_vector: str = ""
 
 
+AnyPortKind = PortKind[Any]
+
+
 @cache
-def port_kinds() -> Mapping[str, PortKind[Any]]:
+def port_kinds() -> Mapping[str, AnyPortKind]:
     """Return the kinds of ports by their names: those of the files here, and what the manifest calls them."""
+    # When they are first asked for: each of these modules imports this package.
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     return {name: importlib.import_module(f"{__name__}.{name}").KIND for name in names}
 
@@ -178,7 +180,7 @@ def name_of(carries: Carries) -> str:
     return type(carries).__name__.lower()
 
 
-def kind_of(carries: Carries) -> PortKind[Any]:
+def kind_of(carries: Carries) -> AnyPortKind:
     """Return the kind of the ports that carry this."""
     return port_kinds()[name_of(carries)]
 
@@ -205,8 +207,8 @@ def are_looked_up(ports: Iterable[Port]) -> bool:
 
 def named_axes(carries: Carries) -> Iterator[tuple[str, str]]:
     """Yield the fields of what a port carries that name an axis, with the names."""
-    for name in kind_of(carries).axes:
-        if axis := getattr(carries, name):
+    for name, type_ in kind_of(carries).fields.items():
+        if type_ in ("Name", "NoName?") and (axis := getattr(carries, name)):
             yield name, axis
 
 

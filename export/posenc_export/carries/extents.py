@@ -6,11 +6,11 @@ from posenc.ports import Array, Extents, Port
 from posenc_export.carries import PlannedCall, PortKind, Random, Shape, Word
 
 REFUSED, FEW_PLACES = (3, 0, -1, 2**32), 8
-"""Height and width of an image that has no room in so many places; of the last, the product is 0 in 64 bits."""
+"""Heights and widths of images that do not fit into so few places; the product of the last is 0 in 64 bits."""
 
 
 def _feed(carries: Extents, port: Port, shape: Shape, call: PlannedCall, rng: Random) -> Array:
-    """Return sizes of images at random, the first of which has as many places as there are tokens; or those refused."""
+    """Return random sizes of images, the first with as many places as there are tokens; or sizes to be refused."""
     sizes = np.full(shape, call.first)
     if call.refused:
         return sizes
@@ -35,7 +35,6 @@ KIND = PortKind(
     least=lambda extents, port, sizes: 1,
     refused=lambda extents: [(size, FEW_PLACES) for size in REFUSED],
     looked_up=True,
-    axes=("of",),
     words=(Word("extents", Extents, ("int64",), "axis", then="of", refusal="no extents: only of int64"),),
     misshapen=_misshapen,
 )

@@ -1,4 +1,4 @@
-"""Masks: which tokens are no padding, as 1 and 0, or as 0 and minus infinity where they are added to scores."""
+"""Masks: which tokens are valid, as 1 and 0, or as 0 and minus infinity if they are added to scores."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,18 +10,18 @@ from posenc_export.arrays import DTYPES, FLOATS
 from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
 
 MASKED = -1e9
-"""What is added to a score that does not count: finite, so that rows without any token stay numbers."""
+"""Added to a masked score: finite, so that a softmax over masked keys alone stays a number."""
 LOWEST = {"float16": -65504.0}
-"""The lowest number of a dtype that does not hold that."""
+"""The lowest number of dtypes that cannot hold -1e9."""
 HOLES = 3
-"""One in so many places is no token, where there are holes."""
+"""One in so many places is padding, if padding is holes."""
 ADDITIVE = partial(Mask, additive=True, causal=True)
 
 
 def _feed(mask: Mask, port: Port, shape: Shape, call: PlannedCall, rng: Random) -> Array:
-    """Return which tokens are no padding: sequence b of a batch has b of them less than the first, one at least.
+    """Return which tokens are valid: sequence b of a batch has b fewer than the first, but at least one.
 
-    Of a grid a rectangle is left, in the corner opposite to the padding.
+    The valid places of a grid are a rectangle, in the corner opposite to the padding.
     """
     if mask.causal:
         return np.where(_seen(shape, call), 0.0, -np.inf)
@@ -31,8 +31,8 @@ def _feed(mask: Mask, port: Port, shape: Shape, call: PlannedCall, rng: Random) 
 
 
 def _counting(shape: Shape, along: list[int], call: PlannedCall) -> Array:
-    """Return which places are no padding, along some axes: probed ones lie at the end of each column."""
-    if call.probe_masks:
+    """Return which places are valid, along some axes."""
+    if call.probe_masks:  # so many at the end of each column
         rows = np.arange(shape[along[0]])[:, None]
         return np.broadcast_to(rows >= len(rows) - np.asarray(call.probe_masks), shape)
     if call.padding == "holes":
@@ -44,7 +44,7 @@ def _counting(shape: Shape, along: list[int], call: PlannedCall) -> Array:
 
 
 def _unpadded(shape: Shape, axis: int, along: list[int], call: PlannedCall) -> Array:
-    """Return which places of one axis are no padding, everywhere: what comes before the axes in `along` is a batch."""
+    """Return which places along an axis are valid; axes before those in `along` are a batch."""
     batch, size = shape[: along[0]], shape[axis]
     # (*batch, 1, ...): the number of each sequence
     number = np.arange(int(np.prod(batch))).reshape(*batch, *(1 for _ in shape[along[0] :]))
@@ -55,13 +55,11 @@ def _unpadded(shape: Shape, axis: int, along: list[int], call: PlannedCall) -> A
 
 
 def _seen(shape: Shape, call: PlannedCall) -> Array:
-    """Return which keys each query sees: all but padding at the left, or none later than itself, padded at the right.
-
-    At least one is seen. Sequence b of a batch is padded by b + 1.
-    """
+    """Return which keys a query sees: all but padding on the left, or neither later keys nor padding on the right."""
     *batch, queries, keys = shape
-    # (*batch, 1, 1)
+    # (*batch, 1, 1): sequence b is padded by b + 1, but for a last key, so that every query sees one
     padding = np.minimum(1 + np.arange(int(np.prod(batch))), keys - 1).reshape(*batch, 1, 1)
+    # (keys,), (queries, 1): queries are the last of the keys
     places, own = np.arange(keys), np.arange(queries)[:, None] + max(0, keys - queries)
     if call.padding == "left":
         return np.broadcast_to(places >= padding, shape)
@@ -73,14 +71,15 @@ def _by_name(dtype: str, end: int | None) -> tuple[Mask, str] | None:
     if end is not None:
         return None
     if dtype in FLOATS:
-        return Mask(additive=None, causal=True), ""  # the module decides whether it is added, and says so
+        return Mask(additive=None, causal=True), ""  # `targets/mask_readings.py` asks the module whether it is added
     return Mask(), "a mask of 1 and 0"
 
 
 def _settled(mask: Mask, axes: tuple[Axis, ...]) -> Mask:
-    """Return the mask, now that the kinds of its axes are known: a mask of queries has an axis of them."""
+    """Return the mask, now that the kinds of its axes are known."""
     if not mask.causal:
         return mask
+    # (..., queries, keys), unlike (batch, 1, 1, keys), which masks the same keys for every query
     queries = axes[-2] if len(axes) > 1 else None
     return replace(mask, causal=queries is not None and queries.size != 1 and queries.kind not in ("batch", "heads"))
 

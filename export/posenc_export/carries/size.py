@@ -12,7 +12,6 @@ KIND = PortKind(
     feed=lambda size, port, shape, call, rng: np.full(shape, call.sizes[size.of]),
     least=lambda size, port, sizes: sizes[size.of],
     is_size=True,
-    axes=("of",),
     words=(Word("size", Size, INTEGERS, "axis", then="of"),),
     misshapen=lambda size, sizes: "" if sizes in ([], [1]) else "[] or [1], the shape of a size",
 )

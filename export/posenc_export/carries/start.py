@@ -28,7 +28,6 @@ KIND = PortKind(
     gives_positions=True,
     is_first=True,
     other_values=_other_values,
-    axes=("among",),
     words=(Word("start", Start, INTEGERS, "end"),),
     usual_names=("start", "past_length"),
     by_name=lambda dtype, end: (Start(end), "the first position") if dtype in INTEGERS else None,

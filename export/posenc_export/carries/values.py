@@ -10,11 +10,11 @@ from posenc_export.arrays import DTYPES, FLOATS, INTEGERS
 from posenc_export.carries import Limits, PlannedCall, PortKind, Random, Shape, Word
 
 WHOLE = 5
-"""One in so many numbers of a range is a whole one."""
+"""One in so many numbers of a range is rounded."""
 PEAKED = 3.0
 """Standard deviation of the scores whose softmax is fed: a few keys have most of the weight, as in attention."""
 INTEGERS_BELOW = {"int64": 2**63, "int32": 2**31}
-"""What integers of a dtype are below."""
+"""The exclusive bounds of integers by dtype."""
 
 
 def are_probabilities(port: Port) -> bool:
@@ -23,13 +23,15 @@ def are_probabilities(port: Port) -> bool:
 
 
 def _feed(values: Values, port: Port, shape: Shape, call: PlannedCall, rng: Random) -> Array:
-    """Return normal numbers, or even ones over the range that is declared; integers without one are 0 and 1."""
-    is_single = not port.dynamic and np.prod(shape) == 1  # never more than one number: by turns an end of the range
+    """Return normal numbers, or uniform numbers over a declared range; integers without a range are 0 and 1."""
+    # An input that is always a single number is by turns random, the low end and the high end of its range.
+    is_single = not port.dynamic and np.prod(shape) == 1
     if port.dtype not in FLOATS:
         return _integers(values, shape, call.draw if is_single else None, rng)
     if call.probe_values:
         return np.broadcast_to(call.probe_values, shape)
     if values.probabilities:
+        # (..., keys): a softmax over the last axis
         weights: Array = np.exp(PEAKED * rng.standard_normal(shape))
         return np.asarray(weights / weights.sum(-1, keepdims=True))
     low, high = values.low, values.high
@@ -47,7 +49,7 @@ def _feed(values: Values, port: Port, shape: Shape, call: PlannedCall, rng: Rand
 
 
 def _integers(values: Values, shape: Shape, draw: int | None, rng: Random) -> Array:
-    """Return integers of a range, both ends among them; of a single number the one whose turn it is."""
+    """Return integers of a range with both of its ends; `draw` is the turn of a single number."""
     if values.low is None or values.high is None:
         return np.asarray(rng.integers(0, 2, shape))
     low, high = int(values.low), int(values.high)
@@ -70,7 +72,7 @@ def _refused(values: Values) -> Iterable[tuple[int, int]]:
 
 
 def _misfits(values: Values, port: Port) -> Iterable[str]:
-    """Yield that numbers of a dtype cannot be in a range: the ends of a range of integers are integers, too."""
+    """Yield that the ends of a range are in the wrong order, or that the dtype does not hold them."""
     ends = [end for end in (values.low, values.high) if end is not None]
     below = INTEGERS_BELOW.get(port.dtype)
     fits = below is None or all(end == int(end) and abs(end) < below for end in ends)

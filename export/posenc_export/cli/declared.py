@@ -1,4 +1,4 @@
-"""Kinds of options, each declared by a function of its names, with spaces between, and its help."""
+"""Options by kind: each function declares an option from its names, separated by spaces, and its help."""
 
 from __future__ import annotations
 
@@ -19,16 +19,10 @@ def switch(names: str, text: str, default: bool | None = False) -> Declared:
 
 
 def number(
-    names: str,
-    text: str,
-    default: int | None = None,
-    *,
-    least: int = 1,
-    most: int | None = None,
-    many: bool = False,
+    names: str, text: str, default: int | None = None, *, least: int = 1, end: int | None = None, many: bool = False
 ) -> Declared:
     """Declare an option that takes a whole number, or any number of them."""
-    type_ = click.IntRange(least, most)
+    type_ = click.IntRange(least, end)
     return click.option(*names.split(), type=type_, default=default, multiple=many, metavar="N", help=text)
 
 

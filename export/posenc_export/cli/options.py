@@ -32,13 +32,13 @@ VERSION = click.version_option(__version__, prog_name="posenc-export", package_n
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Say an unexpected error in one line, with status 5, but for -v -v; clean up when stopped."""
+    """Print an unexpected error as one line, with status 5 (-v -v raises it); clean up when stopped."""
 
     @functools.wraps(command)
     def run(*args: object, **values: Any) -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # a terminal without a letter is no reason to fail
+                stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter must not end the command
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:
@@ -47,7 +47,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
-            sys.exit(130)  # what a shell expects of a program that Ctrl-C has ended
+            sys.exit(130)  # as shells expect after Ctrl-C
         except Exception as error:
             if values.get("verbose", 0) >= 2:
                 raise
@@ -64,10 +64,11 @@ def complete_source(context: click.Context, parameter: click.Parameter, text: st
 
 
 def complete_parameter(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
-    """Complete -p: the names of a scheme's parameters, then the choices of one that has a list of them."""
+    """Complete -p: the names of a scheme's parameters, then the choices of a parameter that has a list of them."""
     from posenc.scheme import SCHEMES
 
     # A -p that waits for its value ends the parsing: what is typed before it lies in `args`.
+    # the scheme may stand behind the options that were parsed
     scheme = next(iter(context.args), None) or context.params.get("scheme") or "sinusoidal"
     if scheme not in SCHEMES:
         return []
@@ -125,15 +126,15 @@ SPEC = options(
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
         f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
     ),
-    choice("--dtype", CHOICES["dtype"], "Of x and the output.", "fp32"),
+    choice("--dtype", CHOICES["dtype"], "The dtype of x and of the output.", "fp32"),
     under=ENCODING,
 )
 WRITTEN = options(
     number(
         "--opset",
-        f"Of ONNX.  [default: {DEFAULT_OPSET}, or what --rotary-op needs]",
+        f"Opset of ONNX.  [default: {DEFAULT_OPSET}, or what --rotary-op needs]",
         least=min(OPSETS),
-        most=max(OPSETS),
+        end=max(OPSETS),
     ),
     choice(
         "--rotary-op",
@@ -160,14 +161,14 @@ CHECKED = options(
     *(real(name, "Replace the derived tolerance.") for name in ("--atol", "--rtol")),
     real(
         "--timeout",
-        "Of one call of a graph; in validate of loading it, and of a check, too.  [default: 300; 0 = any]",
+        "Limit of one call of a graph; in validate of loading it, and of a check, too.  [default: 300; 0 = any]",
         TIMEOUT,
         "SECONDS",
     ),
     under="Validation",
 )
 VALIDATING = ("runtimes", "require", "prove", "atol", "rtol", "timeout")
-"""The values of those options."""
+"""The names of the values of these options."""
 TRUST = options(
     switch("--trust", "Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."), under="Trust"
 )
@@ -181,7 +182,7 @@ SPOKEN = options(
 
 
 def console() -> Console:
-    """Return a console on stdout; not a terminal, it is wide enough not to break a table's cells."""
+    """Return a console on stdout; outside a terminal it is wide enough to keep cells of tables whole."""
     from rich.console import Console
 
     made = Console(highlight=False, soft_wrap=False)

@@ -14,7 +14,7 @@ from posenc_export.cpp.uses import Uses
 ONES = {"float32": "1", "float64": "1", "float16": "posenc::Half{0x3c00}", "bfloat16": "posenc::BFloat16{0x3f80}"}
 """The element that vectors of floats are filled with; those of integers hold the least that they may, or zeros."""
 SIZES = {"batch": 1, "heads": 2, "length": 3, "grid": 3, "features": 2}
-"""How long an axis of each kind is."""
+"""The sizes of axes by their kinds."""
 
 
 def example(manifest: Manifest, name: str, uses: Uses) -> str:
@@ -37,14 +37,15 @@ def _variable(port: Port) -> str:
 
 
 def _size(axis: Axis) -> int:
-    """Return the size of an axis in the example: every length is 3, so that sums are sums of those."""
+    """Return the size of an axis in the example."""
     if axis.size is not None:
         return axis.size
+    # Every length is 3, and so a sum of two axes is 6.
     return len(axis.terms) * max(SIZES[axis.kind], axis.least) * axis.multiple
 
 
 def _vector(port: Port, sizes: Mapping[str, int]) -> str:
-    """Return what declares and fills the elements of a port, in a call of these sizes."""
+    """Return the C++ that declares and fills the elements of a port, in a call of these sizes."""
     kind, name, size = kind_of(port.carries), _variable(port), f"Model::{port.name}_size(axes)"
     if port.dtype == "bool":  # std::vector<bool> packs bits: no span views them
         return filled("bool_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size).rstrip()

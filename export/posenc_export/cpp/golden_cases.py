@@ -21,10 +21,8 @@ BACKENDS = ("onnx", "torchscript")
 
 
 def golden_source(manifest: Manifest, arrays: Mapping[str, Array], uses: Uses) -> str:
-    """Return the text of golden.cpp; what the tensors hold lies in files of their own.
-
-    Calls of unlike sizes are none of the class: it takes one size of each axis.
-    """
+    """Return the text of golden.cpp; the elements of tensors lie in files of their own."""
+    # The class takes a single size for each axis: it cannot be called with sizes that differ between ports.
     fed = uses.fed(manifest.inputs)
     arguments = [f"elements_of<const {qualified_type(p)}>(inputs[{i}])" for i, p in enumerate(fed)]
     arguments += [f"elements_of<{qualified_type(p)}>(outputs[{i}])" for i, p in enumerate(manifest.outputs)]
@@ -39,8 +37,8 @@ def golden_source(manifest: Manifest, arrays: Mapping[str, Array], uses: Uses) -
 
 def _case(manifest: Manifest, case: Case, arrays: Mapping[str, Array], uses: Uses) -> str:
     fed = uses.fed(manifest.inputs)
-    at = {port.name: i for i, port in enumerate(fed)}
-    over = {output: at[source] for output, source in uses.replaces.items()}
+    index = {port.name: i for i, port in enumerate(fed)}
+    over = {output: index[source] for output, source in uses.replaces.items()}
     return filled(
         "golden_case.cpp",
         BUNDLE_TEMPLATES,
@@ -59,6 +57,7 @@ def _tensors(
 ) -> Iterator[str]:
     for port in ports:
         shape = port.shape(case.sizes)
+        # The axis of the rows that are kept; -1 if the tensor is kept whole.
         axis = long_axis(port, shape) if f"{case.name}/{port.name}.rows" in arrays else -1
         yield braced(quoted(port.name), dtype_constant(port), braced(*shape), axis, replaced.get(port.name, -1))
 
@@ -67,6 +66,7 @@ def _tolerances(manifest: Manifest, case: Case) -> Iterator[str]:
     """Yield the tolerances of each backend, on the CPU and on CUDA."""
     for backend in BACKENDS:
         artifact = manifest.artifact(backend)
+        # A file may be farther from eager than the case says: another format rounds otherwise.
         allowed = case.eager_tolerance.plus(artifact.eager_tolerance if artifact else None)
         of_backend = replace(case, eager_tolerance=allowed)
         yield braced(*(_tolerance(of_backend.eager_tolerance_where(same_bits)) for same_bits in (True, False)))

@@ -16,16 +16,14 @@ from posenc_export.cpp.uses import Uses
 
 
 def model_header(manifest: Manifest, name: str, uses: Uses) -> str:
-    """Return the text of NAME.hpp.
-
-    The class lies in an inline namespace made of the text's digest: two bundles of one name are two classes.
-    """
+    """Return the text of NAME.hpp."""
+    # An inline namespace named by the text's digest keeps the classes of two bundles with the same name apart.
     digest = hashlib.sha256(_header(manifest, name, uses, "").encode()).hexdigest()[:12]
     return _header(manifest, name, uses, f"graph_{digest}")
 
 
 def title(manifest: Manifest, comment: str = "//") -> str:
-    """Return what a bundle is, as lines of a comment."""
+    """Return the description of a bundle, as lines of a comment."""
     params = ", ".join(f"{name}={json.dumps(value)}" for name, value in manifest.params.items() if value is not None)
     text = f"{manifest.scheme} ({params}), {manifest.mode}, up to {manifest.max_len} positions tried."
     return f"\n{comment} ".join(textwrap.wrap(text, 116, break_on_hyphens=False))
@@ -60,7 +58,7 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """Return what the file of the graph must say of it: its id, then what the id is made of."""
+    """Return the metadata that the file of the graph must have: its id, then the facts of the id."""
     return [("id", manifest.id), *manifest.facts.items()]
 
 
@@ -79,11 +77,11 @@ def _size_function(port: Port) -> str:
 
 
 def _limit(port: Port) -> str:
-    """Return the constants of what an input may hold; nothing where nothing is known, or each call says it."""
+    """Return the constants that bound the elements of an input; nothing if there are none, or each call has its own."""
     limits = limits_of(port)
     if limits.bounds:
-        least, most = limits.bounds
-        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=least, most=most)
+        low, high = limits.bounds
+        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=low, most=high)
     return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=limits.end) if limits.end else ""
 
 
@@ -92,6 +90,7 @@ def _ports(ports: list[str]) -> str:
 
 
 def _port(port: Port, *more: object) -> str:
+    # {name, fixed size, largest size}, with an empty name or 0 for what an axis lacks
     axes = (braced(quoted(a.name if a.is_dynamic else ""), a.size or 0, a.most or 0) for a in port.axes)
     words = ("ports_", quoted(port.name), dtype_constant(port), braced(*axes), *more)
     return f"add_port({', '.join(map(str, words))})"
@@ -111,9 +110,9 @@ def _input(port: Port, manifest: Manifest, uses: Uses) -> str:
 
 
 def _counted(manifest: Manifest) -> str:
-    """Return the name of the axis along which positions run, beside keys; nothing where there are several, or none."""
+    """Return the axis along which positions run, apart from keys; nothing unless there is exactly one."""
     lengths = {port.axes[i].name for port in manifest.inputs for i in port.lengths if port.axes[i].is_dynamic}
-    lengths -= {keys_axis(manifest.inputs)}
+    lengths -= {keys_axis(manifest.inputs)}  # keys are counted from 0, not from the start
     return lengths.pop() if len(lengths) == 1 else ""
 
 
@@ -123,7 +122,8 @@ def _output(port: Port, uses: Uses) -> str:
 
 
 def _views(ports: tuple[Port, ...], first: int, uses: Uses) -> str:
-    """Return a view of each port, whose sizes lie in one array from `first` on; of no memory where those are all."""
+    """Return a view of each port, whose sizes lie in one array from `first` on."""
+    # first, first + rank of port 0, first + ranks of ports 0 and 1, ...
     starts = accumulate((len(port.axes) for port in ports), initial=first)
     shapes = (braced(f"sizes_.data() + {at}", len(port.axes)) for at, port in zip(starts, ports, strict=False))
     views = (_view(port, shape, uses) for port, shape in zip(ports, shapes, strict=True))
@@ -131,7 +131,7 @@ def _views(ports: tuple[Port, ...], first: int, uses: Uses) -> str:
 
 
 def _view(port: Port, shape: str, uses: Uses) -> str:
-    if port.name in uses.unread:
+    if port.name in uses.unread:  # a view without memory: the shape is all that is read
         return f"View{braced(dtype_constant(port), shape, 'nullptr', 0)}"
     return f"posenc::view({identifier(port.name)}, {shape})"
 

@@ -1,4 +1,4 @@
-"""The error of two ONNX files by position, as they are and converted to half: the plain export, and ours."""
+"""Errors by position of two ONNX files, in float32 and converted to half: a plain export, and ours."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ import numpy as np
 
 from posenc.encoding import Encoding
 from posenc.memory import check_room
-from posenc.ports import Array, Floats, Integers, Port, Positions, axes_of, carrying
+from posenc.ports import Array, Floats, Integers, Positions, axes_of, carrying
 from posenc.spec import Spec
-from posenc_export.arrays import numpy_dtype, to_torch
+from posenc_export.arrays import to_torch
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import FORMATS, quiet
 from posenc_export.formats.onnx.dtypes import to_float16
 from posenc_export.plots.curves import ERROR_POSITIONS, largest_errors, positions_tried
-from posenc_export.plots.encodings import Parameters
-from posenc_export.plots.fed import FED
+from posenc_export.plots.encodings import Parameters, drawn_input
 from posenc_export.plots.heat import named
 from posenc_export.runtimes.onnx_reference import evaluator
 from posenc_export.targets.scheme import scheme_target
@@ -35,18 +34,18 @@ PLAIN, OURS, FLOAT, HALF = "plain export", "ours", ", float32", ", converted to 
 COLOURS = {PLAIN + HALF: "#8c1515", PLAIN + FLOAT: "#d9530f", OURS + HALF: "#1f4e8c", OURS + FLOAT: "#1a86c7"}
 """By the label of a curve."""
 ROOM = 8
-"""Arrays as large as an output that are there at once: inputs, outputs, the reference in float64, steps on the way."""
+"""Arrays as large as an output in memory at once: inputs, outputs, the float64 reference, intermediate results."""
 FLOAT16 = 10
-"""Of onnx.TensorProto."""
+"""The dtype's number in onnx.TensorProto."""
 LAST = 20
-"""Points at the end of a curve, beside whose median its label stands."""
+"""The label of a curve stands beside the median of so many last points."""
 TRACED = 5
-"""The length that the plain module is exported with; its axis is dynamic."""
+"""The length of the inputs that the plain module is exported with; the axis is dynamic."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The largest error of rows in ranges of positions, and from which on an output is not finite, if any is."""
+    """The largest error of rows in ranges of positions, and the first position whose output is not finite, if any."""
 
     label: str
     positions: Integers
@@ -71,7 +70,7 @@ def exported(figure: Figure, scheme: str, max_len: int | None, parameters: Param
 
 
 def _label(axes: Axes, curve: Curve, end: int) -> None:
-    """Write what a curve is beside its end, and about where it becomes NaN."""
+    """Label a curve beside its end; the label says about where it becomes NaN."""
     text = curve.label.replace(", ", "\n")
     if curve.not_finite_from is not None:
         text += f",\nNaN from about {float(f'{curve.not_finite_from:.3g}'):,.0f} on"
@@ -88,7 +87,7 @@ def _label(axes: Axes, curve: Curve, end: int) -> None:
 
 
 def _finding(name: str, count: int, curves: list[Curve]) -> str:
-    """Return the sentence that the picture shows."""
+    """Return the title: a sentence of what the curves show."""
     worst = {curve.label: f"{np.nanmax(curve.errors):.1g}" for curve in curves}
     plain, ours = (f"{worst[who + FLOAT]}, and by {worst[who + HALF]} in half" for who in (PLAIN, OURS))
     return f"{name}: up to position {count - 1:,} the plain export is off by {plain};\nours is off by {ours}"
@@ -112,6 +111,7 @@ def curves_of(scheme: str, count: int, parameters: Parameters) -> list[Curve]:
         if baseline is None:
             raise ValueError(f"--kind exported compares with the usual module, and {scheme} has none")
         export_plain(baseline, target.encoding, plain)
+        # a model is loaded twice: the conversion changes it
         models: dict[str, ModelProto] = {}
         for label, path in ((PLAIN, plain), (OURS, ours / FORMATS["onnx"].file)):
             models |= {label + HALF: to_float16(onnx.load(path)), label + FLOAT: onnx.load(path)}
@@ -119,7 +119,7 @@ def curves_of(scheme: str, count: int, parameters: Parameters) -> list[Curve]:
 
 
 def export_plain(baseline: Baseline, encoding: Encoding, path: Path) -> None:
-    """Write the usual module of an encoding as torch.onnx.export does, where it is told which axes are dynamic."""
+    """Write the usual module of an encoding with torch.onnx.export, lengths dynamic."""
     import torch
 
     length = torch.export.Dim("length", min=2)
@@ -127,7 +127,7 @@ def export_plain(baseline: Baseline, encoding: Encoding, path: Path) -> None:
     with quiet():
         torch.onnx.export(
             baseline.module(**baseline.parameters).eval(),
-            tuple(to_torch(_fed(port, sizes, fill=0)) for port in encoding.inputs),
+            tuple(to_torch(drawn_input(port, sizes, fill=0)) for port in encoding.inputs),
             path,
             input_names=[port.name for port in encoding.inputs],
             output_names=[port.name for port in encoding.outputs],
@@ -137,31 +137,33 @@ def export_plain(baseline: Baseline, encoding: Encoding, path: Path) -> None:
 
 
 def _measured(encoding: Encoding, models: Mapping[str, ModelProto], count: int) -> list[Curve]:
-    """Run each model at positions up to a count: its first output against the reference, where x is 0, or q is 1."""
+    """Run each model with x = 0, or q = k = 1; compare its first output with float64 at positions below a count."""
     positions, starts = positions_tried(count)
     takes_positions = bool(carrying(encoding.inputs, Positions))
     length = len(positions) if takes_positions else count
-    rows = np.arange(length) if takes_positions else positions  # of a call that counts from 0, some are looked at
+    rows = np.arange(length) if takes_positions else positions  # implicit: a whole call, and some of its rows
     output, sizes = encoding.outputs[0], _sizes(encoding, length)
+    # one axis of positions: grids have no usual module
     (along,) = output.lengths
+    # asked before torch and NumPy take gigabytes for an implicit call
     check_room(f"{ROOM} times {output.name}", (ROOM, *output.shape(sizes)), output.dtype)
-    feeds = {port.name: _fed(port, sizes, fill=0 if encoding.added else 1) for port in encoding.inputs}
+    feeds = {port.name: drawn_input(port, sizes, fill=0 if encoding.added else 1) for port in encoding.inputs}
     feeds |= {port.name: positions[None] for port in carrying(encoding.inputs, Positions)}
-    # (batch, ..., length, ...) -> (length, the others): the reference gives the rows that are looked at alone
+    # (batch, ..., length, ...) -> (rows, features)
     reference = _by_row(encoding.reference(feeds, rows)[output.name], along)
     curves = []
     for label, model in models.items():
-        given = {one.name: one.type.tensor_type.elem_type for one in model.graph.input}
-        halved = {name: array.astype(np.float16) if given[name] == FLOAT16 else array for name, array in feeds.items()}
+        halves = {port.name for port in model.graph.input if port.type.tensor_type.elem_type == FLOAT16}
+        typed = {name: array.astype(np.float16) if name in halves else array for name, array in feeds.items()}
         with np.errstate(all="ignore"):  # in half, positions beyond 65,504 are infinite
-            outputs = evaluator(model)(halved)
+            outputs = evaluator(model)(typed)
         errors = np.abs(_by_row(outputs[output.name], along)[rows] - reference).max(axis=1)
         curves.append(_curve(label, positions, starts, errors))
     return curves
 
 
 def _curve(label: str, positions: Integers, starts: Integers, errors: Floats) -> Curve:
-    """Return the curve of errors by position, up to where they are not finite."""
+    """Return the curve of errors by position, up to the first that is not finite."""
     wrong = np.flatnonzero(~np.isfinite(errors))
     if not wrong.size:
         return Curve(label, positions[starts], largest_errors(errors, starts))
@@ -171,15 +173,10 @@ def _curve(label: str, positions: Integers, starts: Integers, errors: Floats) ->
 
 
 def _by_row(array: Array, along: int) -> Floats:
-    """Return (rows, features) of an array whose rows lie along an axis."""
+    """Return an array as (rows, features), its rows being along an axis."""
     return np.moveaxis(array, along, 0).reshape(array.shape[along], -1).astype(np.float64)
 
 
 def _sizes(encoding: Encoding, length: int) -> dict[str, int]:
-    """Return sizes of a call: one sequence of a length, one head."""
+    """Return the sizes of a call: one sequence of a length, one head."""
     return {axis.name: length if axis.is_length else 1 for axis in axes_of(encoding.inputs)}
-
-
-def _fed(port: Port, sizes: Mapping[str, int], fill: int) -> Array:
-    """Return what a port is fed: positions are counted, values are the number `fill`."""
-    return np.ascontiguousarray(FED[type(port.carries)](port, sizes, fill).astype(numpy_dtype(port.dtype)))

@@ -40,7 +40,7 @@ def _question(config: ModelConfig, reading: Reading, encoding: Encoding) -> Ques
     part = "" if config.part is None else config.part.name
     tables = {str(i): to_numpy(table) for i, table in enumerate(encoding.learned)}
     ports = (encoding.inputs, encoding.outputs)
-    return Question(config.content, part, config.choice.index, reading, *ports, tables, config.layer_type or "")
+    return Question(config.content, part, config.layer, reading, *ports, tables, config.layer_type or "")
 
 
 def _only_mode(scheme: str, spec: Spec) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The model itself is asked: what its own classes, in transformers or diffusers, give for a config that was read.
+"""The model itself is asked: its own classes, in transformers or diffusers, compute what we read from its config.
 
 Neither library is imported with this package; `model_of` imports one modeling module, where it is called.
 """
@@ -38,12 +38,9 @@ SCHEMES: Mapping[str, str] = {
 
 
 def model_of(question: Question) -> Model:
-    """Return the model's own code for what was read; raise CannotAsk, in one line, where it cannot be asked."""
+    """Return the model's own code for a reading; raise CannotAsk, in one line, where it cannot be asked."""
     name = SCHEMES.get(question.reading.scheme)
     if name is None:
         raise CannotAsk(f"no model is asked about the scheme {question.reading.scheme}")
-    ask: object = importlib.import_module(f"posenc.hf.asking.{name}").model_of
-    assert callable(ask)
-    model = ask(question)
-    assert isinstance(model, Model)
+    model: Model = importlib.import_module(f"posenc.hf.asking.{name}").model_of(question)
     return model

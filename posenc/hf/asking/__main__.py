@@ -1,7 +1,7 @@
 """The child in which a model is asked: `python -P -m posenc.hf.asking FOLDER`; see `process`.
 
-It reads question.pickle, and, once its input says that they are there, feeds.pickle; it writes model.json, and
-answers.npz. What it gives back is arrays and JSON alone. Its memory is bounded by what is free once torch is there.
+It reads question.pickle, and feeds.pickle once its input has a line; it writes model.json and answers.npz: arrays and
+JSON alone. Its memory is bounded by what is free once torch is imported.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,7 @@ TOO_LARGE = "what the config asks for does not fit into the memory that is free"
 
 
 def main(folder: Path) -> None:
-    """Make the model that a folder asks about, wait for the calls, and write what it gives."""
+    """Make the model that a folder asks about, wait for the calls, and write its answers."""
     bound_memory()
     question = pickle.loads((folder / "question.pickle").read_bytes())  # written by the process that started this one
     model = _guarded(partial(model_of, question))
@@ -36,7 +37,7 @@ def main(folder: Path) -> None:
 
 
 def bound_memory() -> None:
-    """Let this process take what is free, and no more: a config is a stranger's."""
+    """Let this process take the free memory, and no more: a config may come from anybody."""
     import torch  # noqa: F401  (libraries take more addresses than memory)
 
     with contextlib.suppress(ImportError, OSError, ValueError, StopIteration):
@@ -44,12 +45,12 @@ def bound_memory() -> None:
 
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
-        most = size + free_memory()
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        limit = size + free_memory()
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _answered(model: Model, folder: Path) -> Model:
-    """Write what a model gives in each call."""
+    """Write a model's outputs in each call; raise CannotAsk where it refuses all calls."""
     cases: dict[str, Feeds] = pickle.loads((folder / "feeds.pickle").read_bytes())
     outputs: dict[str, Array] = {}
     refused: CannotAsk | None = None
@@ -67,7 +68,7 @@ def _answered(model: Model, folder: Path) -> Model:
 
 
 def _guarded(work: Callable[[], Model]) -> Model | Disagrees | str:
-    """Return what comes of some work, or in one line why nothing does."""
+    """Return the result of some work, or in one line why there is none."""
     try:
         return work()
     except Disagrees as error:
@@ -81,12 +82,12 @@ def _guarded(work: Callable[[], Model]) -> Model | Disagrees | str:
 
 
 def _described(model: Model | Disagrees | str) -> dict[str, object]:
+    """Return what model.json says."""
     if isinstance(model, Disagrees):
         return {"disagrees": str(model)}
     if isinstance(model, str):
         return {"cannot": model}
-    words = {"words": model.words, "library": model.library, "note": model.note, "amplitude": model.amplitude}
-    return {**words, "atol": model.atol, "permutation": list(model.permutation)}
+    return {field.name: getattr(model, field.name) for field in fields(model) if field.name != "call"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A model as a config describes it, made without memory: what of it holds numbers is what we put there.
+"""A model as a config describes it, made without memory: only what we put into it holds numbers.
 
 Its large tensors are made on the meta device, and become zeros that share one number; tables that its code computes are
 made as ever. So what a model adds for positions is what its code gives, all else being zero.
@@ -7,38 +7,39 @@ made as ever. So what a model adds for positions is what its code gives, all els
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from posenc.hf.asking import load
+from posenc.hf.asking.intercepting import intercepted
 from posenc.hf.asking.load import library_of, quiet, said
-from posenc.hf.asking.model import Arguments, CannotAsk, Disagrees, Function, HfConfig, HfModule, Keywords, Question
+from posenc.hf.asking.model import CannotAsk, Disagrees, Function, Question
 from posenc.hf.config.settings import Json
 from posenc.hf.encodings.described import names_that_end
 from posenc.hf.encodings.parts import Part, choose_part
 from posenc.hf.encodings.rows import Row
+from posenc.hf.foreign import HfConfig, HfModule
 from posenc.ports import Array
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-ON_META = ("empty", "rand", "randn", "normal")
-"""What makes tensors that are parameters, whatever is in them."""
+ON_META = tuple(getattr(torch, name) for name in ("empty", "rand", "randn", "normal"))
+"""Functions that make parameters, whatever is in them."""
+FILLED: tuple[Function, ...] = (torch.zeros, torch.ones, torch.full)
 LARGE = 2**26
 """Elements of zeros and ones from which on they are taken for parameters."""
-FILLED = ("zeros", "ones", "full")
 
 
 @dataclass(frozen=True)
 class Built:
-    """A model's own modules of a part, all zeros, with what was read of it."""
+    """A model's own modules of a part, all zeros, with the row that was read of it."""
 
     model: nn.Module
     part: Part
@@ -53,10 +54,18 @@ class Built:
 
     def holding(self, table: str) -> tuple[str, ...]:
         """Return the names that end as that of a table does; see `Row.tables`."""
-        layers = () if self.row.layers is None else self.row.layers.read(self.part.config, self.part.absent).value
-        assert isinstance(layers, tuple)
+        layers = self.row.layer_numbers(self.part.config, self.part.absent)
         matches = (names_that_end(self.names, ending, layers) for ending in table.split("|"))
         return next((tuple(names) for names in matches if names), ())
+
+    @property
+    def table(self) -> str:
+        """The name of its first table."""
+        return self.holding(self.row.tables[0])[0]
+
+    def paths(self, classes: str) -> list[str]:
+        """Return the paths of the modules whose class matches a pattern."""
+        return [name for name, module in self.model.named_modules() if re.search(classes, type(module).__name__)]
 
 
 def part_of(question: Question) -> tuple[Part, Row]:
@@ -68,7 +77,7 @@ def part_of(question: Question) -> tuple[Part, Row]:
 
 
 def config_of(content: Json, part: Part) -> HfConfig:
-    """Return the config of a part as transformers has it: that in the whole one, which may fill it in."""
+    """Return the config of a part, from the whole config: its class may fill in what the part leaves out."""
     name = library_of()
     inner: HfConfig | None = load.config_of(content, name)
     for key in filter(None, part.config.path.split(".")):
@@ -79,28 +88,26 @@ def config_of(content: Json, part: Part) -> HfConfig:
 
 
 def _without_timm(config: HfConfig) -> HfConfig:
-    """Return a config whose backbone is one of transformers: which it is changes no position."""
+    """Return a config whose backbone is one of transformers: the choice of backbone changes no position."""
     if type(getattr(config, "backbone_config", None)).__name__ == "TimmBackboneConfig":
-        of_backbone = config.backbone_config
-        stages = [f"stage{stage}" for stage in getattr(of_backbone, "out_indices", None) or (4,)]
-        resnet = {"model_type": "resnet", "out_features": stages}
-        config.backbone_config = load.config_of(resnet, library_of())
+        stages = [f"stage{stage}" for stage in getattr(config.backbone_config, "out_indices", None) or (4,)]
+        config.backbone_config = load.config_of({"model_type": "resnet", "out_features": stages}, library_of())
     return config
 
 
 @contextmanager
-def refusals(what: str) -> Iterator[None]:
+def refusals(subject: str) -> Iterator[None]:
     """Say in one line what a model's own code refuses."""
     try:
         yield
     except CannotAsk:
         raise
     except Exception as error:  # whatever its code raises
-        raise CannotAsk(f"{what} refuses: {said(error)}") from error
+        raise CannotAsk(f"{subject} refuses: {said(error)}") from error
 
 
 def modeling(config: HfConfig) -> Iterator[ModuleType]:
-    """Yield the modeling files of a config's type, of which there is one, or another for what is in it."""
+    """Yield the modeling files of a config's type: its own, then others that begin with its name."""
     package, _, name = type(config).__module__.rpartition(".")
     first = name.replace("configuration_", "modeling_")
     yield load.modeling_of(config)
@@ -110,29 +117,26 @@ def modeling(config: HfConfig) -> Iterator[ModuleType]:
 
 
 def classes_of(config: HfConfig) -> Iterator[type[nn.Module]]:
-    """Yield the models of a config in its modeling file, in their order there."""
+    """Yield the models of a config in its modeling files, in their order there."""
     for module in modeling(config):
-        for one in vars(module).values():
-            own = isinstance(one, type) and one.__module__ == module.__name__
-            if (
-                own
-                and getattr(one, "config_class", None) is type(config)
-                and not one.__name__.endswith("PreTrainedModel")
-            ):
-                yield one
+        for kind in vars(module).values():
+            is_own = isinstance(kind, type) and kind.__module__ == module.__name__
+            takes_config = is_own and getattr(kind, "config_class", None) is type(config)
+            if takes_config and not kind.__name__.endswith("PreTrainedModel"):
+                yield kind
 
 
 def built(question: Question, has: Callable[[Built], bool] = lambda made: True) -> Built:
-    """Return the first model of a part that has the tables that are asked about, and what else it must.
+    """Return the first model of a part that has the tables of its row, and fulfils `has`.
 
-    Raises CannotAsk, in one line, where there is none, or none can be made.
+    Raises CannotAsk, in one line, where no class has them, or none can be made.
     """
     part, row = part_of(question)
     config = config_of(question.content, part)
     refused = ""
-    for one in classes_of(config):
+    for kind in classes_of(config):
         try:
-            made = Built(zeros(one, config), part, row, config, library_of())
+            made = Built(zeros(kind, config), part, row, config, library_of())
         except CannotAsk as error:
             refused = refused or f": {error}"
             continue
@@ -162,62 +166,48 @@ def not_drawn(make: Callable[..., nn.Module]) -> AbstractContextManager[None]:
 
 
 def _fill(module: nn.Module) -> None:
-    import torch
-
+    """Put zeros into the tensors of a module that are on the meta device: one number, seen in their shape."""
     for tensors in (module._parameters, module._buffers):
         for name, tensor in tensors.items():
             if tensor is not None and tensor.is_meta:
                 shared: Tensor = torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
-                tensors[name] = torch.nn.Parameter(shared, False) if tensors is module._parameters else shared  # type: ignore[assignment]
+                tensors[name] = nn.Parameter(shared, False) if tensors is module._parameters else shared  # type: ignore[assignment]
 
 
-@contextmanager
-def without_memory() -> Iterator[None]:
+def without_memory() -> AbstractContextManager[object]:
     """Make large tensors, and what is drawn at random, on the meta device."""
-    import torch
-    from torch.overrides import TorchFunctionMode
 
-    on_meta = {getattr(torch, name) for name in ON_META}
-    filled = {getattr(torch, name) for name in FILLED}
+    def made(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        on_meta = {**kwargs, "device": "meta"}
+        if function in ON_META and kwargs.get("device") is None:
+            return function(*args, **on_meta)
+        is_large = function in FILLED and function(*args, **on_meta).numel() > LARGE
+        return function(*args, **(on_meta if is_large else kwargs))
 
-    class Mode(TorchFunctionMode):
-        def __torch_function__(
-            self, function: Function, types: object, args: Arguments = (), kwargs: Keywords = None
-        ) -> object:
-            more = dict(kwargs or {})
-            if function in on_meta and more.get("device") is None:
-                return function(*args, **{**more, "device": "meta"})
-            if function in filled and function(*args, **{**more, "device": "meta"}).numel() > LARGE:
-                return function(*args, **{**more, "device": "meta"})
-            return function(*args, **more)
-
-    with Mode():
-        yield
+    return intercepted(made)
 
 
 def parent_of(model: HfModule, path: str) -> nn.Module:
-    """Return the module that has what stands at a path."""
+    """Return the module that holds the tensor, or the module, at a path."""
     parent: nn.Module = model.get_submodule(path.rpartition(".")[0])
     return parent
 
 
 def put(model: nn.Module, name: str, table: Array) -> None:
     """Put numbers into a parameter or a buffer of a model; raise Disagrees where it has another shape."""
-    import torch
-
     owner, leaf = parent_of(model, name), name.rpartition(".")[2]
     shape = tuple(getattr(owner, leaf).shape)
     if table.size != prod(shape) or table.shape[-1] != shape[-1]:
         raise Disagrees(f"its {name} is {shape}, what was read {table.shape}")
-    numbers = torch.from_numpy(np.array(table, np.float32)).reshape(shape)
+    numbers = torch.from_numpy(np.array(table, np.float32)).reshape(shape)  # (1, rows, features) or (rows, features)
     if leaf in owner._parameters:
-        owner._parameters[leaf] = torch.nn.Parameter(numbers, False)
+        owner._parameters[leaf] = nn.Parameter(numbers, False)
     else:
         owner._buffers[leaf] = numbers
 
 
 def put_rows(model: nn.Module, name: str, table: Array) -> None:
-    """Put rows into a table of a model, which may have more; raise Disagrees where it has fewer, or other ones."""
+    """Put rows into a table of a model, which may have more; raise Disagrees where it has fewer, or other widths."""
     rows, *others = getattr(parent_of(model, name), name.rpartition(".")[2]).shape
     if list(table.shape[1:]) != others or len(table) > rows:
         raise Disagrees(f"its {name} is {(rows, *others)}, what was read {table.shape}")
@@ -225,13 +215,11 @@ def put_rows(model: nn.Module, name: str, table: Array) -> None:
 
 
 def initialised(model: HfModule, path: str) -> nn.Module:
-    """Return a module with what the model's own code writes into it before training."""
-    import torch
-
+    """Return a module with the numbers that the model's own code writes into it before training."""
     module: nn.Module = model.get_submodule(path)
     for name, tensor in module._parameters.items():
         if tensor is not None:
-            module._parameters[name] = torch.nn.Parameter(torch.empty(tensor.shape, dtype=tensor.dtype), False)
+            module._parameters[name] = nn.Parameter(torch.empty(tensor.shape, dtype=tensor.dtype), False)
     with torch.no_grad():
         model._init_weights(module)
         model._init_weights(parent_of(model, path))

@@ -16,9 +16,9 @@ from posenc.hf.asking.standing import setting
 from posenc.hf.asking.tracing import Enough, Layer, Traced
 
 ANGLES = ("position_embeddings", "rotary_pos_emb", "freqs_cis", "relative_position_embeddings")
-"""What attentions call cosines and sines in one."""
+"""Names of the arguments that hold cosines and sines together."""
 STATES = ("encoder_hidden_states",)
-"""What an attention may need beside its tokens: those of an encoder, which are as wide."""
+"""Names of the arguments that hold an encoder's tokens: they are as wide as an attention's own."""
 
 
 def call_model(trace: Traced, batch: int, length: int, positions: Tensor | None) -> None:
@@ -30,7 +30,7 @@ def call_model(trace: Traced, batch: int, length: int, positions: Tensor | None)
 
 
 def _layers(model: nn.Module) -> list[nn.Module]:
-    """Return the members of the outermost lists of modules, in order: of the one as long as the config says, if any."""
+    """Return the members of the outermost lists of modules: of the only list as long as the config says, if any."""
     lists: list[nn.ModuleList] = []
 
     def walk(module: nn.Module) -> None:
@@ -41,12 +41,12 @@ def _layers(model: nn.Module) -> list[nn.Module]:
                 walk(child)
 
     walk(model)
-    as_long = [one for one in lists if len(one) == getattr(model.config, "num_hidden_layers", None)]
-    return [layer for one in (as_long if len(as_long) == 1 else lists) for layer in one]
+    as_long = [modules for modules in lists if len(modules) == getattr(model.config, "num_hidden_layers", None)]
+    return [layer for modules in (as_long if len(as_long) == 1 else lists) for layer in modules]
 
 
 def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None) -> dict[str, object]:
-    """Return what a model is called with: as it names it."""
+    """Return the inputs of a model, under its own names."""
     names = inspect.signature(model.forward).parameters
     width = int(getattr(model.config, "hidden_size", None) or getattr(model.config, "n_embd", None) or 0)
     inputs: dict[str, object] = {}
@@ -70,7 +70,7 @@ def takes_positions(trace: Traced) -> bool:
 
 
 def call_attentions(trace: Traced, batch: int, length: int, positions: Tensor | None) -> None:
-    """Call each attention of a model alone, by the cosines and sines of what makes angles next to it."""
+    """Call each attention of a model alone, with the cosines and sines of the nearest module that makes angles."""
     types = getattr(trace.model.config, "layer_types", None) or []
     for i, (name, attention) in enumerate(_attentions(trace.model).items()):
         call = Attending(batch, length, positions, types[i] if i < len(types) else None)
@@ -90,13 +90,20 @@ class Attending:
         """Call an attention by its name in the model, with tokens of its own width."""
         width = next(module.in_features for module in attention.modules() if isinstance(module, nn.Linear))
         x = torch.empty(self.batch, self.length, width, device="meta")
-        known = {"position_ids": self.positions, "layer_type": self.layer_type, "seq_len": self.length}
+        known: dict[str, object] = {
+            "position_ids": self.positions,
+            "layer_type": self.layer_type,
+            "seq_len": self.length,
+        }
         angles = self._angles(_nearest(_makers(trace), name), x, known)
-        wanted = _parameters(attention)
-        both = dict(zip(("cos", "sin"), angles, strict=True)) if isinstance(angles, tuple) and len(angles) == 2 else {}
-        inputs = {k: v for k, v in {**known, **dict.fromkeys(ANGLES, angles), **both}.items() if k in wanted}
-        rest = [k for k, p in list(wanted.items())[1:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-        attention.forward(x, **{**{name: x if name in STATES else None for name in rest}, **inputs})
+        known |= dict.fromkeys(ANGLES, angles)
+        if isinstance(angles, tuple) and len(angles) == 2:
+            known |= {"cos": angles[0], "sin": angles[1]}
+        parameters = _parameters(attention)
+        _, *more = parameters.values()  # the first takes the tokens
+        required = [p.name for p in more if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        inputs = {name: x if name in STATES else None for name in required}
+        attention.forward(x, **{**inputs, **{name: known[name] for name in parameters if name in known}})
 
     def _angles(self, maker: nn.Module | None, x: Tensor, known: Mapping[str, object]) -> object:
         """Return the cosines and sines, or the angles, at the positions."""
@@ -111,19 +118,20 @@ def _attentions(model: nn.Module) -> dict[str, nn.Module]:
     names = {*ANGLES, "cos", "position_ids"}
     named = {name: module for name, module in model.named_modules() if name and names & _parameters(module).keys()}
     own = {n: m for n, m in named.items() if any(isinstance(child, nn.Linear) for child in m.children())}
-    return {n: m for n, m in own.items() if not any(other.startswith(f"{n}.") for other in own)}
+    return {n: m for n, m in own.items() if not any(inner.startswith(f"{n}.") for inner in own)}
 
 
 def _makers(trace: Traced) -> dict[str, nn.Module]:
+    """Return the modules that make angles, by their names."""
     return {name: m for name, m in trace.model.named_modules() if isinstance(m, trace.angle_classes)}
 
 
 def _nearest(makers: Mapping[str, nn.Module], name: str) -> nn.Module | None:
-    """Return what makes angles nearest to a module: what shares the most of its name's parts."""
+    """Return the module that makes angles nearest to a module: their names share the longest beginning."""
 
     def shared(maker: str) -> int:
         pairs = zip(maker.split("."), name.split("."), strict=False)
-        return next((i for i, (one, other) in enumerate(pairs) if one != other), len(maker))
+        return next((i for i, (a, b) in enumerate(pairs) if a != b), len(maker))
 
     return makers[max(makers, key=shared)] if makers else None
 
@@ -133,7 +141,7 @@ def _parameters(module: nn.Module) -> Mapping[str, inspect.Parameter]:
 
 
 def as_layer(trace: Traced, forward: Callable[..., object]) -> Callable[..., object]:
-    """Return a layer's forward that notes whose rotations they are, and gives its input where it fails."""
+    """Return a layer's forward that begins a layer of the trace, and gives its input where it fails."""
 
     def called(*args: object, **kwargs: object) -> object:
         layer = Layer()
@@ -149,7 +157,7 @@ def as_layer(trace: Traced, forward: Callable[..., object]) -> Callable[..., obj
             return first
         finally:
             trace.current.pop()
-            if trace.wanted is not None and len(trace.layers) > trace.wanted and not trace.current:
+            if trace.last is not None and len(trace.layers) > trace.last and not trace.current:
                 raise Enough
 
     return called

@@ -1,23 +1,28 @@
-"""What each layer of a model was seen to do with its queries and keys, and which layers do the same."""
+"""The rotations of each layer that were seen in a call, and which layers rotate alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import torch
 
 from posenc.hf.asking.rotation import calls_of
+from posenc.hf.asking.tracing import RotaryCall, Rotated, Traced
 
-if TYPE_CHECKING:
-    from posenc.hf.asking.tracing import RotaryCall, Traced
+LISTED = 8
+"""Layers that a note lists."""
 
 
 @dataclass(frozen=True)
 class LayerSeen:
     """What a layer does with queries and keys.
 
-    like: the first layer that does the same, itself if none before it does; None for one that does not rotate.
-    words: the functions that rotate. error: why the call did not come to the end of this layer, or nothing.
+    Args:
+        like: the first layer that does the same, which may be itself; None for a layer that does not rotate.
+        words: the classes and functions that rotate.
+        layer_type: the type of the layer; "" where layers have no types.
+        error: why the call did not come to the end of this layer; "" where it did.
     """
 
     like: int | None
@@ -27,22 +32,19 @@ class LayerSeen:
 
 
 def differing(layers: Sequence[LayerSeen]) -> str:
-    """Return in words which layers do not do what the first that rotates does; nothing where all do, or none does."""
+    """Return in words which layers differ from the first that rotates; "" where none does."""
     first = next((layer.like for layer in layers if layer.like is not None), None)
     still = [i for i, layer in enumerate(layers) if layer.like is None and not layer.error]
     others = [i for i, layer in enumerate(layers) if layer.like not in (None, first)]
-    parts = [
-        f"layers {_listed(some)} {does}"
-        for some, does in ((still, "do not rotate"), (others, "rotate otherwise"))
-        if some
-    ]
+    groups = ((still, "do not rotate"), (others, "rotate otherwise"))
+    parts = [f"layers {_listed(numbers)} {words}" for numbers, words in groups if numbers]
     return f"this is layer {first}; {' and '.join(parts)}" if parts and first is not None else ""
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Return the first of some numbers in words, and how many more there are."""
-    more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
-    return ", ".join(map(str, numbers[:8])) + more
+    """Return the first numbers in words, and how many more there are."""
+    more = f" and {len(numbers) - LISTED} more" if len(numbers) > LISTED else ""
+    return ", ".join(map(str, numbers[:LISTED])) + more
 
 
 def layers_seen(trace: Traced) -> list[LayerSeen]:
@@ -52,7 +54,7 @@ def layers_seen(trace: Traced) -> list[LayerSeen]:
     layers = []
     for i, layer in enumerate(trace.layers):
         calls = calls_of(layer)
-        like = next((j for j, other in enumerate(seen) if calls and _alike(calls, other)), i) if calls else None
+        like = next((j for j, before in enumerate(seen) if _alike(calls, before)), i) if calls else None
         seen.append(calls)
         layers.append(LayerSeen(like, words_of(trace, calls), str(types[i]) if i < len(types) else "", layer.error))
     return layers
@@ -66,28 +68,21 @@ def words_of(trace: Traced, calls: Sequence[RotaryCall]) -> str:
 
 def _alike(calls: Sequence[RotaryCall], others: Sequence[RotaryCall]) -> bool:
     """Return whether two layers rotate by the same functions of the same numbers."""
-    if len(calls) != len(others):
-        return False
-    return all(
-        a.function is b.function and a.places == b.places and _same(_constants(a), _constants(b))
+    return len(calls) == len(others) and all(
+        a.function is b.function and a.places == b.places and _is_same(_constants(a), _constants(b))
         for a, b in zip(calls, others, strict=True)
     )
 
 
-def _constants(call: RotaryCall) -> list[object]:
-    from posenc.hf.asking.tracing import Rotated
+def _constants(call: RotaryCall) -> tuple[object, ...]:
+    """Return the arguments of a call that are no queries or keys: cosines and sines, axes."""
+    return tuple(value for value in (*call.arguments, *call.keywords.values()) if not isinstance(value, Rotated))
 
-    return [value for value in (*call.arguments, *call.keywords.values()) if not isinstance(value, Rotated)]
 
-
-def _same(some: Sequence[object], others: Sequence[object]) -> bool:
-    import torch
-
-    def same(a: object, b: object) -> bool:
-        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-            return a.shape == b.shape and bool(torch.equal(a, b))
-        if isinstance(a, tuple) and isinstance(b, tuple):
-            return _same(a, b)
-        return type(a) is type(b) and (isinstance(a, torch.nn.Module) or bool(a == b))
-
-    return len(some) == len(others) and all(map(same, some, others))
+def _is_same(a: object, b: object) -> bool:
+    """Return whether two arguments are the same: tensors of the same numbers, modules of the same class."""
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.shape == b.shape and bool(torch.equal(a, b))
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return type(a) is type(b) and (isinstance(a, torch.nn.Module) or bool(a == b))

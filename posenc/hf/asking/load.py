@@ -5,35 +5,40 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
+import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
-from typing import Any
 
-from posenc.hf.asking.model import CannotAsk, HfConfig
+from posenc.hf.asking.model import CannotAsk
 from posenc.hf.config.settings import Json, Settings, short
 from posenc.hf.encodings.parts import choose_part
+from posenc.hf.foreign import HfConfig
 from posenc.hf.rope.rotary import text_part
 
 INSTALL = "pip install 'posenc-export[transformers]'"
 REMOTE = "auto_map"
-"""The key of a config that names code of its own."""
+"""The key under which a config names code of its own."""
 
-MOST, MOST_LAYERS = 2**31, 1000
-"""What a size, and a number of layers, may be."""
+MAX_SIZE, MAX_LAYERS = 2**31, 1000
+"""The largest size, and the largest number of layers."""
 LAYERS, BASES = re.compile(r"layers$|n_layer$|depths?$|blocks$"), re.compile(r"theta|base|_id$|seed")
-"""Keys of numbers of layers; keys of numbers that are no sizes."""
+"""Keys of numbers of layers; keys of numbers that say no size."""
 
 
 @dataclass(frozen=True)
 class Loaded:
     """A config as its own class reads it, and the module of its model's code.
 
-    whole: the config of all parts; config: that of the part which is asked; library: name and version.
+    Args:
+        whole: the config of all parts.
+        config: the config of the part in question.
+        modeling: the module of its model's code.
+        library: the library's name and version.
     """
 
     whole: HfConfig
@@ -62,14 +67,14 @@ def load(content: Json, part: str = "") -> Loaded:
 
 
 def path_of(content: Json, part: str) -> tuple[str, ...]:
-    """Return the keys that lead to the config of a part: of none, to that of the language model."""
+    """Return the keys that lead to the config of a part; without a part, to that of the language model."""
     chosen = choose_part(content, part or None)
     settings: Settings = text_part(content) if chosen is None else chosen.config
     return tuple(filter(None, settings.path.split(".")))
 
 
 def config_of(content: Json, library: str) -> HfConfig:
-    """Return a config as the class of its model type reads it; raise CannotAsk where there is none, or it refuses."""
+    """Return a config as the class of its model type reads it; raise CannotAsk where no class does."""
     model_type = content.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         raise CannotAsk("the config has no model_type: nothing says whose code to ask")
@@ -81,8 +86,8 @@ def config_of(content: Json, library: str) -> HfConfig:
     config_class = getattr(module, names[model_type], None)
     if config_class is None:
         raise CannotAsk(f"{library} has no class {names[model_type]} for model type {model_type}")
-    own = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
-    values = copy.deepcopy(own)  # classes write into their settings
+    local = {key: value for key, value in content.items() if key not in (REMOTE, "_name_or_path")}
+    values = copy.deepcopy(local)  # classes write into their settings
     _check_sizes(values)
     try:
         with quiet():
@@ -101,16 +106,16 @@ def _configuration(model_type: str, folder: str) -> str:
 
 
 def _check_sizes(content: Json, path: str = "") -> None:
-    """Raise CannotAsk for sizes that no model has: making it would take for ever, even without numbers."""
+    """Raise CannotAsk for sizes that no model has: such a model would take for ever, even without numbers."""
     for key, value in content.items():
         where = f"{path}{key}"
         if isinstance(value, dict):
             _check_sizes(value, f"{where}.")
             continue
-        most = MOST_LAYERS if LAYERS.search(key) else MOST
+        max_size = MAX_LAYERS if LAYERS.search(key) else MAX_SIZE
         numbers = [n for n in (value if isinstance(value, list) else [value]) if isinstance(n, int)]
-        if not BASES.search(key) and max(numbers, default=0) > most:
-            raise CannotAsk(f"{where} is {max(numbers):,}: a model is made of at most {most:,}")
+        if not BASES.search(key) and max(numbers, default=0) > max_size:
+            raise CannotAsk(f"{where} is {max(numbers):,}: a model is made of at most {max_size:,}")
 
 
 def modeling_of(config: HfConfig) -> ModuleType:
@@ -128,25 +133,25 @@ def said(error: BaseException) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep warnings, and what transformers logs, from being printed."""
-    import logging as std_logging
-
-    logger = std_logging.getLogger("transformers")
+    logger = logging.getLogger("transformers")
     level = logger.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        logger.setLevel(std_logging.ERROR)
+        logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
             logger.setLevel(level)
 
 
-def _names() -> tuple[Mapping[str, str], Any]:
+def _names() -> tuple[Mapping[str, str], Callable[[str], str]]:
+    """Return the names of config classes by model type, and the function from a type to its folder."""
     auto = _imported("transformers.models.auto.configuration_auto", "transformers")
     return auto.CONFIG_MAPPING_NAMES, auto.model_type_to_module_name
 
 
 def _imported(name: str, library: str) -> ModuleType:
+    """Return a module of a library; raise CannotAsk where it cannot be imported."""
     try:
         with quiet():
             return importlib.import_module(name)
@@ -155,7 +160,7 @@ def _imported(name: str, library: str) -> ModuleType:
 
 
 def _at(config: HfConfig, path: tuple[str, ...]) -> HfConfig:
-    """Return the config of a part; where the keys of the text stand at the top, that is the text's all the same."""
+    """Return the config of a part, by the keys that lead to it."""
     part: HfConfig | None = config
     for key in path:
         part = getattr(part, key, None)

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from posenc.hf.config.settings import Json
 from posenc.hf.read import Reading
 from posenc.ports import Array, Feeds, Port
 
 Function = Callable[..., Any]
-Arguments = Sequence[object]
-Keywords = Mapping[str, object] | None
-"""A function of torch, and what it is called with, where something else runs in its place."""
-Instead = Callable[[Function, Arguments, Mapping[str, object]], object]
-"""What runs in its place."""
-
-
-class HfConfig(Protocol):
-    """A config of another library: it has what its class has."""
-
-    def __getattr__(self, name: str, /) -> Any: ...
-
-    def __setattr__(self, name: str, value: object, /) -> None: ...
-
-
-class HfModule(Protocol):
-    """A module of another library, or a class of one: it has what its class has, and takes what its forward takes."""
-
-    def __getattr__(self, name: str, /) -> Any: ...
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Return what it gives."""
+Instead = Callable[[Function, Sequence[object], Mapping[str, object]], object]
+"""A function that runs in the place of torch's functions: it gets the function, its arguments and its keywords."""
+Answer = Mapping[str, Array]
+"""Outputs by the names of our ports."""
+Call = Callable[[Feeds], Answer]
+"""Inputs by the names of our ports, to outputs."""
 
 
 class CannotAsk(ValueError):
@@ -40,17 +24,22 @@ class CannotAsk(ValueError):
 
 
 class Disagrees(CannotAsk):
-    """A model has no place for what was read, as its own tables have another shape: a failure; one line says which."""
+    """A model has no place for what was read, as its own tables have another shape: one line says which."""
 
 
 @dataclass(frozen=True)
 class Question:
     """A config, which of its encodings is meant, and how it was read.
 
-    content: the whole config.json. part: "" for the config itself. layer: None where all layers are alike.
-    inputs, outputs: the ports of our encoding.
-    tables: learned tables in the order that the scheme takes them in (`Encoding.learned`), "0", "1", ..., to be put
-        into the model's module.
+    Args:
+        content: the whole config.json.
+        part: the name of the encoding; "" for the config itself.
+        layer: the number of the layer; None where all layers are alike.
+        reading: the scheme and its parameters.
+        inputs: the input ports of our encoding.
+        outputs: its output ports.
+        tables: learned tables in the order of `Encoding.learned`, "0", "1", ..., to be put into the model's module.
+        layer_type: the type of the layers that are read; "" where they have none.
     """
 
     content: Json
@@ -67,18 +56,20 @@ class Question:
 class Model:
     """A model's own code, ready to be called.
 
-    words: the classes and functions that answer. library: its name and version.
-    call: our feeds by port name -> what the model's code gives, by the names of our outputs; NaN where it says nothing.
-        Raises CannotAsk where it has no answer to a call.
-    permutation: feature i of our outputs is feature permutation[i] of the model's; () where they stand alike.
-    note: what is known to differ without being wrong, such as layers that rotate otherwise.
-    amplitude: what cosines and sines of angles that grow with the position are multiplied by; 0 where there are none.
-    atol: what else the model's own float32 may be off by.
+    Args:
+        words: the classes and functions that answer.
+        library: the library's name and version.
+        call: our feeds by port name -> the model's outputs by the names of ours; NaN where it says nothing. Raises
+            CannotAsk where it has no answer to a call.
+        permutation: feature i of our outputs is feature permutation[i] of the model's; () where the order is the same.
+        note: a known difference that is not wrong, such as layers that rotate otherwise.
+        amplitude: the factor of cosines and sines of angles that grow with the position; 0 for other encodings.
+        atol: the error of the model's own float32 beside that of its angles.
     """
 
     words: str
     library: str
-    call: Callable[[Feeds], Mapping[str, Array]]
+    call: Call
     permutation: tuple[int, ...] = ()
     note: str = ""
     amplitude: float = 0.0

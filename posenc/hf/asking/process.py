@@ -1,6 +1,6 @@
-"""A model is asked in a process of its own: a config is a stranger's, and what it makes a library do is unknown.
+"""A model is asked in a process of its own: a config may come from anybody, and make a library do anything.
 
-The child is started early, as importing torch and a library takes seconds, and answered late: `start`, then `answers`.
+The child is started early, as importing torch and a library takes seconds; `answers` waits for it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from posenc.hf.asking.model import CannotAsk, Question
 from posenc.ports import Array, Feeds
 
 TIMEOUT = 120.0
-"""Seconds that a model has to answer in, from its start: the largest take a tenth of it."""
+"""Seconds from its start until a model must have answered: the largest take a tenth of it."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -36,12 +37,12 @@ OFFLINE = {
 
 
 class AskingFailed(Exception):
-    """What asked a model crashed, gave no answer in time, or found no place for what was read; one line says which."""
+    """The child crashed, gave no answer in time, or found no place for what was read; one line says which."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model answered: see `Model` for its words; outputs by case and name."""
+    """A model's answers: outputs by case and name, and the other fields of `Model`."""
 
     words: str
     library: str
@@ -76,7 +77,7 @@ class Asking:
         self._stop = weakref.finalize(self, _stop, self.process, self.errors, self.scratch)
 
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
-        """Return what the model gives in each case, and end the child.
+        """Return the model's outputs in each case, and end the child.
 
         Raises CannotAsk, in one line, where the model cannot be asked, AskingFailed where the child crashed or hung.
         """
@@ -98,18 +99,17 @@ class Asking:
             self.errors.seek(0)
             lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
             status = self.process.returncode
-            what = f"signal {-status}" if status < 0 else f"status {status}"
-            raise AskingFailed(
-                f"the process that asked the model ended with {what}: {(lines or ['no word'])[-1][:300]}"
-            )
+            end = f"signal {-status}" if status < 0 else f"status {status}"
+            raise AskingFailed(f"the process that asked the model ended with {end}: {(lines or ['no word'])[-1][:300]}")
 
     def _read(self) -> Answers:
+        """Return what the child wrote; raise what it says went wrong."""
         answer = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
         if "disagrees" in answer:
             raise AskingFailed(answer["disagrees"])
         if "cannot" in answer:
             raise CannotAsk(answer["cannot"])
-        outputs: dict[str, dict[str, Array]] = {}
+        outputs: dict[str, dict[str, Array]] = {}  # from "case/name"
         with np.load(self.folder / "answers.npz", allow_pickle=False) as arrays:
             for key in arrays.files:
                 case, _, name = key.rpartition("/")
@@ -117,8 +117,8 @@ class Asking:
         return Answers(**{**answer, "permutation": tuple(answer["permutation"]), "outputs": outputs})
 
 
-def _stop(process: subprocess.Popen[bytes], errors: object, scratch: tempfile.TemporaryDirectory[str]) -> None:
-    """End a child with all that it started; remove what it had."""
+def _stop(process: subprocess.Popen[bytes], errors: IO[str], scratch: tempfile.TemporaryDirectory[str]) -> None:
+    """End a child with all that it started, and remove its folder."""
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -128,5 +128,5 @@ def _stop(process: subprocess.Popen[bytes], errors: object, scratch: tempfile.Te
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
-    errors.close()  # type: ignore[attr-defined]
+    errors.close()
     scratch.cleanup()

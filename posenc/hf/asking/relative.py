@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+import torch
+from torch import Tensor
 
 from posenc.encoding import eps
-from posenc.hf.asking.built import Built, built
-from posenc.hf.asking.model import CannotAsk, HfModule, Model, Question
-from posenc.hf.asking.running import array, output_name, run_, takes
+from posenc.hf.asking.built import built
+from posenc.hf.asking.model import Answer, CannotAsk, Model, Question
+from posenc.hf.asking.running import answer, array, run_, takes, values_of
+from posenc.hf.asking.standing import setting
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds
-
-if TYPE_CHECKING:
-    from torch import nn
 
 ANGLE = 4
 """Roundings of float32, of its distance, that an angle may be off by."""
-CONFORMER = re.compile("RelPosition|RelativePositionEmbedding")
+CONFORMER = "RelPosition|RelativePositionEmbedding"
 
 
 def model_of(question: Question) -> Model:
@@ -33,35 +30,29 @@ def _xlnet(question: Question) -> Model:
     model: HfModule = made.model
     names = [port.name for port in question.inputs]
 
-    def call(feeds: Feeds) -> dict[str, Array]:
+    def call(feeds: Feeds) -> Answer:
         seq, seq_k = feeds[names[0]].shape[1], feeds[names[-1]].shape[1]
-        rows = run_(lambda: model.relative_positional_encoding(qlen=seq, klen=seq_k, bsz=1))
-        return {output_name(question): array(rows).transpose(1, 0, 2)}
+        rows = values_of(lambda: model.relative_positional_encoding(qlen=seq, klen=seq_k, bsz=1))
+        return answer(question, rows.transpose(1, 0, 2))  # (distances, 1, features) -> (1, distances, features)
 
     return Model("XLNetModel.relative_positional_encoding", made.library, call, amplitude=1.0)
 
 
 def _conformer(question: Question) -> Model:
-    made = built(question, lambda made: bool(_paths(made)))
-    module = made.model.get_submodule(_paths(made)[0])
+    made = built(question, lambda made: bool(made.paths(CONFORMER)))
+    module = made.model.get_submodule(made.paths(CONFORMER)[0])
 
-    def call(feeds: Feeds) -> dict[str, Array]:
+    def call(feeds: Feeds) -> Answer:
         frames = feeds[question.inputs[0].name].shape[1] if question.inputs else 1
-        return {output_name(question): of_frames(module, frames)}
+        return answer(question, of_frames(module, frames))
 
     farthest = max(int(str(question.reading.parameters.get(name, 0))) for name in ("past", "future"))
     atol = 0.0 if question.inputs else ANGLE * eps("float32") * farthest
     return Model(type(module).__name__, made.library, call, amplitude=1.0, atol=atol)
 
 
-def _paths(made: Built) -> list[str]:
-    return [name for name, module in made.model.named_modules() if CONFORMER.search(type(module).__name__)]
-
-
-def of_frames(module: nn.Module, frames: int) -> Array:
+def of_frames(module: HfModule, frames: int) -> Array:
     """Return the rows that a module gives for so many frames, or for a chunk: (1, rows, features)."""
-    import torch
-
     if takes(module, "queries"):
         return of_chunk(module)
     outputs = run_(lambda: module(torch.zeros(1, frames, 1)))
@@ -69,24 +60,21 @@ def of_frames(module: nn.Module, frames: int) -> Array:
     return rows if rows.ndim == 3 else rows[None]
 
 
-def of_chunk(module: Any) -> Array:
-    """Return Gemma 3n's rows, which its forward projects: before that, for the distances that it counts itself."""
-    import torch
-
+def of_chunk(module: HfModule) -> Array:
+    """Return Gemma 3n's rows before its forward projects them, for the distances that it counts itself."""
     windows: list[Array] = []
     signal = module._get_timing_signal_1d_pos
 
-    def noted(position: object, dtype: object) -> Any:
-        rows = signal(position, dtype)
+    def noted(position: object, dtype: object) -> Tensor:
+        rows: Tensor = signal(position, dtype)
         windows.append(array(rows))
         return rows
 
-    blocks, chunk, context = (1, 1), 1, module.max_backward + module.max_forward + 1
-    queries = torch.zeros(*blocks, chunk, module.num_heads, module.head_dim)
-    keys = torch.zeros(*blocks, context, module.num_heads, module.head_dim)
-    module._get_timing_signal_1d_pos = noted
-    try:
+    # (batch, blocks, places, heads, head_dim): a block of one query, and all keys that it may see
+    queries, keys = (
+        torch.zeros(1, 1, places, module.num_heads, module.head_dim)
+        for places in (1, module.max_backward + module.max_forward + 1)
+    )
+    with setting(module, "_get_timing_signal_1d_pos", noted):
         run_(lambda: module(queries, keys))
-    finally:
-        module._get_timing_signal_1d_pos = signal
-    return np.asarray(windows[0])
+    return windows[0]

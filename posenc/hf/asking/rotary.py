@@ -1,33 +1,32 @@
 """A rotary model is asked: our queries and keys are rotated by its own functions, at our positions.
 
-What rotates them, and by which angles, is seen in a call of the model without weights, by `tracing`. So nothing here
-knows which class or which function is whose.
+`tracing` sees these functions and their angles in a call of the model without weights: nothing here knows the name of
+a class or a function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from posenc.call import positions_of
+from posenc.hf.asking.calling import call_attentions, call_model
 from posenc.hf.asking.layers import LayerSeen, differing, layers_seen, words_of
 from posenc.hf.asking.load import Loaded, load, modeling_of
-from posenc.hf.asking.model import CannotAsk, Model, Question
+from posenc.hf.asking.model import Answer, Call, CannotAsk, Model, Question
 from posenc.hf.asking.rotation import Rotation, axes_of, calls_of, unlike_sizes
+from posenc.hf.asking.standing import model_classes, traced
+from posenc.hf.asking.tracing import Traced
 from posenc.hf.rope.defaults import text_type
 from posenc.ports import Array, Feeds, Integers, Port, Positions, Values, carrying
 
-if TYPE_CHECKING:
-    from posenc.hf.asking.tracing import Traced
-
 
 def model_of(question: Question) -> Model:
-    """Return the rotations of a layer of the model: of the one that is asked, else of the first that rotates.
+    """Return the rotations of the layer in question, or of the first layer that rotates.
 
-    Raises CannotAsk, in one line, where the model cannot be built, or none of its layers rotates in a way that is seen.
+    Raises CannotAsk, in one line, where the model cannot be built, or no rotation is seen in it.
     """
     trace, loaded = _trace(question)
     layer = _layer_of(trace, question)
@@ -52,9 +51,6 @@ def layers_of(question: Question) -> list[LayerSeen]:
 
 def _trace(question: Question) -> tuple[Traced, Loaded]:
     """Return the first model of a config, or of its language model, in which something is rotated."""
-    from posenc.hf.asking.calling import call_attentions, call_model
-    from posenc.hf.asking.standing import model_classes, traced
-
     loaded = load(question.content, question.part)
     reasons = []
     for candidate in _candidates(loaded):
@@ -66,7 +62,7 @@ def _trace(question: Question) -> tuple[Traced, Loaded]:
                 continue
             why = _probe(trace, _several(question))
             if not _rotates(trace) and (why or any(layer.error for layer in trace.layers)):
-                trace.run = call_attentions
+                trace.run = call_attentions  # the whole takes more than tokens
                 why = _probe(trace, _several(question)) or next((layer.error for layer in trace.layers), "")
             if _rotates(trace):
                 return trace, candidate
@@ -80,7 +76,7 @@ def _rotates(trace: Traced) -> bool:
 
 
 def _candidates(loaded: Loaded) -> list[Loaded]:
-    """Return a config, and that of its language model where it has one: that alone, where it is what is read."""
+    """Return the config, and that of its language model if it has one: the latter alone, where it is read."""
     text = loaded.config.get_text_config() if hasattr(loaded.config, "get_text_config") else loaded.config
     if text is loaded.config:
         return [loaded]
@@ -90,21 +86,19 @@ def _candidates(loaded: Loaded) -> list[Loaded]:
 
 
 def _several(question: Question) -> tuple[int, ...]:
-    """Return how many positions a token has, where it is not one."""
+    """Return how many positions a token has; () where it has one."""
     ports = carrying(question.inputs, Positions)
     return () if not ports or len(ports[0].axes) < 3 else (int(ports[0].axes[0].size or 1),)
 
 
 def _probe(trace: Traced, several: tuple[int, ...]) -> str:
     """Call a model whole, with sizes that are unlike all of its own."""
-    import torch
-
     batch, length = unlike_sizes(trace)
     return trace.call(batch, length, torch.arange(length).expand(*several, batch, length))
 
 
 def _layer_of(trace: Traced, question: Question) -> int:
-    """Return the layer that is asked, by default the first that rotates; -1 for what rotates outside of layers."""
+    """Return the layer in question, by default the first that rotates; -1 for rotations outside of layers."""
     layer, kind = question.layer, question.layer_type
     if layer is None and kind:
         types = list(getattr(trace.model.config, "layer_types", None) or [])
@@ -126,43 +120,42 @@ def _head_dim(question: Question) -> int:
     return int(str(question.reading.parameters["head_dim"]))
 
 
-def _answers(question: Question, rotation: Rotation) -> Callable[[Feeds], Mapping[str, Array]]:
-    """Return what gives the outputs of our encoding by the model's rotations."""
+def _answers(question: Question, rotation: Rotation) -> Call:
+    """Return the function that gives the outputs of our encoding by the model's rotations."""
     permutation = list(rotation.permutation()) or slice(None)
     by_seq = question.reading.parameters.get("tensor_layout") == "bshd"
     names = [port.name for port in question.outputs]
 
-    def rotated(x: Array, positions: Integers, which: int) -> Array:
-        swapped = np.swapaxes(x, 1, 2) if by_seq else x
+    def rotated(x: Array, positions: Integers, role: int) -> Array:
+        swapped = np.swapaxes(x, 1, 2) if by_seq else x  # (batch, heads, seq, head_dim)
         spread = np.broadcast_to(positions, (*positions.shape[:-2], x.shape[0], positions.shape[-1]))
-        out = rotation.rotate(swapped.astype(np.float32), spread, which)[..., permutation]
+        out = rotation.rotate(swapped.astype(np.float32), spread, role)[..., permutation]
         return np.swapaxes(out, 1, 2) if by_seq else out
 
-    def call(feeds: Feeds) -> Mapping[str, Array]:
+    def call(feeds: Feeds) -> Answer:
         positions = positions_of(_rows(question.outputs), question.inputs, feeds)
         values = [feeds[port.name] for port in carrying(question.inputs, Values)]
         if values:
             return {name: rotated(x, positions, i) for i, (name, x) in enumerate(zip(names, values, strict=True))}
-        rows = _cos_sin(question, rotation, positions)
-        return dict(zip(names, rows, strict=True))
+        return dict(zip(names, _cos_sin(question, rotation, positions), strict=True))
 
     return call
 
 
 def _rows(outputs: tuple[Port, ...]) -> int:
-    """Return how many positions a whole cache has; 0 where the output is of a call."""
+    """Return how many positions a whole cache has; 0 where the output has the length of a call."""
     return outputs[0].axes[0].size or 0
 
 
 def _cos_sin(question: Question, rotation: Rotation, positions: Integers) -> tuple[Array, Array]:
-    """Return the cosines and sines by which the model rotates: what becomes of the first feature of each pair."""
+    """Return the cosines and sines by which the model rotates: where (1, 0) goes, pair by pair."""
     parameters = question.reading.parameters
     pairs = int(str(parameters.get("rotary_dim") or rotation.head_dim)) // 2
     step = 2 if parameters.get("layout") == "interleaved" else 1
     first = np.arange(pairs) * step
     second = first + (1 if step == 2 else pairs)
     at = positions if positions.ndim > 1 else positions[None]
-    x = np.zeros((*at.shape[-2:], 1, rotation.head_dim), np.float32).swapaxes(1, 2)
+    x = np.zeros((at.shape[-2], 1, at.shape[-1], rotation.head_dim), np.float32)  # (batch, heads = 1, seq, head_dim)
     x[..., first] = 1
     out = rotation.rotate(x, at, 0)[:, 0][..., list(rotation.permutation()) or slice(None)]
     rows = [out[..., first], out[..., second]]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from posenc.hf.asking.built import refusals
-from posenc.hf.asking.model import CannotAsk, Question
+from posenc.hf.asking.model import Answer, CannotAsk, Question
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, Values, carrying
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+Sides = tuple[int, int]
+"""Height and width."""
 
 
 class Reached(BaseException):
@@ -24,8 +27,8 @@ class Reached(BaseException):
         self.value = value
 
 
-def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = False) -> Any:
-    """Return what a module gives while something runs, or what goes into it; raise CannotAsk where it is not called."""
+def output_of(module: HfModule, run: Callable[[], object], *, before: bool = False) -> Any:
+    """Return the output of a module while something runs, or its input; raise CannotAsk where it is not called."""
 
     def reached(_: object, inputs: object, *outputs: Any) -> None:
         raise Reached(outputs[-1])
@@ -33,53 +36,48 @@ def output_of(module: nn.Module, run: Callable[[], object], *, before: bool = Fa
     def entered(_: object, inputs: Sequence[object], keywords: Mapping[str, object]) -> None:
         raise Reached(inputs[0] if inputs else next(iter(keywords.values())))
 
-    hooks = (module.register_forward_hook(reached), module.register_forward_pre_hook(entered, with_kwargs=True))
-    hooks[not before].remove()
+    hook = (
+        module.register_forward_pre_hook(entered, with_kwargs=True) if before else module.register_forward_hook(reached)
+    )
     try:
         run_(run)
     except Reached as stop:
         return stop.value
     finally:
-        hooks[before].remove()
+        hook.remove()
     raise CannotAsk(f"{type(module).__name__} is not called by its model")
 
 
 def run_(call: Callable[[], object]) -> Any:
-    """Return what a model's own code gives, without gradients; raise CannotAsk, in one line, where it refuses."""
-    import torch
-
+    """Return the output of a model's own code, without gradients; raise CannotAsk, in one line, where it refuses."""
     with torch.no_grad(), refusals("its own code"):
         return call()
 
 
-def around(model: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules that a module stands in, the nearest model first, then those within it, then those around."""
+def values_of(call: Callable[[], object]) -> Array:
+    """Return the tensor that a model's own code gives, as `run_` does, as an array."""
+    return array(run_(call))
+
+
+def around(model: nn.Module, path: str) -> Iterator[nn.Module]:
+    """Yield the modules around a module: the nearest model first, then those within it, then those around it."""
     from transformers import PreTrainedModel
 
     names = path.split(".")
-    inside = [".".join(names[:i]) for i in range(len(names) - 1, -1, -1)]
-    modules = [(name, model.get_submodule(name)) for name in inside]
-    nearest = next(
-        (i for i, (_, module) in enumerate(modules) if isinstance(module, PreTrainedModel)), len(modules) - 1
-    )
+    modules = [model.get_submodule(".".join(names[:i])) for i in range(len(names) - 1, -1, -1)]
+    models = [i for i, module in enumerate(modules) if isinstance(module, PreTrainedModel)]
+    nearest = models[0] if models else len(modules) - 1
     yield from (modules[nearest], *modules[:nearest], *modules[nearest + 1 :])
 
 
-def takes(module: nn.Module, *names: str) -> bool:
+def takes(module: HfModule, *names: str) -> bool:
     """Whether a module's forward has inputs of all these names."""
     return set(names) <= set(inspect.signature(module.forward).parameters)
 
 
-def only(module: nn.Module, **inputs: object) -> dict[str, object]:
+def only(module: HfModule, **inputs: object) -> dict[str, object]:
     """Return the inputs that a module's forward has."""
     return {name: value for name, value in inputs.items() if takes(module, name)}
-
-
-def tensor(array: Array) -> Tensor:
-    """Return an array as a tensor."""
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def array(values: Tensor) -> Array:
@@ -94,17 +92,22 @@ def x_of(question: Question, feeds: Feeds) -> Array:
 
 
 def port_of(question: Question, kind: type[object]) -> Port | None:
-    """Return the input that carries something, if one does."""
+    """Return the first input that carries something; None where no input does."""
     return next(iter(carrying(question.inputs, kind)), None)
 
 
-def output_name(question: Question) -> str:
-    """Return the name of the one output."""
-    return question.outputs[0].name
+def answer(question: Question, values: Array) -> Answer:
+    """Return an answer under the name of the only output."""
+    return {question.outputs[0].name: values}
+
+
+def added_to_scores(question: Question, bias: Array, feeds: Feeds) -> Answer:
+    """Return a bias, added to the scores of a call where it has some."""
+    return answer(question, bias + feeds["scores"] if "scores" in feeds else bias)
 
 
 def positions_in(question: Question, feeds: Feeds, length: int) -> Array | None:
-    """Return the positions that a call gives, or counts from its start; None where it gives none."""
+    """Return the positions of a call, given or counted from its start; None for a call without either."""
     explicit, start = port_of(question, Positions), port_of(question, Start)
     if explicit is not None:
         return feeds[explicit.name]
@@ -120,3 +123,8 @@ def mask_in(question: Question, feeds: Feeds) -> Array | None:
 def in_order(tables: Mapping[str, Array]) -> Sequence[Array]:
     """Return learned tables as a scheme took them in."""
     return list(tables.values())
+
+
+def pair(size: int | Sequence[int]) -> Sides:
+    """Return height and width; a single number is the side of a square."""
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

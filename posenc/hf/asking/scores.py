@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from posenc.hf.asking.model import Arguments, CannotAsk, Function, Instead, Keywords
+import torch
+from torch import nn
+
+from posenc.hf.asking.intercepting import intercepted
+from posenc.hf.asking.model import CannotAsk, Function
 from posenc.hf.asking.running import Reached, array, run_
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array
-
-if TYPE_CHECKING:
-    from torch import nn
 
 SOFTMAX = "softmax"
 
 
-def of_attention(attention: nn.Module, *inputs: object, **more: object) -> Array:
+def of_attention(attention: HfModule, *inputs: object, **more: object) -> Array:
     """Return the scores that an attention takes the softmax of, or the mask that it gives torch's own attention.
 
     Raises CannotAsk where it computes neither.
     """
 
-    def reached(function: Function, args: Arguments, kwargs: Mapping[str, object]) -> object:
-        if function.__name__ == SOFTMAX:
+    def reached(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        name = getattr(function, "__name__", "")
+        if name == SOFTMAX:
             raise Reached(args[0] if args else kwargs["input"])
-        raise Reached(kwargs.get("attn_mask", args[3] if len(args) > 3 else None))
+        if name == "scaled_dot_product_attention":  # (query, key, value, attn_mask)
+            raise Reached(kwargs.get("attn_mask", args[3] if len(args) > 3 else None))
+        return function(*args, **kwargs)
 
     try:
         with intercepted(reached):
@@ -36,12 +40,12 @@ def of_attention(attention: nn.Module, *inputs: object, **more: object) -> Array
     raise CannotAsk(f"{type(attention).__name__} adds nothing to scores")
 
 
-def with_probabilities(attention: nn.Module, probabilities: Array, *inputs: object) -> Array:
-    """Return what an attention gives whose softmax gives these: (batch * heads, seq, seq_k)."""
-    import torch
+def with_probabilities(attention: HfModule, probabilities: Array, *inputs: object) -> Array:
+    """Return the output of an attention whose softmax gives these probabilities: (batch * heads, seq, seq_k)."""
 
-    def replaced(function: Function, args: Arguments, kwargs: Mapping[str, object]) -> object:
-        return torch.from_numpy(probabilities)
+    def replaced(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        is_softmax = getattr(function, "__name__", "") in (SOFTMAX, "scaled_dot_product_attention")
+        return torch.from_numpy(probabilities) if is_softmax else function(*args, **kwargs)
 
     with intercepted(replaced):
         output = run_(lambda: attention(*inputs))
@@ -49,26 +53,10 @@ def with_probabilities(attention: nn.Module, probabilities: Array, *inputs: obje
 
 
 def constant(values: object) -> nn.Module:
-    """Return a module that gives the same, whatever goes in."""
-    import torch
+    """Return a module that gives the same values for every input."""
 
-    class Constant(torch.nn.Module):
+    class Constant(nn.Module):
         def forward(self, hidden: object) -> Any:
             return values
 
     return Constant()
-
-
-def intercepted(instead: Instead) -> AbstractContextManager[object]:
-    """Have something else run where torch's softmax, or its own attention, is called."""
-    from torch.overrides import TorchFunctionMode
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(
-            self, function: Function, types: object, args: Arguments = (), kwargs: Keywords = None
-        ) -> object:
-            if getattr(function, "__name__", "") in (SOFTMAX, "scaled_dot_product_attention"):
-                return instead(function, args, kwargs or {})
-            return function(*args, **(kwargs or {}))
-
-    return Mode()

@@ -1,6 +1,6 @@
-"""What stands in a model's modeling module while the model is made and called without weights.
+"""Functions that stand in a model's modeling module while the model is made and called without weights.
 
-Classes that make angles are made and called for real; functions that rotate note their arguments; masks are none.
+Classes that make angles are made and called for real; functions that rotate note their arguments; masks are None.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import copy
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from types import FunctionType, ModuleType
@@ -23,20 +23,20 @@ from posenc.hf.asking.model import CannotAsk
 from posenc.hf.asking.tracing import RotaryCall, Rotated, Traced
 
 ANGLES = re.compile(r"Rotary|Rope|RoPE|ROPE")
-"""What classes that make angles are called."""
+"""Names of classes that make angles."""
 NOT_ANGLES = re.compile(r"Attention|Attn|Layer$|Block$|Model$|Encoder$|Config")
 APPLIES = re.compile(r"rotary|rope|rotate_queries", re.IGNORECASE)
-"""What functions that rotate are called."""
+"""Names of functions that rotate."""
 NOT_APPLIES = re.compile(r"rotate_half|rotate_every|rotate_pair|^(create|compute|get|_?build|precompute|standardize)")
 TABLES = re.compile(r"sinusoid|freqs|rope|rotary|embed_positions")
-"""What functions that make tables of angles are called."""
+"""Names of functions that make tables of angles."""
 MAKES_TABLES = re.compile(r"^_?(create|compute|get|build|precompute)")
 
 
 def traced(
     loaded: Loaded, model_class: type[nn.Module], run: Callable[[Traced, int, int, Tensor | None], None]
 ) -> Traced:
-    """Return a model on the meta device, with what makes its angles made for real; `run` calls it."""
+    """Return a model on the meta device, but for the modules that make its angles; `run` calls it."""
     classes = _angle_classes(loaded.modeling)
     with ExitStack() as stack, quiet():
         for kind in classes:
@@ -56,14 +56,14 @@ def traced(
 
 
 def model_classes(loaded: Loaded) -> list[type[nn.Module]]:
-    """Return the classes of a config's models, the barest first; of a part without any, those named as it is."""
+    """Return the classes of a config's models, the barest first; for a part without any, those of its name."""
     from transformers import PreTrainedModel
 
     kinds = [kind for kind in vars(loaded.modeling).values() if inspect.isclass(kind)]
     own = [kind for kind in kinds if issubclass(kind, PreTrainedModel) and kind.__module__ == loaded.modeling.__name__]
     of_config = [kind for kind in own if getattr(kind, "config_class", None) is type(loaded.config)]
     bare = [kind for kind in of_config if not kind.__name__.endswith("PreTrainedModel")]
-    if not bare:  # T5Gemma's encoder and decoder say that they take the config of both
+    if not bare:  # T5Gemma's encoder and decoder say that they take the config of the whole
         part = next((name for name, value in vars(loaded.whole).items() if value is loaded.config), None)
         bare = [kind for kind in own if part and kind.__name__.lower().endswith(part.lower())]
     return sorted(
@@ -82,7 +82,7 @@ def _functions(modeling: ModuleType) -> list[tuple[str, Callable[..., object]]]:
 
 @contextmanager
 def _patched(trace: Traced) -> Iterator[None]:
-    """Note rotations, call what makes angles for real, and leave out masks and what follows a layer's failure."""
+    """Note rotations, make angles for real, and leave out masks."""
     with ExitStack() as stack:
         stack.enter_context(setting(Tensor, "to", _stays(Tensor.to)))
         stack.enter_context(setting(torch, "arange", _counted(trace, torch.arange)))
@@ -112,10 +112,12 @@ def setting(target: Any, name: str, value: object) -> Iterator[None]:
 
 
 def _nothing(*args: object, **kwargs: object) -> None:
-    """Stand for a mask: none."""
+    """Stand in the place of a function that makes a mask: no mask."""
 
 
 def _on_cpu(function: Callable[..., object]) -> Callable[..., object]:
+    """Return a function that makes real tensors where the default device is the meta device."""
+
     def made(*args: object, **kwargs: object) -> object:
         with torch.device("cpu"):
             return function(*args, **kwargs)
@@ -124,7 +126,7 @@ def _on_cpu(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _real(trace: Traced, forward: Callable[..., object]) -> Callable[..., object]:
-    """Return a forward that gives numbers: on a copy, as some keep what depends on earlier calls."""
+    """Return a forward that gives numbers: on a copy, as some modules remember earlier calls."""
 
     @wraps(forward)
     def called(self: nn.Module, *args: object, **kwargs: object) -> object:
@@ -148,15 +150,13 @@ def _zeros(value: object) -> object:
 
 
 def _noted(trace: Traced, function: Callable[..., object]) -> Callable[..., object]:
-    """Return a function that notes what it is called with, and gives what has the shapes of its outputs."""
+    """Return a function that notes its arguments, and gives outputs of the right shapes on the meta device."""
 
     def called(*args: object, **kwargs: object) -> object:
         if not trace.depth:
             owner = sys._getframe(1).f_locals.get("self")
-            call = RotaryCall(
-                function, tuple(map(_place, args)), _places(kwargs), type(owner).__name__, _head_dim(owner)
-            )
-            trace.here.calls.append(call)
+            places = tuple(map(_place, args)), {key: _place(value) for key, value in kwargs.items()}
+            trace.layer.calls.append(RotaryCall(function, *places, type(owner).__name__, _head_dim(owner)))
         trace.depth += 1
         try:
             return function(*map(_meta, args), **{k: _meta(v) for k, v in kwargs.items()})
@@ -166,25 +166,24 @@ def _noted(trace: Traced, function: Callable[..., object]) -> Callable[..., obje
     return called
 
 
-def _places(values: Mapping[str, object]) -> dict[str, object]:
-    return {key: _place(value) for key, value in values.items()}
-
-
 def _place(value: object) -> object:
-    if not isinstance(value, Tensor) or value.device.type != "meta":
+    """Return the place of a tensor of queries or keys; any other value as it is."""
+    if not isinstance(value, Tensor) or not _is_meta(value):
         return value
+    # a part of a head is a view into it: its offset in the memory of a head is its first feature
     stride = max(value.stride()[:-1], default=1) if value.dim() < 3 else min(value.stride()[1:-1])
     first = int(value.storage_offset()) % stride if stride > value.shape[-1] else 0
     return Rotated(tuple(value.shape), first if first + value.shape[-1] <= stride else 0)
 
 
 def _head_dim(owner: object) -> int | None:
-    """Return how many features the heads of an attention have, as far as it says so."""
+    """Return how many features the heads of an attention have, if it says so."""
     sizes = (getattr(owner, name, None) for name in ("qk_head_dim", "head_dim", "head_size", "attention_head_size"))
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _meta(value: object) -> object:
+    """Return tensors without numbers, of the same shapes."""
     if isinstance(value, tuple):
         return tuple(map(_meta, value))
     return torch.empty_like(value, device="meta") if isinstance(value, Tensor) else value
@@ -196,11 +195,7 @@ def _stays(to: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def moved(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         if self.device.type == "meta":
             return to(self, *args, **kwargs)
-        args = tuple(
-            torch.empty(0, dtype=v.dtype) if isinstance(v, Tensor) and _is_meta(v) else v
-            for v in args
-            if not _names_meta(v)
-        )
+        args = tuple(_dtype_alone(value) for value in args if not _names_meta(value))
         kwargs = {k: v for k, v in kwargs.items() if not _names_meta(v)}
         return to(self, *args, **kwargs) if args or kwargs else self
 
@@ -213,7 +208,7 @@ def _dtype_alone(value: object) -> object:
 
 
 def _counted(trace: Traced, arange: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return `torch.arange` that counts for real before the first layer: a model's own positions would be lost."""
+    """Return `torch.arange` that counts for real outside of layers: a model's own positions would be lost."""
 
     def counted(*args: object, **kwargs: object) -> Tensor:
         if trace.current:

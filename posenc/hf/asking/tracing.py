@@ -1,8 +1,8 @@
-"""A model without weights is called, and each rotation in it is noted: which function, of what, with which cos and sin.
+"""A model without weights is called, and each rotation in it is noted: its function, its arguments, its cos and sin.
 
 The model is made on the meta device, where tensors have a shape and no numbers: layers, experts and tables of words
-take no memory. Only what makes angles is made, and called, for real. So what a layer does to its queries and keys is
-seen as the model's own code does it: which layers rotate, which part of a head, by which angles.
+take no memory. Modules that make angles are made, and called, for real. So one sees what the model's own code does to
+queries and keys: which layers rotate, which part of a head, by which angles.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from posenc.hf.asking.load import quiet, said
 
 @dataclass(frozen=True)
 class Rotated:
-    """A place among the arguments of a rotation that holds queries or keys: its shape in the traced call.
+    """A place among the arguments of a rotation that holds queries or keys.
 
-    first: which feature of a head is its first, where it is a part of one.
+    Args:
+        shape: its shape in the traced call.
+        first: the feature of a head with which it begins, where it is a part of a head.
     """
 
     shape: tuple[int, ...]
@@ -32,9 +34,14 @@ class Rotated:
 
 @dataclass(frozen=True)
 class RotaryCall:
-    """A call of a function that rotates; arguments are real tensors and constants, or stand for queries and keys.
+    """A call of a function that rotates.
 
-    owner: the class of the module that called it. head_dim: the features of its heads, where it says so.
+    Args:
+        function: the model's function.
+        arguments: real tensors and constants, or a `Rotated` for queries or keys.
+        keywords: the same, by name.
+        owner: the class of the module that called it.
+        head_dim: the features of this module's heads, where it says so.
     """
 
     function: Callable[..., Any]
@@ -45,15 +52,15 @@ class RotaryCall:
 
     @property
     def places(self) -> list[Rotated]:
-        """What it rotates, in order."""
+        """The places of queries and keys, in order."""
         values = (*self.arguments, *self.keywords.values())
         return [value for value in values if isinstance(value, Rotated)]
 
     def again(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Call it with numbers in the places of what it rotates; return what it gives in those places."""
-        rest = iter(tensors)
-        arguments = [next(rest) if isinstance(value, Rotated) else value for value in self.arguments]
-        keywords = {k: next(rest) if isinstance(v, Rotated) else v for k, v in self.keywords.items()}
+        """Call it with tensors in the places of queries and keys; return its outputs."""
+        values = iter(tensors)
+        arguments = [next(values) if isinstance(value, Rotated) else value for value in self.arguments]
+        keywords = {k: next(values) if isinstance(v, Rotated) else v for k, v in self.keywords.items()}
         with torch.no_grad():
             outputs = self.function(*arguments, **keywords)
         return list(outputs) if isinstance(outputs, tuple) else [outputs]
@@ -61,22 +68,32 @@ class RotaryCall:
 
 @dataclass
 class Layer:
-    """What was seen of a layer: its rotations, and why it did not come to its end, if it did not."""
+    """The rotations that were seen in a layer, and why the call did not come to its end, if it did not."""
 
     calls: list[RotaryCall] = field(default_factory=list)
     error: str = ""
 
 
 class Enough(Exception):
-    """The layer that was wanted is done."""
+    """The last layer that was asked for is done."""
 
 
 @dataclass
 class Traced:
     """A model on the meta device, and how it is called.
 
-    run: calls it, or, where the model itself takes more than tokens, each of its attentions alone.
-    watch: what is otherwise while it is called. makers: the classes that made angles in the last call.
+    Args:
+        model: the model.
+        modeling: the module of its code.
+        angle_classes: the classes that make angles.
+        run: calls it, or each of its attentions alone, where the model itself takes more than tokens.
+        watch: what stands in the place of the model's functions while it is called.
+        layers: the layers of the last call.
+        loose: the rotations outside of layers.
+        makers: the classes that made angles in the last call.
+        last: the layer after which the call may end.
+        current: the layers that are being called, the innermost last.
+        depth: how many functions that rotate are being called.
     """
 
     model: nn.Module
@@ -87,17 +104,21 @@ class Traced:
     layers: list[Layer] = field(default_factory=list)
     loose: Layer = field(default_factory=Layer)
     makers: list[str] = field(default_factory=list)
-    wanted: int | None = None
+    last: int | None = None
     current: list[Layer] = field(default_factory=list)
     depth: int = 0
 
-    def call(self, batch: int, length: int, positions: Tensor | None, wanted: int | None = None) -> str:
+    def call(self, batch: int, length: int, positions: Tensor | None, last: int | None = None) -> str:
         """Call the model: (batch, length) tokens at positions; return why it did not come to its end, if it did not.
 
-        wanted: the layer after which it is enough; all are called by default.
+        Args:
+            batch: how many sequences.
+            length: how many tokens.
+            positions: (batch, length), or (axes, batch, length); None where the model counts them itself.
+            last: the layer after which the call may end; all layers are called by default.
         """
         self.layers, self.loose, self.makers = [], Layer(), []
-        self.wanted, self.current, self.depth = wanted, [], 0
+        self.last, self.current, self.depth = last, [], 0
         with ExitStack() as stack, torch.no_grad(), quiet():
             stack.enter_context(self.watch(self))
             try:
@@ -109,13 +130,6 @@ class Traced:
         return ""
 
     @property
-    def sizes(self) -> Mapping[str, object]:
-        """The values of its config."""
-        config: Any = self.model.config
-        values: dict[str, object] = config.to_dict()
-        return values
-
-    @property
-    def here(self) -> Layer:
+    def layer(self) -> Layer:
         """The layer that is being called."""
         return self.current[-1] if self.current else self.loose

@@ -1,16 +1,17 @@
-"""Sines and cosines of positions: what a model's own module gives for its tokens, or for as many places of a sound."""
+"""Sines and cosines of positions: what a model's own module gives for its tokens, or for as many frames of a sound."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
+import torch
 
 from posenc.hf.asking.built import Built, built, initialised, part_of, put
 from posenc.hf.asking.model import CannotAsk, Model, Question
 from posenc.hf.asking.running import array, in_order, run_, takes
-from posenc.hf.asking.tables import COUNTED, Runner, added, in_rows, positions_before, tokens
+from posenc.hf.asking.tables import COUNTED, Runner, added, in_rows, positions_before
+from posenc.hf.foreign import HfModule
 from posenc.ports import Array
 
 NAMED = re.compile("Sinusoidal|ScaledPositional")
@@ -36,8 +37,8 @@ def model_of(question: Question) -> Model:
 def _module(question: Question) -> tuple[Built, str]:
     """Return a model, and where in it the module of positions is."""
     part, row = part_of(question)
-    wanted = "" if row.tables else _class(part.model_type, row.part)
-    made = built(question, lambda made: wanted in ("", type(made.model).__name__) and bool(_places(made)))
+    class_name = "" if row.tables else _class(part.model_type, row.part)
+    made = built(question, lambda made: class_name in ("", type(made.model).__name__) and bool(_places(made)))
     return made, _places(made)[0]
 
 
@@ -54,20 +55,18 @@ def _is_meant(name: str, kind: str) -> bool:
 
 
 def _class(model_type: str, part: str) -> str:
-    """Return SpeechT5's class that has a part, which another chooses among; "" where any will do."""
+    """Return the class with SpeechT5's prenet of a part; "" for other models, where any class will do."""
     kind, _, side = part.partition("-")
     return f"SpeechT5{side.title()}With{kind.title()}Prenet" if model_type == "speecht5" else ""
 
 
 def _scaled(question: Question, made: Built, path: str) -> Model:
-    """Return what adds rows, times a learned number, to x."""
+    """Return SpeechT5's module, which adds rows times a learned number to x."""
     module = made.model.get_submodule(path)
     for scale in in_order(question.tables):
-        put(made.model, made.holding(made.row.tables[0])[0], scale)
+        put(made.model, made.table, scale)
 
     def rows(mask: Array) -> Array:
-        import torch
-
         width = int(question.outputs[0].axes[-1].size or 0)
         return in_rows(run_(lambda: module(torch.zeros(*mask.shape, width))))
 
@@ -75,7 +74,8 @@ def _scaled(question: Question, made: Built, path: str) -> Model:
 
 
 def _compute(made: Built, path: str) -> None:
-    """Have a model compute the rows of an embedding; raise CannotAsk where it leaves them to chance."""
+    """Have a model compute the rows of an embedding; raise CannotAsk where it draws them at random."""
+    # drawn at random, the rows of two initialisations differ
     first, second = ([array(p) for p in run_(lambda: initialised(made.model, path)).parameters()] for _ in range(2))
     if not all(np.array_equal(a, b) for a, b in zip(first, second, strict=True)):
         name = type(made.model).__name__
@@ -87,7 +87,7 @@ class Counted:
 
     def __init__(self, made: Built, path: str) -> None:
         self.made, self.path = made, path
-        self.module = made.model.get_submodule(path)
+        self.module: HfModule = made.model.get_submodule(path)
         self.runner: Runner | None = None
         try:
             self.runner = Runner(made, path)
@@ -96,7 +96,7 @@ class Counted:
 
     @property
     def words(self) -> str:
-        """What answers."""
+        """The classes that answer."""
         return self.runner.words if self.runner else type(self.module).__name__
 
     def rows(self, mask: Array) -> Array:
@@ -107,10 +107,8 @@ class Counted:
 
     def inputs(self, mask: Array) -> dict[str, object]:
         """Return what the module takes: tokens, or as many places."""
-        import torch
-
         if takes(self.module, "input"):
             return {"input": torch.arange(mask.shape[1])}
-        ids = tokens(self.module, self.made.config, mask)["input_ids"]
-        padding: Any = self.module.padding_idx
-        return {"input_ids": torch.where(torch.from_numpy(mask) != 0, ids, padding)}
+        padding = self.module.padding_idx
+        token = 5 if padding != 5 else 6
+        return {"input_ids": torch.where(torch.from_numpy(mask) != 0, token, padding)}

@@ -21,10 +21,14 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Key:
-    """What stands under a key, with dots in its path, or under its other names; `default` where all are absent or null.
+    """The value under a key, or under its other names; `default` where all are absent or null.
 
-    A value must be of the default's type: a whole number, a number, true or false, a word, a list of whole numbers;
-    where the default is a pair, one number stands for both. least: of whole numbers.
+    Args:
+        name: the key, with dots in its path.
+        default: what the model's class takes for an absent key. A value must be of its type: a whole number, a number,
+            true or false, a word, a list of whole numbers; where it is a pair, one number stands for both.
+        others: other names of the key, such as older ones.
+        least: the smallest whole number.
     """
 
     name: str
@@ -33,7 +37,7 @@ class Key:
     least: int = 1
 
     def read(self, config: Settings, absent: str) -> Setting:
-        """Return what stands there."""
+        """Return the value under the first of its names that has one."""
         for name in (self.name, *self.others):
             value = _under(config, name)
             if value is not None:
@@ -52,21 +56,20 @@ class Key:
         return setting.number() if isinstance(self.default, float) else self.whole(setting)
 
     def pair(self, setting: Setting) -> tuple[int, ...]:
-        """Return two whole numbers, of which one may stand for both."""
+        """Return two whole numbers; a single number stands for both."""
         pair = self.wholes(setting) if isinstance(setting.value, list) else (setting.whole(),) * 2
         if len(pair) != 2:
             raise ValueError(f"{setting.path} must be a whole number, or two, got {short(setting.value)}")
         return pair
 
     def wholes(self, setting: Setting) -> tuple[int, ...]:
-        """Return the whole numbers of a list, each as `whole` reads it; raise ValueError where it is no list."""
-        if not isinstance(setting.value, list):
-            raise ValueError(f"{setting.path} must be a list of whole numbers, got {short(setting.value)}")
-        return tuple(self.whole(Setting(one, f"{setting.path}[{i}]")) for i, one in enumerate(setting.value))
+        """Return the whole numbers of a list, each as `whole` reads it; raise ValueError for anything but a list."""
+        return tuple(map(self.whole, setting.items()))
 
     def whole(self, setting: Setting) -> int:
         """Return a whole number that may be as small as `least`."""
         value = setting.value
+        # below 1, which `Setting.whole` refuses: a padding row 0, or -1 for "none"
         if isinstance(value, int) and not isinstance(value, bool) and self.least <= value < 1:
             return value
         return setting.whole()
@@ -74,7 +77,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What all models of a type have, and no key says."""
+    """A value that all models of a type have, and that no key says."""
 
     value: object
 
@@ -85,18 +88,24 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Made:
-    """A value that is made of others; `words` have their places, as in "{} / {}"."""
+    """A value that is computed from others.
+
+    Args:
+        words: how, for its origin, with a place for each source, as in "{} / {}".
+        make: the function from the values of the sources to the value.
+        sources: where these values are from.
+    """
 
     words: str
     make: Callable[..., object]
-    of: tuple[Source, ...]
+    sources: tuple[Source, ...]
 
     def read(self, config: Settings, absent: str) -> Setting:
-        """Return what is made; where every part of it is a default, so is it."""
-        settings = [source.read(config, absent) for source in self.of]
-        if all(setting.path == absent for setting in settings):
-            return Setting(self.make(*(setting.value for setting in settings)), absent)
-        words = self.words.format(*(_default(s.value) if s.path == absent else s.path for s in settings))
+        """Return the computed value; where all its sources are defaults, it is a default, too."""
+        settings = [source.read(config, absent) for source in self.sources]
+        is_default = all(setting.path == absent for setting in settings)
+        places = (_default(s.value) if s.path == absent else s.path for s in settings)
+        words = absent if is_default else self.words.format(*places)
         try:
             return Setting(self.make(*(setting.value for setting in settings)), words)
         except ValueError as error:
@@ -127,10 +136,10 @@ def quotient(width: Source, parts: Source) -> Made:
 
 
 def grid(image: int | tuple[int, int], patch: int | tuple[int, int], key: str = "image_size") -> Made:
-    """Return the patches of an image, down and across: of square ones, or of those whose sides are given."""
+    """Return the patches of an image, down and across; a single number is the side of a square."""
 
-    def count(sides: tuple[int, int], of: tuple[int, int]) -> tuple[int, int]:
-        return sides[0] // of[0], sides[1] // of[1]
+    def count(sides: tuple[int, int], patch: tuple[int, int]) -> tuple[int, int]:
+        return sides[0] // patch[0], sides[1] // patch[1]  # a patch that does not fit is cut off
 
     sides = (Key(key, _pair(image)), Key("patch_size", _pair(patch)))
     return Made("{} / {}", count, sides)
@@ -147,9 +156,9 @@ def plus(source: Source, more: int) -> Made:
 
 def minus(source: Source, less: Source) -> Made:
     """Return the difference of two whole numbers."""
-    return Made("{} - ({})", lambda value, other: value - other, (source, less))
+    return Made("{} - ({})", lambda whole, part: whole - part, (source, less))
 
 
 def item(source: Source, place: int) -> Made:
-    """Return an item of a list, None beyond its end."""
+    """Return an item of a list; None beyond its end."""
     return Made("{}[" + str(place) + "]", lambda items: items[place] if place < len(items) else None, (source,))

@@ -29,18 +29,26 @@ class Setting:
             raise ValueError(f"{self.path} must be a whole number, got {short(self.value)}")
         return int(number)
 
-    def whole_numbers(self) -> tuple[int, ...]:
-        """Return the value as a tuple; raise ValueError, with its path, where it is no list of whole numbers."""
+    def items(self) -> tuple[Setting, ...]:
+        """Return the items of a list, each with its path; raise ValueError, with the list's path, for other values."""
         if not isinstance(self.value, list):
             raise ValueError(f"{self.path} must be a list of whole numbers, got {short(self.value)}")
-        return tuple(Setting(one, f"{self.path}[{i}]").whole() for i, one in enumerate(self.value))
+        return tuple(Setting(item, f"{self.path}[{i}]") for i, item in enumerate(self.value))
+
+    def whole_numbers(self) -> tuple[int, ...]:
+        """Return the value as a tuple; raise ValueError, with its path, where it is no list of whole numbers."""
+        return tuple(item.whole() for item in self.items())
 
 
 @dataclass(frozen=True)
 class Settings:
     """An object of a config and its path, which is empty for the whole config.
 
-    absent: what the model's class takes for a key that the object has not; absent_path: where that is from, in words.
+    Args:
+        content: the object.
+        path: the keys that lead to it, with dots between them.
+        absent: what the model's class takes for keys that the object leaves out.
+        absent_path: where that is from, in words.
     """
 
     content: Json
@@ -50,7 +58,7 @@ class Settings:
 
     def path_of(self, key: str) -> str:
         """Return the path of a key, whether the object has it or not; for a default, where it is from."""
-        if self.path.startswith("default"):
+        if self.path.startswith("default"):  # the object itself is a default: its keys stand in no file
             return self.path
         return f"{self.path}.{key}" if self.path else key
 

@@ -19,11 +19,9 @@ LONG = "|".join(LOCAL.format(name) for name in ("LocalSelfAttention", "Transient
 RELATIVE = If(Key("relative_attention", False), (True,))
 NO_BUCKETS = "its distances are in no buckets"
 
-NOT_EIGHT = "attn_config.alibi_bias_max is not 8, which transformers' code takes whatever it is"
-
 
 def _t5(heads: int, encoder: str = T5.format("encoder")) -> tuple[Row, Row]:
-    """Return T5's buckets: its encoder's on either side of a query, its decoder's before it."""
+    """Return T5's buckets: the encoder's on either side of a query, the decoder's before it (T5Attention)."""
     parameters = {
         "heads": Key("num_heads", heads),
         "num_buckets": Key("relative_attention_num_buckets", 32),
@@ -45,41 +43,42 @@ def _falcon() -> Row:
 
 
 def _mpt() -> tuple[Row, Row]:
-    """Return MPT's slopes, of a largest bias of 8: transformers' code gives its key to nothing."""
+    """Return MPT's slopes, whose largest bias is 8: build_mpt_alibi_tensor is never given the config's key."""
     alibi, largest = If(Key("attn_config.alibi", True), (True,)), Key("attn_config.alibi_bias_max", 8)
-    eight = Made("{} is 8", lambda most: most == 8, (largest,))
+    eight = Made("{} is 8", lambda bias_max: bias_max == 8, (largest,))
     parameters = {"heads": Key("n_heads", 16), "form": "last_key", "bias_max": Made("{}", float, (largest,))}
+    lacks = "attn_config.alibi_bias_max is not 8, which transformers takes"
     return (
         Row("alibi", parameters, when=(alibi, If(eight, (True,)))),
-        Row(
-            "", when=(alibi, If(eight, (False,))), lacks="attn_config.alibi_bias_max is not 8, which transformers takes"
-        ),
+        Row("", when=(alibi, If(eight, (False,))), lacks=lacks),
     )
 
 
 def _deberta(width: int) -> tuple[Row, ...]:
-    """Return a learned table and buckets of distances, either of which a config may leave out."""
+    """Return DeBERTa V2's learned table and buckets of distances; a config may leave out either."""
     max_positions = Key(LENGTH, 512)
     own = Key("max_relative_positions", -1, least=-1)
+    # DebertaV2Encoder: if self.max_relative_positions < 1, it is max_position_embeddings
     max_distance = Made("{} or {}", lambda distance, length: distance if distance > 0 else length, (own, max_positions))
     buckets = Key("position_buckets", -1, least=-1)
     absolute = If(Key("position_biased_input", True), (True,))
-    some = Made("{} > 0", lambda count: count > 0, (buckets,))
+    has_buckets = Made("{} > 0", lambda count: count > 0, (buckets,))
     parameters = {"num_buckets": buckets, "max_distance": max_distance}
     return (
         table(hidden(width), max_positions, BERT, part="absolute", when=(absolute,)),
-        Row("deberta_buckets", parameters, "relative", (RELATIVE, If(some, (True,)))),
-        Row("", part="relative", when=(RELATIVE, If(some, (False,))), lacks=NO_BUCKETS),
+        Row("deberta_buckets", parameters, "relative", (RELATIVE, If(has_buckets, (True,)))),
+        Row("", part="relative", when=(RELATIVE, If(has_buckets, (False,))), lacks=NO_BUCKETS),
     )
 
 
 BIASES: Mapping[str, tuple[Row, ...]] = {
     "t5": _t5(8),
     **alike("mt5 umt5", *_t5(6)),
-    "longt5": _t5(8, LONG),
+    "longt5": _t5(8, LONG),  # local blocks, or local blocks and transient global tokens
     "switch_transformers": _t5(12),
     "pop2piano": _t5(8),
     "deberta-v2": _deberta(1536),
+    # its first version has a bias for each distance, without buckets
     "deberta": (_deberta(768)[0], Row("", part="relative", when=(RELATIVE,), lacks=NO_BUCKETS)),
     "bloom": (Row("alibi", {"heads": Key("n_head", 8, ("num_attention_heads",)), "form": "key"}, positions="mask"),),
     "mpt": _mpt(),

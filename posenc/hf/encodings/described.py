@@ -1,4 +1,4 @@
-"""What a row of `encodings` says of a config: parameters, fields of the spec, the names of weights."""
+"""What a row says of a config: parameters of the scheme, fields of the spec, names of weights."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def spec_settings(part: Part, row: Row, positions: str | None) -> dict[str, Sett
     before = row.before.read(part.config, part.absent)
     way = positions or row.positions
     if positions == "implicit" and before.value and not row.shifted:
-        wanted = f"use --positions mask, or explicit with positions from {before.value} on"
-        raise ValueError(f"positions of {part.kind} begin at {before.value}: {wanted}")
+        advice = f"use --positions mask, or explicit with positions from {before.value} on"
+        raise ValueError(f"positions of {part.kind} begin at {before.value}: {advice}")
     settings = {}
     if row.positions is not None:
         settings["positions"] = Setting(row.positions, part.kind)
@@ -32,14 +32,14 @@ def spec_settings(part: Part, row: Row, positions: str | None) -> dict[str, Sett
 
 
 def _rows(length: Setting, before: Setting, shifted: bool) -> Setting:
-    """Return how many positions there are, those before the first counted too where they are positions."""
+    """Return how many positions the table has; rows before the first count where they are positions, too."""
     if shifted or not before.value:
         return length
     return Setting(int(str(length.value)) + int(str(before.value)), f"{length.path}, and {before.path} before")
 
 
 def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mapping[str, object]) -> dict[str, Setting]:
-    """Return the parameters of the scheme, with where from, but for those that are given."""
+    """Return the parameters of the scheme, each with its origin, without those that the user gives."""
     settings = row.read(part.config, part.absent, part.kind)
     before = row.before.read(part.config, part.absent)
     if before.value and row.shifted and (positions or row.positions) != "mask":
@@ -52,28 +52,27 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
 
 
 def _key(part: Part, row: Row, path: str) -> dict[str, Setting]:
-    """Return the names of the tables in a file of weights, or a model's folder; none of a file that has no names."""
-    from posenc.weights import names_in
+    """Return the names of the tables in a file of weights, or a model's folder; nothing for a file without names."""
+    from posenc.weight_files import names_in
 
     names = names_in(path)
     if not names:
         return {}
-    keys = (name_of(table, names, path, _layers(part, row)) for table in row.tables)
+    layers = row.layer_numbers(part.config, part.absent)
+    keys = (name_of(table, names, path, layers) for table in row.tables)
     return {"key": Setting(",".join(keys), f"its name in {path}")}
 
 
-def _layers(part: Part, row: Row) -> tuple[int, ...]:
-    """Return the numbers of the layers that have it; none where all may."""
-    numbers = () if row.layers is None else row.layers.read(part.config, part.absent).value
-    assert isinstance(numbers, tuple)
-    return numbers
-
-
 def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ...] = ()) -> str:
-    """Return the one name that ends as that of a table does; see `Row`.
+    """Return the only name that has the ending of a table; see `Row.tables`.
 
-    layers: the numbers that `*` stands for; any, if none.
-    Raises ValueError, in one line, where none or several do.
+    Args:
+        table: the ending.
+        names: the names of a file's tensors.
+        path: the file, for messages.
+        layers: the numbers that `*` stands for; any number, if there are none.
+
+    Raises ValueError, in one line, where no name or several have it.
     """
     for ending in table.split("|"):
         matches = names_that_end(names, ending, layers)
@@ -89,9 +88,9 @@ def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ..
 
 
 def names_that_end(names: tuple[str, ...], ending: str, layers: tuple[int, ...]) -> list[str]:
-    """Return the names that end so, or of an ending with a dot those that several tensors begin with."""
+    """Return the names that end so; for an ending with a dot, the modules whose tensors begin so."""
     number = f"(?:{'|'.join(map(str, layers))})" if layers else r"\d+"
-    pattern = re.escape(ending.rstrip(".")).replace(r"\*", number)
-    wanted = re.compile(rf"(?:.*\.)?{pattern}(?={r'[.]' if ending.endswith('.') else '$'})")
-    matches = (wanted.match(name) for name in names)
+    ends = re.escape(ending.rstrip(".")).replace(r"\*", number)
+    pattern = re.compile(rf"(?:.*\.)?{ends}(?={r'[.]' if ending.endswith('.') else '$'})")
+    matches = (pattern.match(name) for name in names)
     return list(dict.fromkeys(match.group() for match in matches if match))

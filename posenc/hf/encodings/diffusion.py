@@ -9,20 +9,21 @@ from posenc.hf.encodings.rows import If, Row, alike
 
 CHANNELS = (320, 640, 1280, 1280)
 COSINES = {"flip_sin_to_cos": True, "downscale_freq_shift": 0.0}
-"""What most models have: cosines first, and no shift."""
+"""Cosines before sines, and no shift, as most models have them."""
 CHOSEN = {
     "flip_sin_to_cos": Key("flip_sin_to_cos", True),
     "downscale_freq_shift": Made("{}", float, (Key("freq_shift", 0, least=0),)),
 }
-"""What a config says itself."""
+"""The form that a config chooses."""
 
 
 def _steps(dim: Source | int, form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
+    """Return the sines and cosines of timesteps: get_timestep_embedding."""
     return Row("timestep", {"dim": dim, **form}, "timestep", when)
 
 
 def _of_unet(channels: tuple[int, ...], form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
-    """Return steps of as many features as the first block has."""
+    """Return timesteps with as many features as the first block has."""
     return _steps(item(Key("block_out_channels", channels), 0), form, when)
 
 
@@ -32,26 +33,26 @@ def _added(form: Mapping[str, object], when: tuple[If, ...] = ()) -> Row:
 
 
 def _inner(heads: int, width: int) -> Made:
-    """Return the width of a transformer."""
+    """Return the width of a transformer: its heads times the features of a head."""
     sources = (Key("num_attention_heads", heads), Key("attention_head_dim", width))
-    return Made("{} * {}", lambda number, each: number * each, sources)
+    return Made("{} * {}", lambda count, head_dim: count * head_dim, sources)
 
 
 def _patches(inner: Made, sample: int, **more: object) -> Row:
-    """Return a grid whose coordinates are those of the size that the model was made for."""
+    """Return the grid of PatchEmbed, whose coordinates are those of the size that the model was made for."""
     sides = (Key("sample_size", sample), Key("patch_size", 2))
     base = Made("{} / {}", lambda size, patch: size // patch, sides)
     return Row("sincos_2d", {"dim": inner, "base_size": base, **more}, "patches")
 
 
 def _scale() -> Made:
-    """Return what PixArt divides coordinates by, where its config leaves it out."""
+    """Return PixArt's interpolation scale: max(sample_size // 64, 1) where its config leaves it out."""
     keys = (Key("interpolation_scale", 0, least=0), Key("sample_size", 128))
     return Made("{} or {} / 64", lambda scale, size: float(scale or max(size // 64, 1)), keys)
 
 
 def _video() -> tuple[Row, ...]:
-    """Return CogVideoX's steps, and its grid, where that is neither rotary nor learned, or that it is rotary."""
+    """Return CogVideoX's timesteps and its grid; a rotary or learned grid is named and not read."""
     inner = _inner(30, 64)
     ways = (Key("use_rotary_positional_embeddings", False), Key("use_learned_positional_embeddings", False))
     scales = {"spatial_interpolation_scale": 1.875, "temporal_interpolation_scale": 1.0}
@@ -61,7 +62,7 @@ def _video() -> tuple[Row, ...]:
 
 
 def _rotary(when: tuple[If, ...] = ()) -> Row:
-    """Return that a model rotates queries and keys by the place of a patch, which is named and not read."""
+    """Return the rotary encoding by the place of a patch, which is named and not read."""
     return Row("", part="rotary", when=when, lacks=AXES)
 
 
@@ -93,20 +94,14 @@ DIFFUSION: Mapping[str, tuple[Row, ...]] = {
     **alike("UNet3DConditionModel I2VGenXLUNet", _of_unet(CHANNELS, COSINES)),
     **alike(ROTARY, _rotary()),
     "FluxTransformer2DModel": (_steps(256, COSINES), _rotary()),
-    "QwenImageTransformer2DModel": (_steps(256, {**COSINES, "scale": 1000.0}), _rotary()),
+    "QwenImageTransformer2DModel": (_steps(256, {**COSINES, "scale": 1000.0}), _rotary()),  # timesteps in 0..1
     "WanTransformer3DModel": (_steps(Key("freq_dim", 256), COSINES), _rotary()),
     "SD3Transformer2DModel": (
         _steps(256, COSINES),
         _patches(_inner(18, 64), 128, crop=Key("pos_embed_max_size", 96)),
     ),
-    "PixArtTransformer2DModel": (
-        _steps(256, COSINES),
-        _patches(_inner(16, 72), 128, interpolation_scale=_scale()),
-    ),
-    "DiTTransformer2DModel": (
-        _steps(256, {**COSINES, "downscale_freq_shift": 1.0}),
-        _patches(_inner(16, 72), 32),
-    ),
+    "PixArtTransformer2DModel": (_steps(256, COSINES), _patches(_inner(16, 72), 128, interpolation_scale=_scale())),
+    "DiTTransformer2DModel": (_steps(256, {**COSINES, "downscale_freq_shift": 1.0}), _patches(_inner(16, 72), 32)),
     "CogVideoXTransformer3DModel": _video(),
 }
 """Rows by class."""

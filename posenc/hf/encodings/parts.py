@@ -15,15 +15,18 @@ from posenc.hf.rope.rotary import TEXT_KEYS, check_rotary, text_part
 PART_KEYS = ("encoder", "decoder", "text_encoder", "audio_encoder", "question_encoder", "generator")
 """Keys of a model's parts; others end in _config."""
 CLASS = "_class_name"
-"""The key of a model's class in the configs of diffusers, which have no model type."""
+"""The key of a model's class in the configs of diffusers: they say no model type."""
 
 
 @dataclass(frozen=True)
 class Part:
     """An encoding that a config describes.
 
-    name: what chooses it; empty where a config says nothing else first. config: what it is read from.
-    row: what its model type has; None where it is rotary.
+    Args:
+        name: the name that chooses it; empty for the encoding of the config itself.
+        config: the settings that it is read from.
+        model_type: its model type, or its class in diffusers.
+        row: the row of this type; None where it is rotary.
     """
 
     name: str
@@ -33,37 +36,37 @@ class Part:
 
     @property
     def scheme(self) -> str:
-        """The name of its scheme; "rotary" where the config chooses it, "no scheme" where there is none."""
+        """The name of its scheme; "rotary" for "rope" or "mrope", "no scheme" where none is like it."""
         return "rotary" if self.row is None else self.row.scheme or "no scheme"
 
     @property
     def absent(self) -> str:
-        """Where values are from that the config leaves out."""
+        """The origin of values that the config leaves out."""
         return f"default of {self.kind}"
 
     @property
     def kind(self) -> str:
-        """Which models have it, by the key that says so."""
+        """The model type, or the class, with its key."""
         return f"{_key(self.model_type)} {self.model_type}"
 
 
 def choose_part(content: Json, name: str | None) -> Part | None:
-    """Return the part of a name, or the only one there is; None for a config that is rotary itself.
+    """Return the part of a name, or the only part; None for a config that is rotary itself.
 
     Raises ValueError, in one line, where there are several or none.
     """
     config = Settings(content)
     model_type = _model_type(content)
     if name is not None:
-        return _the_one([part for part in parts_of(config, model_type) if _is_called(part, name)], config, name)
+        return _only([part for part in parts_of(config, model_type) if _is_called(part, name)], config, name)
     own = [part for part in _own(config, model_type, "") if not part.name]
     if not own and is_rotary(text_part(content).content):
         return None
-    return _the_one(own or list(parts_of(config, model_type)), config)
+    return _only(own or list(parts_of(config, model_type)), config)
 
 
 def parts_of(config: Settings, model_type: str, name: str = "") -> Iterator[Part]:
-    """Yield what a config describes, and the configs in it."""
+    """Yield the encodings of a config, and of the configs in it."""
     yield from _own(config, model_type, name)
     if model_type not in ENCODINGS and name and is_rotary(config.content):
         yield Part(name, config, model_type)
@@ -73,9 +76,9 @@ def parts_of(config: Settings, model_type: str, name: str = "") -> Iterator[Part
 
 
 def _inside(config: Settings, key: str, inner: Json, outer_type: str, name: str) -> Iterator[Part]:
-    """Yield what a config in another describes; a rotary language model has what it leaves out of the outer one.
+    """Yield the encodings of a config inside another one, `outer_type`.
 
-    Where the outer one's class is known, what a part leaves out is what its own class takes.
+    A rotary language model takes absent keys from the outer config; where the outer class is known, from its own class.
     """
     is_text = key in TEXT_KEYS
     called = "text" if is_text else key.removesuffix("_config")
@@ -98,36 +101,36 @@ def is_rotary(content: Json) -> bool:
 
 
 def _own(config: Settings, model_type: str, name: str) -> Iterator[Part]:
-    """Yield what a config itself has."""
+    """Yield the encodings of a config itself."""
     for row in ENCODINGS.get(model_type, ()):
         part = Part(_join(name, row.part), config, model_type, row)
         if all(condition.holds(config, part.absent) for condition in row.when):
             yield part
 
 
-def _the_one(parts: list[Part], config: Settings, name: str | None = None) -> Part:
-    """Return the one part that has a scheme; raise ValueError where none or several have."""
+def _only(parts: list[Part], config: Settings, name: str | None = None) -> Part:
+    """Return the only part that has a scheme; raise ValueError where none or several have."""
     known = [part for part in parts if part.row is None or not part.row.lacks]
     if len(known) == 1:
         return known[0]
     model_type = _model_type(config.content)
-    which = f"the config ({_key(model_type)} {model_type!r})"
+    subject = f"the config ({_key(model_type)} {model_type!r})"
     if known:
         names = ", ".join(f"{part.name} ({part.scheme})" for part in known)
-        raise ValueError(f"{which} has several encodings: choose one of {names} with --part")
+        raise ValueError(f"{subject} has several encodings: choose one of {names} with --part")
     if parts and parts[0].row is not None:
-        raise ValueError(f"{which} cannot be read: {parts[0].row.lacks}")
+        raise ValueError(f"{subject} cannot be read: {parts[0].row.lacks}")
     if name is not None:
         names = ", ".join(part.name for part in parts_of(config, model_type) if part.name)
-        raise ValueError(f"{which} has no part {name!r} with a known encoding: it has {names or 'no parts'}")
+        raise ValueError(f"{subject} has no part {name!r} with a known encoding: it has {names or 'no parts'}")
     if model_type in ENCODINGS:
-        raise ValueError(f"{which} has no encoding of positions: {_failures(config, model_type)}")
+        raise ValueError(f"{subject} has no encoding of positions: {_failures(config, model_type)}")
     check_rotary(text_part(config.content).content, "; no other encoding is known of this model type")
-    raise ValueError(f"{which} has no encoding that is known")
+    raise ValueError(f"{subject} has no encoding that is known")
 
 
 def _failures(config: Settings, model_type: str) -> str:
-    """Return which conditions do not hold, in words."""
+    """Return in words which conditions do not hold."""
     absent = f"default of {_key(model_type)} {model_type}"
     conditions = [condition for row in ENCODINGS[model_type] for condition in row.when]
     return ", ".join(dict.fromkeys(c.failure(config, absent) for c in conditions if not c.holds(config, absent)))
@@ -144,12 +147,12 @@ def _model_type(content: Json) -> str:
 
 
 def _key(model_type: str) -> str:
-    """Return the key that such a name stands under."""
+    """Return the key of a model type, or of a class of diffusers."""
     return CLASS if model_type in DIFFUSION else "model_type"
 
 
 def _by_name(model_type: str, part: str) -> str:
-    """Return the model type that a part without one has by its name, if it is known."""
+    """Return the model type of a part that says none: `clip` and `vision` are `clip_vision_model`; "" if unknown."""
     first = model_type.replace("-", "_")
     names = (f"{first}_{part}_model", f"{first}_{part}")
     return next((name for name in names if name in ENCODINGS), "")

@@ -1,6 +1,6 @@
-"""Model types with an image encoder as SAM's or ViTDet's: a learned grid, and rows of differences in attention.
+"""Model types with an image encoder like SAM's or ViTDet's: a learned grid, and rows of differences in attention.
 
-Layers differ: most see windows, some the whole image, and the tables of each are as long as what it sees takes.
+Some layers see windows, some the whole image; a layer's tables have 2 side - 1 rows for a window of this side.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ COUNT, HEADS = Key("num_hidden_layers", 12), Key("num_attention_heads", 12)
 
 
 def _relative(part: str, sides: Source, layers: Source, table: str, there: If) -> Row:
-    """Return the rows of some layers, where there are any."""
+    """Return the rows of some layers, where the config has such layers."""
     parameters = {"head_dim": quotient(hidden(768), HEADS), "window": sides}
-    some = If(Made("layers with {}", bool, (layers,)), (True,))
-    return Row("decomposed_relative", parameters, part, (there, some), tables=(table,), layers=layers)
+    has_layers = If(Made("layers with {}", bool, (layers,)), (True,))
+    return Row("decomposed_relative", parameters, part, (there, has_layers), tables=(table,), layers=layers)
 
 
 def _layers(window: Key, chosen: Key, *, of_window: bool) -> tuple[Source, Source]:
-    """Return the layers that see windows, and those that see the whole image; a window of 0 is none.
+    """Return the layers that see windows, and the layers that see the whole image.
 
-    chosen: the layers that see windows, or those that do not.
+    Args:
+        window: the side of a window; 0 stands for the whole image.
+        chosen: the layers that the config lists.
+        of_window: whether it lists the layers that see windows (ViTDet), or the others (SAM).
     """
 
     def windowed(count: int, side: int, numbers: Layers) -> Layers:
@@ -39,7 +42,7 @@ def _layers(window: Key, chosen: Key, *, of_window: bool) -> tuple[Source, Sourc
 
 
 def _sam(image: int, **more: object) -> tuple[Row, ...]:
-    """Return SAM's grid, which some resize, and the rows of its layers."""
+    """Return the grid of SamVisionEncoder, and the rows of its layers; `more` says how other types resize the grid."""
     absolute, relative = (If(Key(f"use_{kind}_pos", True), (True,)) for kind in ("abs", "rel"))
     window, of_whole = Key("window_size", 14, least=0), Key("global_attn_indexes", (2, 5, 8, 11), least=0)
     windowed, whole = _layers(window, of_whole, of_window=False)
@@ -51,7 +54,7 @@ def _sam(image: int, **more: object) -> tuple[Row, ...]:
 
 
 def _vitdet() -> tuple[Row, ...]:
-    """Return ViTDet's grid, of the size that it was trained with first, and the rows of its layers."""
+    """Return the grid of VitDetEmbeddings, of its first training's image, and the rows of its layers."""
     absolute, relative = (
         If(Key(f"use_{kind}_position_embeddings", there), (True,))
         for kind, there in (("absolute", True), ("relative", False))
@@ -67,7 +70,7 @@ def _vitdet() -> tuple[Row, ...]:
 
 
 def _seggpt() -> tuple[Row, ...]:
-    """Return SegGPT's grid, and the rows of its layers, which all see an image and its prompt, one above the other."""
+    """Return SegGPT's grid, and the rows of its layers: each sees an image below its prompt."""
     relative = If(Key("use_relative_position_embeddings", True), (True,))
     head = quotient(hidden(1024), Key("num_attention_heads", 16))
     parameters = {"head_dim": head, "window": grid((896, 448), 16)}
@@ -78,7 +81,7 @@ def _seggpt() -> tuple[Row, ...]:
 
 
 def _prompt() -> Row:
-    """Return how SAM's points and boxes are embedded."""
+    """Return the random Fourier features of SAM's points and boxes (SamPositionalEmbedding)."""
     parameters = {
         "in_features": 2,
         "kind": "gaussian",

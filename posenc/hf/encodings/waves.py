@@ -10,39 +10,40 @@ from posenc.hf.encodings.rows import LENGTH, If, Row, alike, hidden
 from posenc.hf.encodings.tables import PARTS, table
 
 CONVOLUTION = "its positions come from a convolution over the features, and no scheme is one"
+MARIAN = {"d_model": Key("d_model", 1024), "layout": "halves"}
 
 
 def fairseq(width: Source, length: Source, *, part: str = "", padding: int = 1) -> Row:
     """Return fairseq's sines and cosines, which count positions from the mask and have a row of zeros for padding."""
+    # Speech2TextSinusoidalPositionalEmbedding: cumsum(mask) * mask + padding_idx, so that the first is padding_idx + 1
     pad = Key("pad_token_id", padding, least=0)
     parameters = {"d_model": width, "layout": "halves", "spacing": "half", "padding_row": pad}
     before = plus(pad, 1)
     return Row("sinusoidal", parameters, part, positions="mask", length=length, before=before, shifted=False)
 
 
-def _whisper(width: Source, part: str = "", key: str = "max_source_positions") -> Row:
+def _whisper(width: Source, part: str = "") -> Row:
+    """Return the encoder's sines and cosines of whisper's `sinusoids`: frequencies up to 1 / 10000 itself."""
     parameters = {"d_model": width, "layout": "halves", "spacing": "half"}
-    return Row("sinusoidal", parameters, part, length=Key(key, 1500))
-
-
-def _marian(length: int) -> Row:
-    return Row("sinusoidal", {"d_model": Key("d_model", 1024), "layout": "halves"}, length=Key(LENGTH, length))
+    return Row("sinusoidal", parameters, part, length=Key("max_source_positions", 1500))
 
 
 def _scaled(length: Key, kind: str, side: str) -> Row:
-    """Return sines and cosines with a learned scale."""
+    """Return sines and cosines times a learned scale (SpeechT5ScaledPositionalEncoding)."""
     name = f"{side}.prenet.encode_positions.alpha|{kind}_{side}_prenet.encode_positions.alpha"
     return Row("sinusoidal", {"d_model": hidden(768)}, f"{kind}-{side}", length=length, tables=(name,))
 
 
 def _query_minus_key() -> Row:
-    """Return the rows of SpeechT5's encoder: from the key that is farthest after a query to the one before it."""
-    most, head = Key("encoder_max_relative_position", 160), quotient(hidden(768), Key("encoder_attention_heads", 12))
-    parameters = {"left": plus(most, -1), "right": most, "head_dim": head, "distance": "query_minus_key"}
+    """Return the rows of SpeechT5RelativePositionalEncoding, which clamps query - key to -max..max - 1."""
+    farthest, heads = Key("encoder_max_relative_position", 160), Key("encoder_attention_heads", 12)
+    head = quotient(hidden(768), heads)
+    parameters = {"left": plus(farthest, -1), "right": farthest, "head_dim": head, "distance": "query_minus_key"}
     return Row("clipped_relative", parameters, "encoder", tables=("embed_positions.pe_k.weight",))
 
 
 def _speecht5() -> tuple[Row, ...]:
+    """Return the rows of SpeechT5's encoder, and the tables of its four prenets."""
     speech, text = Key("max_speech_positions", 4000), Key("max_text_positions", 450)
     return (
         _query_minus_key(),
@@ -56,7 +57,7 @@ def _speecht5() -> tuple[Row, ...]:
 def _conformer(
     kind: str, *, width: int, heads: int, heads_key: str = "num_attention_heads", part: str = ""
 ) -> tuple[Row, ...]:
-    """Return what wav2vec2-bert and its kin choose from; wav2vec2-conformer has the first two alone."""
+    """Return the encodings that wav2vec2-bert and its kin choose from; wav2vec2-conformer has the first two alone."""
     type_ = Key("position_embeddings_type", kind)
     head = quotient(hidden(width), Key(heads_key, heads))
     rope = {"head_dim": head, "rope_theta": Key("rotary_embedding_base", 10000.0)}
@@ -70,14 +71,14 @@ def _conformer(
 
 
 def _seamless(kind: str, length: int) -> tuple[Row, ...]:
-    """Return what the encoder of speech has, and the encoder and the decoder of text, which are alike."""
+    """Return the encodings of SeamlessM4T's speech encoder, and of text, where encoder and decoder are alike."""
     speech = _conformer(kind, width=1024, heads=16, heads_key="speech_encoder_attention_heads", part="speech")
     of_kind = speech[2:] if kind == "relative_key" else speech[:2]
     return (*of_kind, fairseq(hidden(1024), Key(LENGTH, length), part="text", padding=0))
 
 
 def _vits() -> tuple[Row, Row]:
-    """Return the rows of VITS's keys and of its values: beyond its window there are none."""
+    """Return the rows of VITS's keys and of its values: VitsAttention pads them with zeros beyond its window."""
     window, head = Key("window_size", 4), quotient(hidden(192), Key("num_attention_heads", 2))
     parameters = {"left": window, "right": window, "head_dim": head, "beyond": "zero"}
     of_values = {**parameters, "output": "values"}
@@ -88,14 +89,15 @@ def _vits() -> tuple[Row, Row]:
 
 
 def _chunks(width: int, prefix: str) -> dict[str, Source]:
-    """Return the width, the chunk and its context of Gemma's audio."""
+    """Return the width, the chunk and its context in Gemma's audio."""
     chunk, left = Key(f"{prefix}attention_chunk_size", 12), Key(f"{prefix}attention_context_left", 13)
     right = Key(f"{prefix}attention_context_right", 0, least=0)
+    # max_backward = attention_context_left - 1: the frame itself is among the left ones
     return {"d_model": hidden(width), "past": plus(left, -1), "future": right, "chunk": chunk}
 
 
 def _gemma4() -> Row:
-    """Return Gemma 4's rows: of half of its chunk and context, whatever the context is."""
+    """Return Gemma4AudioRelPositionalEncoding's rows, for distances up to half of chunk and context."""
     sources = _chunks(1024, "")
     context = tuple(sources[name] for name in ("chunk", "past", "future"))
     half = Made("({} + {} + {}) / 2", lambda *sizes: sum(sizes) // 2, context)
@@ -103,20 +105,21 @@ def _gemma4() -> Row:
 
 
 def _trocr() -> tuple[Row, Row]:
-    """Return TrOCR's learned table, two rows of which are before the first position, or its sines and cosines."""
+    """Return TrOCR's learned table, which has two rows before the first position, or its sines and cosines."""
     width, length, learned = Key("d_model", 1024), Key(LENGTH, 512), Key("use_learned_position_embeddings", True)
     rows = table(width, length, PARTS["decoder"], when=(If(learned, (True,)),))
     return replace(rows, before=Fixed(2)), replace(fairseq(width, length), when=(If(learned, (False,)),))
 
 
 def _xglm() -> Row:
-    """Return fairseq's rows from the third on; positions are counted as `generate` counts them, without padding."""
+    """Return fairseq's rows from the third on; `generate` counts positions without padding."""
     return replace(fairseq(Key("d_model", 1024), Key(LENGTH, 2048)), before=Fixed(2))
 
 
 def _xlnet() -> tuple[Row, ...]:
+    """Return the rows of XLNetModel.relative_positional_encoding."""
     backwards = Key("bi_data", False)
-    farthest = Made("{}", lambda most: most if most > 0 else None, (Key("clamp_len", -1, least=-1),))
+    farthest = Made("{}", lambda clamp: clamp if clamp > 0 else None, (Key("clamp_len", -1, least=-1),))
     attention = Key("attn_type", "bi")
     parameters = {"d_model": Key("d_model", 1024), "attention": attention, "clamp_len": farthest}
     return (
@@ -126,7 +129,7 @@ def _xlnet() -> tuple[Row, ...]:
 
 
 WAVES: Mapping[str, tuple[Row, ...]] = {
-    **alike("marian pegasus", _marian(1024)),
+    **alike("marian pegasus", Row("sinusoidal", MARIAN, length=Key(LENGTH, 1024))),
     **alike("m2m_100 nllb-moe fsmt", fairseq(Key("d_model", 1024), Key(LENGTH, 1024))),
     "kosmos_2_text_model": (fairseq(Key("embed_dim", 2048), Key(LENGTH, 2048)),),
     "speech_to_text": (
@@ -152,8 +155,5 @@ WAVES: Mapping[str, tuple[Row, ...]] = {
     "xglm": (_xglm(),),
     "trocr": _trocr(),
     "xlnet": _xlnet(),
-    **alike(
-        "wav2vec2 hubert wavlm data2vec-audio sew sew-d unispeech unispeech-sat",
-        Row("", lacks=CONVOLUTION),
-    ),
+    **alike("wav2vec2 hubert wavlm data2vec-audio sew sew-d unispeech unispeech-sat", Row("", lacks=CONVOLUTION)),
 }

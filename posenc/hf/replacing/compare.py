@@ -17,7 +17,7 @@ LENGTHS = (7, 33, 4096)
 PROBES = 64
 """Positions of a call that are compared, from the first to the last."""
 ROUNDINGS = 4
-"""What float32 angles may be off by, in roundings of the largest."""
+"""The error that float32 angles may have, in roundings of the largest angle."""
 
 
 class Candidate(NamedTuple):
@@ -28,34 +28,38 @@ class Candidate(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What cosines and sines differ by: in what float32 angles allow, and in words."""
+    """By how much cosines and sines differ: as a multiple of the allowed error, and in words."""
 
     excess: float
     words: str
 
 
 def calls(end: int, switch: int | None = None) -> list[Tensor]:
-    """Return the positions to compare at, all below `end`: (1, n) each, of a call a length, some around a switch."""
+    """Return the positions of calls of several lengths, all below `end`, some around a switch: (1, n) each."""
     lengths = {*LENGTHS, *((switch - 1, switch, switch + 1, 2 * switch + 3) if switch else ())}
     spread = [np.geomspace(1, n, PROBES).astype(np.int64) - 1 for n in sorted({min(n, end) for n in lengths})]
     return [torch.from_numpy(np.unique(positions)).unsqueeze(0) for positions in spread]
 
 
 def fitting(original: CosSinFunction, candidates: Sequence[Candidate], positions: Sequence[Tensor]) -> nn.Module:
-    """Return the first candidate that gives what the original does; `positions` has those of each call.
+    """Return the first candidate with the cosines and sines of the original.
 
-    Raises ValueError, in one line, with the least difference if none does, and where the original gives no cosines and
-    sines.
+    Args:
+        original: the model's own function.
+        candidates: our modules.
+        positions: the positions of each call.
+
+    Raises ValueError, in one line, with the least difference if no candidate has them, and where the original gives
+    no cosines and sines.
     """
     with torch.no_grad():
-        references = [_reference(original, one) for one in positions]
+        references = [_reference(original, at) for at in positions]
         differences = [_difference(references, candidate.cos_sin, positions) for candidate in candidates]
     nearest = min(range(len(candidates)), key=lambda i: differences[i].excess)
     if differences[nearest].excess > 1:
         advice = "load the model in float32 and cast it after this, or replace it by hand"
-        raise ValueError(
-            f"its cosines and sines differ from those of its config by {differences[nearest].words}; {advice}"
-        )
+        words = differences[nearest].words
+        raise ValueError(f"its cosines and sines differ from those of its config by {words}; {advice}")
     return candidates[nearest].module
 
 
@@ -65,8 +69,10 @@ def _reference(original: CosSinFunction, positions: Tensor) -> CosSin:
         cos, sin = original(positions)
         return cos.to(torch.float64), sin.to(torch.float64)
     except Exception as error:
-        what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        raise ValueError(f"asked for cos and sin it raised {what}; replace it by hand") from None
+        first = (str(error).splitlines() or [""])[0]
+        raise ValueError(
+            f"asked for cos and sin it raised {type(error).__name__}: {first}; replace it by hand"
+        ) from None
 
 
 def _difference(references: Sequence[CosSin], ours: CosSinFunction, positions: Sequence[Tensor]) -> Difference:
@@ -78,10 +84,9 @@ def _difference(references: Sequence[CosSin], ours: CosSinFunction, positions: S
 
 def _difference_of_call(reference: CosSin, ours: CosSin, last: int) -> Difference:
     """Return by how much cosines and sines of positions up to `last` differ; infinitely where their shapes do."""
-    for one, other in zip(reference, ours, strict=True):
-        if one.shape != other.shape:
-            return Difference(np.inf, f"their shape, {tuple(reference[0].shape)} and not {tuple(ours[0].shape)}")
-    off = max(float((one - other).abs().max()) for one, other in zip(reference, ours, strict=True))
+    if [x.shape for x in reference] != [x.shape for x in ours]:
+        return Difference(np.inf, f"their shape, {tuple(reference[0].shape)} and not {tuple(ours[0].shape)}")
+    off = max(float((a - b).abs().max()) for a, b in zip(reference, ours, strict=True))
     budget = ROUNDINGS * eps("float32") * max(last, 1) * max(1.0, float(ours[0].abs().max()))
     words = f"{off:.2g} at positions up to {last}, where {budget:.2g} is allowed"
     return Difference(off / budget if np.isfinite(off) else np.inf, words)

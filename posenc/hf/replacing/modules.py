@@ -1,9 +1,11 @@
 """Modules of ours that stand where a transformers model had rotary modules: called alike, and stateless."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, Self
+from typing import Self
 
 from torch import Tensor, nn
+
+from posenc.hf.foreign import HfModule
 
 CosSin = tuple[Tensor, Tensor]
 
@@ -16,17 +18,23 @@ class KeepDtype(nn.Module):
         self.module = module
 
     def forward(self, *args: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the module does: cosines and sines, or queries and keys."""
+        """Return the module's outputs: cosines and sines, or queries and keys."""
         first, second = self.module(*args)
         return first, second
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # the device changes, the dtype does not
         itself: Self = super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
         return itself
 
 
 class TextCosSin(nn.Module):
-    """Cosines and sines as a language model calls for them; `axes` is how many positions a token has, if several."""
+    """Cosines and sines as a language model calls for them.
+
+    Args:
+        cosines: our module.
+        axes: how many positions a token has, where it has several.
+    """
 
     def __init__(self, cosines: nn.Module, axes: int | None) -> None:
         super().__init__()
@@ -63,35 +71,14 @@ class PatchCosSin(nn.Module):
 
     def forward(self, x: Tensor, position_ids: Tensor) -> CosSin:
         """Return cos and sin at rows and columns: (patches, 2) -> twice (patches, dim)."""
-        cos, sin = self.cosines(position_ids.t().unsqueeze(1))
+        cos, sin = self.cosines(position_ids.t().unsqueeze(1))  # (2, batch = 1, patches)
         return cos[0].float(), sin[0].float()
-
-
-class Attention(Protocol):
-    """What RotaryAttention takes over from GPT-J's attention."""
-
-    k_proj: nn.Module
-    v_proj: nn.Module
-    q_proj: nn.Module
-    out_proj: nn.Module
-    attn_dropout: nn.Module
-    resid_dropout: nn.Module
-    layer_idx: int | None
-    head_dim: int
-    scale_attn: Tensor
-
-
-class Cache(Protocol):
-    """What holds the keys and values of a model's past."""
-
-    def update(self, key: Tensor, value: Tensor, layer: int | None) -> tuple[Tensor, Tensor]:
-        """Return all keys and values of a layer, these appended: twice (batch, head, past + seq, dim)."""
 
 
 class RotaryAttention(nn.Module):
     """GPT-J's attention with the projections of `old`: its table of positions is gone."""
 
-    def __init__(self, old: Attention, rotate: nn.Module) -> None:
+    def __init__(self, old: HfModule, rotate: nn.Module) -> None:
         super().__init__()
         self.k_proj, self.v_proj, self.q_proj, self.out_proj = old.k_proj, old.v_proj, old.q_proj, old.out_proj
         self.attn_dropout, self.resid_dropout = old.attn_dropout, old.resid_dropout
@@ -101,21 +88,24 @@ class RotaryAttention(nn.Module):
     def forward(
         self,
         hidden_states: Tensor,
-        layer_past: Cache | None = None,
+        layer_past: HfModule | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         **kwargs: object,
     ) -> tuple[Tensor, Tensor]:
-        """Return the output and the weights: (batch, seq, dim) -> that, (batch, head, seq, past + seq)."""
+        """Return the output, (batch, seq, dim), and the weights, (batch, head, seq, past + seq)."""
         projections = (self.q_proj, self.k_proj, self.v_proj)
+        # (batch, seq, heads, head_dim) each
         query, key, value = (p(hidden_states).unflatten(-1, (-1, self.head_dim)) for p in projections)
         query, key = (x.transpose(1, 2) for x in self.rotate(query, key, position_ids))
         value = value.transpose(1, 2)
         if layer_past is not None:
             key, value = layer_past.update(key, value, self.layer_idx)
+        # float32, as GPT-J's own attention: (batch, heads, seq, past + seq)
         scores = query.float() @ key.float().transpose(-1, -2) / self.scale_attn
         if attention_mask is not None:
             scores = scores + attention_mask
         weights = self.attn_dropout(scores.softmax(-1).to(value.dtype))
+        # (batch, heads, seq, head_dim) -> (batch, seq, heads * head_dim)
         merged = (weights @ value).transpose(1, 2).flatten(-2)
         return self.resid_dropout(self.out_proj(merged)), weights

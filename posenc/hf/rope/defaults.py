@@ -20,20 +20,22 @@ from posenc.hf.config.settings import Json
 class Defaults:
     """The rotary encoding of a model type, as far as its configs leave it out.
 
-    rope_theta: the base, of types that are rotary even if a config says nothing of it.
-    rotary_dim: the features of a head that are rotated.
-    sections: the pairs of each of several positions that a token has.
-    interleaved_sections: whether sections alternate pair by pair, and are not runs; no config has to say so.
-    aliases: names that a type has of its own for rope types.
-    still: the types of layers that do not rotate; windowed: only where the config has a sliding window.
-    still_unwindowed: the types of layers that do not rotate where it has none.
-    flat: which layers take rope settings that are not by layer type, where its class has them by layer type; null for
-        a layer type is then what its absence is, elsewhere it says that such layers do not rotate.
-    of_layers: the rope settings of a type of layers, where they have another name.
-    full_head_dim: features of a head of full attention.
-    tail: whether the features that are rotated are a head's last ones, which then count as a head.
-    heads_share: of how many times the model's width heads have their share.
-    needs: the key and the value without which nothing is rotated.
+    Args:
+        rope_theta: the base, for types that are rotary even if a config says nothing of it.
+        rotary_dim: the features of a head that are rotated.
+        sections: the pairs of each position, where a token has several.
+        interleaved_sections: whether sections alternate pair by pair instead of being runs.
+        aliases: the type's own names for rope types.
+        still: the types of layers that do not rotate.
+        windowed: whether that holds only where the config has a sliding window.
+        still_unwindowed: the types of layers that do not rotate where it has none.
+        flat: the layers that take flat rope settings, where the class has settings by layer type; null for a layer type
+            then counts as absent, elsewhere it says that such layers do not rotate.
+        of_layers: the name of the rope settings by type of layer, where they have names of their own.
+        full_head_dim: the features of a head of full attention.
+        tail: whether the last features of a head are rotated: they then count as a head.
+        heads_share: the multiple of the model's width that heads share.
+        needs: the key and the value without which nothing is rotated.
     """
 
     rope_theta: float | None = None
@@ -52,6 +54,8 @@ class Defaults:
     needs: tuple[str, object] | None = None
 
 
+# What follows stands in the models' code, such as Qwen2VLTextRotaryEmbedding's mrope_section, or `use_mem_rope` of
+# Zamba2Attention: no configuration class says it.
 _FULL = ("full_attention",)
 _COMPRESSED = {
     "sliding_attention": "main",
@@ -96,7 +100,7 @@ def _classes() -> Mapping[str, Json]:
 
 
 def class_of(model_type: str) -> Json:
-    """Return what the class of a model type takes for absent keys; nothing of a type that is not known."""
+    """Return what the class of a model type takes for absent keys; nothing for an unknown type."""
     return _classes().get(model_type, {})
 
 

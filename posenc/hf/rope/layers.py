@@ -11,15 +11,19 @@ from posenc.hf.rope.scaling import scaling_names
 
 UNATTENDING = frozenset(("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe"))
 """Types of layers without queries and keys."""
-MOST = 2**16
+MAX_LAYERS = 2**16
 """Layers that a config may have."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer: its type, if its model has types, and whether it rotates; theta: its base where layers have their own.
+    """A layer of a model.
 
-    scaled: whether its frequencies are scaled as the rope settings say.
+    Args:
+        type: its type; empty where the model has no types.
+        rotates: whether it rotates queries and keys.
+        theta: its base, where layers have bases of their own.
+        scaled: whether its frequencies are scaled as the rope settings say.
     """
 
     type: str
@@ -30,9 +34,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which layers are read: index, of one that was given or that stands for those of a type; note: what others do.
+    """Which layers are read.
 
-    only: the type of all layers that rotate, where no type was given.
+    Args:
+        index: the layer that was given, or that stands for those of a type.
+        type: the type of layers that was given.
+        note: which other layers do not rotate, in words.
+        layer: the layer of this index.
+        only: the type of all layers that rotate, where no type was given.
     """
 
     index: int | None = None
@@ -51,7 +60,7 @@ def layers_of(text: Settings, model_type: str) -> tuple[Layer, ...]:
     count = text.at("num_hidden_layers")
     if count.value is None or model_type == "":
         return ()
-    total = min(count.whole(), MOST)
+    total = min(count.whole(), MAX_LAYERS)
     types, rotates = _types(text, total), _no_rope(text, total)
     thetas, scaled = _thetas(text, total), _scaled(text, total)
     still = _still(text, model_type)
@@ -65,7 +74,7 @@ def _types(text: Settings, total: int) -> list[str]:
     types = setting.value
     if types is None:
         types = text.absent.get("layer_types") or [""]
-    if not isinstance(types, list) or not all(isinstance(one, str) for one in types):
+    if not isinstance(types, list) or not all(isinstance(name, str) for name in types):
         raise ValueError(f"{setting.path} must be a list of names, got {short(types)}")
     if text.content.get("layer_types") is not None:
         if len(types) < total:
@@ -73,6 +82,7 @@ def _types(text: Settings, total: int) -> list[str]:
         return types[:total]
     pattern = text.content.get("sliding_window_pattern")
     if "sliding_window_pattern" in text.absent and pattern is not None:
+        # Gemma 3, Cohere 2: every so many layers sees all, the others a window
         period = Setting(pattern, text.path_of("sliding_window_pattern")).whole()
         types = ["sliding_attention"] * (period - 1) + ["full_attention"]
     return [types[i % len(types)] for i in range(total)]
@@ -89,50 +99,44 @@ def _still(text: Settings, model_type: str) -> frozenset[str]:
 
 
 def _no_rope(text: Settings, total: int) -> list[bool]:
-    """Return of each layer whether a list, or an interval, lets it rotate."""
+    """Return for each layer whether a list, or an interval, lets it rotate (SmolLM3, Llama 4)."""
     interval = text.at("no_rope_layer_interval")
     if "no_rope_layer_interval" not in text.absent:
         return [True] * total
-    numbers = text.content.get("no_rope_layers")
-    if numbers:
-        _check_list(numbers, text.path_of("no_rope_layers"), total)
-        assert isinstance(numbers, list)
+    # 1 for a layer that rotates, in spite of the key's name; an empty list counts as absent
+    numbers = _numbers(text, "no_rope_layers", total) if text.content.get("no_rope_layers") else None
+    if numbers is not None:
         return [bool(number) for number in numbers[:total]]
     every = interval.whole()
     return [(i + 1) % every != 0 for i in range(total)]
 
 
 def _thetas(text: Settings, total: int) -> list[float | None]:
-    """Return the base of each layer, 0 of one that does not rotate; None where layers have none of their own."""
-    key = "layer_rope_theta"
-    thetas = text.content.get(key)
-    if thetas is None:
-        return [None] * total
-    _check_list(thetas, text.path_of(key), total)
-    assert isinstance(thetas, list)
-    return [float(one) for one in thetas[:total]]
+    """Return the base of each layer, 0 for layers that do not rotate; None where they share a base."""
+    thetas = _numbers(text, "layer_rope_theta", total)
+    return [None] * total if thetas is None else [float(theta) for theta in thetas[:total]]
 
 
 def _scaled(text: Settings, total: int) -> list[bool]:
-    """Return of each layer whether its frequencies are scaled as the rope settings say."""
-    key = "rope_scaling_layers"
+    """Return for each layer whether its frequencies are scaled as the rope settings say."""
+    numbers = _numbers(text, "rope_scaling_layers", 0)
+    return [numbers is None or i in numbers for i in range(total)]
+
+
+def _numbers(text: Settings, key: str, least: int) -> list[float] | None:
+    """Return a list of at least so many numbers; None where the key is absent or null."""
     numbers = text.content.get(key)
     if numbers is None:
-        return [True] * total
-    _check_list(numbers, text.path_of(key), 0)
-    assert isinstance(numbers, list)
-    return [i in numbers for i in range(total)]
-
-
-def _check_list(numbers: object, path: str, least: int) -> None:
-    whole = isinstance(numbers, list) and all(isinstance(n, (int, float)) and n >= 0 for n in numbers)
-    if not whole or len(numbers) < least:  # type: ignore[arg-type]
+        return None
+    is_list = isinstance(numbers, list) and all(isinstance(n, (int, float)) and n >= 0 for n in numbers)
+    if not isinstance(numbers, list) or not is_list or len(numbers) < least:
         expected = f"a list of numbers, one for each of {least} layers" if least else "a list of numbers"
-        raise ValueError(f"{path} must be {expected}, got {short(numbers)}")
+        raise ValueError(f"{text.path_of(key)} must be {expected}, got {short(numbers)}")
+    return numbers
 
 
 def choose(layers: tuple[Layer, ...], index: int | None, layer_type: str | None) -> Choice:
-    """Return the layers that are read: those of an index or a type that is given, else those that rotate.
+    """Return the layers that are read: by index or by type, else those that rotate.
 
     Raises ValueError, in one line, for an index that is out of range, a type that no layer has, and layers that do not
     rotate.
@@ -146,13 +150,14 @@ def choose(layers: tuple[Layer, ...], index: int | None, layer_type: str | None)
     if layer_type is None:
         return Choice(note=_note(layers, rotating), only=types.pop() if len(types) == 1 else None)
     of_type = [i for i, layer in enumerate(layers) if layer.type == layer_type]
-    if of_type and not layers[of_type[0]].rotates and not any(layers[i].rotates for i in of_type):
-        raise ValueError(f"layers of type {layer_type} have no rotary encoding: {_listed(of_type)}")
     first = next((i for i in of_type if layers[i].rotates), None)
+    if of_type and first is None:
+        raise ValueError(f"layers of type {layer_type} have no rotary encoding: {_listed(of_type)}")
     return Choice(first, layer_type, "", None if first is None else layers[first])
 
 
 def _at(layers: tuple[Layer, ...], index: int, layer_type: str | None) -> Choice:
+    """Return the choice of a layer by its number; raise ValueError where it does not exist, or does not rotate."""
     if not layers:
         raise ValueError(f"layer {index} was given, and the config does not say how many layers there are")
     if not 0 <= index < len(layers):
@@ -168,7 +173,7 @@ def _at(layers: tuple[Layer, ...], index: int, layer_type: str | None) -> Choice
 
 def _note(layers: tuple[Layer, ...], rotating: list[int]) -> str:
     """Return in words which layers are read, where others do not rotate."""
-    still = [i for i in range(len(layers)) if i not in set(rotating)]
+    still = sorted({*range(len(layers))} - {*rotating})
     return f"{_listed(rotating)}; {_listed(still)} {'do' if len(still) > 1 else 'does'} not rotate" if still else ""
 
 
@@ -187,7 +192,7 @@ def of_layer(text: Settings, choice: Choice, layers: tuple[Layer, ...]) -> Setti
     rotating = {i for i, layer in enumerate(layers) if layer.rotates}
     types = list(dict.fromkeys(layers[i].type for i in sorted(rotating)))
     index = _same(per_layer, rotating, types) if choice.index is None else choice.index
-    own = per_layer.get(-1 if index is None else index)
+    own = None if index is None else per_layer.get(index)
     return _over(text, own, f"per_layer_config.{index}") if isinstance(own, Mapping) else text
 
 
@@ -198,16 +203,17 @@ def _numbered(per_layer: object) -> dict[int, object]:
     return {int(key): value for key, value in per_layer.items() if isinstance(key, str) and key.isdigit()}
 
 
-def _same(per_layer: Mapping[int, object], wanted: set[int], types: list[str]) -> int | None:
-    """Return a layer that stands for all that rotate; None where none has anything of its own."""
-    angles = {str(_angles(per_layer.get(number))) for number in wanted}
+def _same(per_layer: Mapping[int, object], rotating: set[int], types: list[str]) -> int | None:
+    """Return a layer that stands for all that rotate; None where no layer rotates."""
+    angles = {str(_angles(per_layer.get(number))) for number in rotating}
     if len(angles) > 1:
-        which = f"one of {', '.join(types)} with --layer-type" if len(types) > 1 else "one with --layer N"
-        raise ValueError(f"layers of this config differ: choose {which}")
-    return min(wanted, default=None)
+        choices = f"one of {', '.join(types)} with --layer-type" if len(types) > 1 else "one with --layer N"
+        raise ValueError(f"layers of this config differ: choose {choices}")
+    return min(rotating, default=None)
 
 
 def _angles(row: object) -> Json:
+    """Return the settings of a layer that change its angles."""
     keys = ("head_dim", "qk_rope_head_dim", "rope_parameters", "rope_theta", "partial_rotary_factor", "hidden_size")
     return {key: row[key] for key in keys if key in row} if isinstance(row, Mapping) else {}
 

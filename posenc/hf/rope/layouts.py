@@ -1,4 +1,4 @@
-"""Which features of a head are a pair, by model type: no config says so of most, and halves are never guessed.
+"""Which features of a head are a pair, by model type: most configs do not say it, and halves are never guessed.
 
 Every type of transformers 5.23 that has rope settings is here, as its own code does it: `scripts/hf_survey.py` of the
 tests asks each. Models of several parts have the types of their parts.
@@ -71,9 +71,12 @@ REFUSED: Mapping[str, str] = {name: why for why, names in _REFUSED.items() for n
 
 
 def check_known(name: str, whole: str, is_chosen: bool) -> None:
-    """Raise ValueError for a model type that no scheme is like, and for one of which nobody knows what a pair is.
+    """Raise ValueError for a model type that no scheme is like, and for an unknown type whose pairs nobody says.
 
-    name: the type of the part that is read. whole: that of the model. is_chosen: whether somebody says what a pair is.
+    Args:
+        name: the type of the part that is read.
+        whole: the type of the model.
+        is_chosen: whether the user says which features are a pair.
     """
     reason = REFUSED.get(name) or REFUSED.get(whole)
     if reason is not None:

@@ -47,6 +47,7 @@ def text_part(content: Json) -> Settings:
     outer = content.get("model_type")
     if isinstance(outer, str) and class_of(outer):
         return known_part(content, outer)
+    # remote code: some files have the text's keys at the top, beside a text_config of a few
     complete = all(any(content.get(k) for k in keys) for keys in (EVIDENCE, (*HEAD_DIM_KEYS, *WIDTH_KEYS)))
     for key in TEXT_KEYS if not complete else ():
         part = content.get(key)
@@ -72,74 +73,77 @@ def with_class(content: Json, path: str = "") -> Settings:
     return Settings(content, path, class_of(name), f"default of model_type {name}")
 
 
+def max_positions(text: Settings) -> int | None:
+    """Return how many positions a model is made for, if it says so; raise ValueError for anything but an integer."""
+    context = Settings(text.content, "", text.absent, text.absent_path).first(*CONTEXT_KEYS)
+    return None if context is None else context.whole()
+
+
 def check_rotary(content: Json, more: str = "") -> None:
     """Raise ValueError where a config has no rotary encoding, saying what it has instead, and more."""
     model_type = content.get("model_type")
     if not isinstance(model_type, (str, type(None))):
         raise ValueError(f"model_type must be a name, got {short(model_type)}")
+    refused = f"the config (model_type {model_type!r}) has no rotary encoding"
+    defaults, of_class = DEFAULTS.get(model_type or "", NO_DEFAULTS), class_of(model_type or "")
+    if defaults.needs is not None:
+        key, rotary_value = defaults.needs
+        value = content.get(key, of_class.get(key))
+        if value != rotary_value:
+            raise ValueError(f"{refused}: {key} is {value!r}{more}")
     others = {key: content[key] for key in OTHER_KEYS if content.get(key)}
     attention = content.get("attn_config")
-    if isinstance(attention, dict) and attention.get("alibi"):
+    if isinstance(attention, dict) and attention.get("alibi"):  # MPT has its key one level deeper
         others["attn_config.alibi"] = True
-    defaults, of_class = DEFAULTS.get(model_type or "", NO_DEFAULTS), class_of(model_type or "")
     always = defaults.rope_theta is not None or any(key in of_class for key in EVIDENCE)
-    if defaults.needs is not None:
-        needed, wanted = defaults.needs
-        value = content.get(needed, of_class.get(needed))
-        if value != wanted:
-            raise ValueError(
-                f"the config (model_type {model_type!r}) has no rotary encoding: {needed} is {value!r}{more}"
-            )
     if others.get("alibi") or not (always or any(key in content for key in (*EVIDENCE, *LOCAL_THETA))):
         instead = ", ".join(f"{key} is {value!r}" for key, value in others.items())
         instead = instead or "none of rope_parameters, rope_scaling, rope_theta, rotary_dim, ..."
-        raise ValueError(f"the config (model_type {model_type!r}) has no rotary encoding: {instead}{more}")
+        raise ValueError(f"{refused}: {instead}{more}")
 
 
 def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False) -> Settings:
     """Return the rope settings, of a layer type where they differ.
 
-    is_known: whether a layer type is one that the config's layers have, or none was given.
+    Args:
+        text: the part that describes the language model.
+        layer_type: the type of the layers that are read.
+        is_known: whether the config's layers have this type, or none was given.
     """
     rope, own = _written(text), text.absent.get("rope_parameters")
+    # Gemma 3, ModernBERT, OLMo 3: the class itself has settings for each layer type
     if isinstance(own, Mapping) and any(isinstance(value, Mapping) for value in own.values()):
         return _of_layer(_by_class(text, rope, own), layer_type, text)
     if not rope.content and isinstance(own, Mapping):
         rope = Settings(own, text.absent_path)
     layers = _layers(rope) or ({} if text.absent else _first_written_layers(text.content, rope.content))
     if layers:
-        return _of_layer({name: _layer(rope, name, values, {}) for name, values in layers.items()}, layer_type, text)
+        return _of_layer({k: _over(rope.path_of(k), v, "") for k, v in layers.items()}, layer_type, text)
     if layer_type is not None and not is_known:
         alike = "all layers of this config are alike" if text.absent else "the config names no types of layers"
         raise ValueError(f"layer type {layer_type!r} was given, and {alike}")
     return rope
 
 
-def _layer(rope: Settings, name: str, values: object, absent: Json) -> Settings | str:
-    """Return the rope settings of a layer type; where they are null, in words."""
-    path = rope.path_of(name)
-    return Settings(values, path, absent, "default") if isinstance(values, Mapping) else f"{path} is null"
-
-
 def _written(text: Settings) -> Settings:
     """Return the rope settings that a file has; raise ValueError where it has two that say different things."""
-    both: dict[str, Json] = {}
+    written: dict[str, Json] = {}
     for key in ROPE_KEYS:
         content = text.content.get(key)
         if not isinstance(content, dict) and content:
             raise ValueError(f"{text.path_of(key)} must be an object, got {content!r}")
         if isinstance(content, dict) and content:
-            both[key] = content
-    if len(both) == 2 and _angles(both["rope_parameters"]) != _angles(both["rope_scaling"]):
+            written[key] = content
+    if len(written) == 2 and _angles(written["rope_parameters"]) != _angles(written["rope_scaling"]):
         paths = " and ".join(text.path_of(key) for key in ROPE_KEYS)
         raise ValueError(f"{paths} say different things: leave one of them out")
-    return next((Settings(content, text.path_of(key)) for key, content in both.items()), Settings({}, "default"))
+    return next((Settings(content, text.path_of(key)) for key, content in written.items()), Settings({}, "default"))
 
 
 def _angles(rope: Json) -> dict[str, object]:
-    """Return rope settings with one name of the rope type, without the base and what is null."""
-    others = {key: value for key, value in rope.items() if value is not None and key not in ("type", "rope_theta")}
-    return {**others, "rope_type": rope.get("rope_type", rope.get("type", "default"))}
+    """Return rope settings with one name of the rope type, without the base and null values."""
+    angles = {key: value for key, value in rope.items() if value is not None and key not in ("type", "rope_theta")}
+    return {**angles, "rope_type": rope.get("rope_type", rope.get("type", "default"))}
 
 
 def _by_class(text: Settings, rope: Settings, own: Json) -> Mapping[str, Settings | str]:
@@ -150,10 +154,12 @@ def _by_class(text: Settings, rope: Settings, own: Json) -> Mapping[str, Setting
     flat = DEFAULTS.get(name, NO_DEFAULTS).flat
     by_layer = {layer: values for layer, values in _layers(rope).items() if flat == "none" or values is not None}
     if by_layer:
+        # convert_rope_params_to_dict keeps the class's own settings for types that the file leaves out
         unsaid = {layer: values for layer, values in usual.items() if layer not in by_layer}
         return {k: _over(rope.path_of(k), v, usual.get(k, "")) for k, v in by_layer.items()} | unsaid
     if rope.content and (flat == "none" or rope.path == text.path_of("rope_parameters")):
         raise ValueError(f"{rope.path} must have an object for each of {', '.join(own)}, whose layers differ")
+    # Gemma 3 scales full attention alone by flat settings; ModernBERT all its layers
     takers = [layer for layer in own if rope.content and (flat == "all" or layer == "full_attention")]
     return {k: _over(rope.path, rope.content, v) if k in takers else v for k, v in usual.items()}
 
@@ -164,8 +170,8 @@ def _usual(text: Settings, values: object, theta: Setting | None) -> Settings | 
         return f"{text.absent_path} is null"
     if theta is None:
         return Settings(values, text.absent_path)
-    others = {key: value for key, value in values.items() if key != "rope_theta"}
-    return Settings(others, text.absent_path, {"rope_theta": theta.number()}, theta.path)
+    without_theta = {key: value for key, value in values.items() if key != "rope_theta"}
+    return Settings(without_theta, text.absent_path, {"rope_theta": theta.number()}, theta.path)
 
 
 def _over(path: str, values: object, usual: Settings | str) -> Settings | str:
@@ -179,7 +185,7 @@ def _over(path: str, values: object, usual: Settings | str) -> Settings | str:
 
 
 def _layers(rope: Settings) -> Json:
-    """Return what rope settings hold by layer type: objects, or null; nothing, where all layers are alike."""
+    """Return the objects that rope settings hold by layer type, or null; nothing where all layers are alike."""
     values = OTHER_VALUES | scaling_names()
     objects = [key for key, value in rope.content.items() if isinstance(value, dict)]
     for key in objects:
@@ -203,6 +209,8 @@ def _first_written_layers(content: Json, rope: Json) -> Json:
 
 
 def _of_layer(layers: Mapping[str, Settings | str], layer_type: str | None, text: Settings) -> Settings:
+    """Return the rope settings of a layer type; raise ValueError where it has none, or was not chosen."""
+    # DeepSeek V4 names its rope settings "main" and "compress", its layers otherwise
     of_layers = DEFAULTS.get(str(text.content.get("model_type")), NO_DEFAULTS).of_layers
     types = text.at("layer_types").value
     if isinstance(types, list):

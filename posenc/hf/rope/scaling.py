@@ -25,12 +25,12 @@ def is_by_length(rope_type: str) -> bool:
 
 
 def parameters_of(rope_type: str) -> Mapping[str, bool]:
-    """Return the parameters of a rope type, and for each whether it must be there."""
+    """Return the parameters of a rope type, and whether each is required."""
     return {name: p.default is REQUIRED for name, p in ROPE_TYPES[rope_type].parameters.items()}
 
 
 def scaling_value(name: str, setting: Setting) -> object:
-    """Return a parameter as schemes take it; raise ValueError, with its path, where it is of another type."""
+    """Return a parameter as schemes take it; raise ValueError, with its path, for a value of another type."""
     try:
         return fit(scaling_parameters()[name], setting.value)
     except ValueError as error:

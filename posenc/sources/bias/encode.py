@@ -9,9 +9,9 @@ import torch
 
 from posenc.call import Call, Formula
 from posenc.encoding import CaseLike, Encoding, Pair, Probes, Source
+from posenc.joins.scores import BiasSource, forward_of
 from posenc.maker import Claims, Join, claims_of, encoding, largest_position
 from posenc.ports import BATCH, SEQ, Array, Axis, Port, Values, fixed
-from posenc.sources.bias.modules import FORWARDS, BiasSource
 from posenc.spec import Spec
 from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces, StoredPlaces
@@ -43,7 +43,7 @@ class Output:
 
     @property
     def form(self) -> str:
-        """The key in FORWARDS: which tensors come in beside positions, and what comes out."""
+        """The tensors that come in beside positions, and what comes out, in one word; see `forward_of`."""
         return self.kind if self.head_dim is None or self.kind == "values" else f"query_{self.kind}"
 
     @property
@@ -59,7 +59,7 @@ def encode(source: BiasSource, spec: Spec, output: Output, *, formula: Formula) 
     """
     end = spec.max_len if spec.mode == "baked" else None
     where, scores = queries_and_keys(spec, end), output.kind == "scores"
-    module = FORWARDS[output.form][str(spec.positions)](
+    module = forward_of(output.form, where)(
         source, StoredPlaces(end) if end else CountedPlaces(), getattr(torch, spec.torch_dtype), spec.position_offset
     )
 

@@ -71,7 +71,7 @@ class ComputedFractionRows(nn.Module):
     def forward(self, count: Tensor, whole: Tensor) -> Tensor:
         """Return the rows of places: int64 (...), the same with an axis of 1 -> (..., width)."""
         part = (count.to(self.within) + self.shift) / (whole.clamp(min=1).to(self.within) + self.small)
-        cos, sin = self.waves(part.unsqueeze(-1) * self.rate)
+        cos, sin = self.waves(part.unsqueeze(-1) * self.rate)  # (..., 1) * (pairs,)
         return arrange(sin, cos, self.interleaved, self.width)
 
     def arange(self, length: int, width: int) -> Tensor:
@@ -110,12 +110,14 @@ class StoredFractionRows(nn.Module):
         rows = torch.empty(end, end + 1, self.width, dtype=dtype)
         for whole in range(1, end + 1):
             angles = torch.from_numpy(fraction.coordinates(np.arange(end + 1)[:, None], whole) * inv_freq)
+            # (end + 1, pairs) -> (end + 1, width)
             rows[whole - 1] = arrange(angles.sin(), angles.cos(), interleaved, self.width)
         self.register_buffer("rows", rows.flatten(0, 1), persistent=False)  # (end * (end + 1), width)
         self.register_buffer("one", torch.ones(1, dtype=torch.int64), persistent=False)
 
     def forward(self, count: Tensor, whole: Tensor) -> Tensor:
         """Return the rows of places: int64 (...), the same with an axis of 1 -> (..., width)."""
+        # Each whole has end + 1 rows, one for each count from 0 on.
         index = (whole.clamp(min=1) - 1) * (self.end + 1) + count
         return take(self.rows, index, self.end * (self.end + 1))
 

@@ -107,8 +107,6 @@ def encode(grid: Grid, spec: Spec, *, add: bool, size: tuple[int, ...], formula:
     """Return the encoding that a grid makes of x (batch, *sizes, features): x + rows, or all rows.
 
     Args:
-        grid: the learned grid.
-        spec: how the encoding is built.
         add: whether rows are added to x.
         size: the size of a baked grid; a dynamic one takes any.
         formula: a call -> the output in float64.

@@ -46,14 +46,14 @@ class Tables:
     columns: Tensor
 
     @property
-    def each(self) -> tuple[Tensor, Tensor]:
+    def both_sides(self) -> tuple[Tensor, Tensor]:
         """Both tables."""
         return self.rows, self.columns
 
     @property
     def sides(self) -> Sides:
         """The sides that they were trained for."""
-        height, width = (len(table) // 2 + 1 for table in self.each)
+        height, width = (len(table) // 2 + 1 for table in self.both_sides)
         return height, width
 
     def to(self, dtype: torch.dtype) -> "Tables":
@@ -65,7 +65,7 @@ class Tables:
         with torch.no_grad():
             rows, columns = (
                 Resampled(table.double()).table(side)[:-1].to(table.dtype)
-                for table, side in zip(self.each, sides, strict=True)
+                for table, side in zip(self.both_sides, sides, strict=True)
             )
         return Tables(rows, columns)
 
@@ -75,8 +75,8 @@ class Tables:
         A product of a query and a row has as many roundings as features, and the sum of two products one more, each of
         the largest sum; each number of a row has `resampled` roundings.
         """
-        sums = sum(float(table.abs().sum(1).max()) for table in self.each)
-        numbers = sum(float(table.abs().amax(0).sum()) for table in self.each)
+        sums = sum(float(table.abs().sum(1).max()) for table in self.both_sides)
+        numbers = sum(float(table.abs().amax(0).sum()) for table in self.both_sides)
         return unit / 2 * LARGEST * ((self.rows.shape[1] + 2) * sums + resampled * numbers)
 
 

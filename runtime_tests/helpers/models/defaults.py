@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from helpers.models.images import CUBES
 from helpers.models.segmentation import points
-from helpers.models.text import alone
+from helpers.models.text import alone, code
 
 Ours = Callable[..., Tensor]
 """The graph that was exported: of its inputs, the values."""
@@ -47,14 +46,9 @@ class Default:
         return f"{self.model_type}-{self.part}" if self.part else self.model_type
 
 
-def kind(model_type: str, name: str) -> Any:
-    """A class of a model's code."""
-    return getattr(import_module(f"transformers.models.{model_type}.modeling_{model_type}"), name)
-
-
 def made(model_type: str, name: str) -> Callable[[Any], nn.Module]:
     """What makes a module of a configuration alone."""
-    return lambda config: nn.Module.eval(kind(model_type, name)(config))
+    return lambda config: nn.Module.eval(code(model_type, name)(config))
 
 
 def tokens(seq: int) -> Tensor:
@@ -65,9 +59,8 @@ def tokens(seq: int) -> Tensor:
 
 
 def text(seq: int) -> Callable[[Any], Tensor]:
-    def own(embeddings: Any) -> Tensor:
-        values: Tensor = alone(embeddings)(input_ids=tokens(seq))
-        return values
+    def own(embeddings: Any) -> Any:
+        return alone(embeddings)(input_ids=tokens(seq))
 
     return own
 
@@ -86,11 +79,10 @@ def bert(name: str, seq: int, masked: bool = False) -> Default:
 def vit(name: str, kind_: str, height: int, width: int) -> Default:
     """A vision model, at its own size or at another."""
 
-    def own(embeddings: Any) -> Tensor:
+    def own(embeddings: Any) -> Any:
         size = getattr(embeddings.patch_size, "__getitem__", lambda _: embeddings.patch_size)(0)
         empty = torch.zeros(1, 1 + height * width, 768)
-        values: Tensor = embeddings.interpolate_pos_encoding(empty, height * size, width * size)
-        return values
+        return embeddings.interpolate_pos_encoding(empty, height * size, width * size)
 
     call = on_grid(height, width)
     return Default(name, made(name, kind_), own, call, "embeddings", mode="dynamic", roundings=CUBES)
@@ -101,10 +93,9 @@ def on_grid(height: int, width: int, features: int = 768) -> Callable[[Ours], Te
 
 
 def t5(part: str) -> Default:
-    def make(config: Any) -> nn.Module:
+    def make(config: Any) -> Any:
         config.is_decoder = part == "decoder"
-        attention: nn.Module = kind("t5", "T5Attention")(config, has_relative_attention_bias=True, layer_idx=0)
-        return attention
+        return code("t5", "T5Attention")(config, has_relative_attention_bias=True, layer_idx=0)
 
     def call(ours: Ours) -> Tensor:
         return ours(torch.zeros(1, 8, 200, 4), torch.zeros(1, 8, 200, 4))
@@ -116,7 +107,7 @@ def t5(part: str) -> Default:
 def swin(stage: int) -> Default:
     def make(config: Any) -> nn.Module:
         window = (config.window_size,) * 2
-        bias: nn.Module = kind("swin", "SwinRelativePositionBias")(config.num_heads[stage], window)
+        bias: nn.Module = code("swin", "SwinRelativePositionBias")(config.num_heads[stage], window)
         nn.init.normal_(bias.get_parameter("relative_position_bias_table"))
         return bias
 
@@ -124,41 +115,36 @@ def swin(stage: int) -> Default:
     return Default("swin", make, lambda bias: bias(), lambda ours: ours(), path, f"stage{stage + 1}")
 
 
-def repeated(module: Any, seq: int) -> Tensor:
+def repeated(module: Any, seq: int) -> Any:
     """The rows of a table, for two sequences."""
-    values: Tensor = module.weight[:seq].expand(2, -1, -1)
-    return values
+    return module.weight[:seq].expand(2, -1, -1)
 
 
 def whisper(part: str, name: str, length: int, roundings: int) -> Default:
-    def make(config: Any) -> nn.Module:
-        coder: nn.Module = kind("whisper", name)(config)
-        return coder.get_submodule("embed_positions")
+    def make(config: Any) -> Any:
+        return code("whisper", name)(config).embed_positions
 
-    def own(table: Any) -> Tensor:
+    def own(table: Any) -> Any:
         return repeated(table, length)
 
     path = f"{part}.embed_positions"
     return Default("whisper", make, own, added(384, length), path, part, roundings=roundings)
 
 
-def opt(config: Any) -> nn.Module:
-    table: nn.Module = kind("opt", "OPTLearnedPositionalEmbedding")(config.max_position_embeddings, config.hidden_size)
-    return table
+def opt(config: Any) -> Any:
+    return code("opt", "OPTLearnedPositionalEmbedding")(config.max_position_embeddings, config.hidden_size)
 
 
-def of_mask(table: Any) -> Tensor:
-    values: Tensor = table((tokens(2048) != 1).long())
-    return values
+def of_mask(table: Any) -> Any:
+    return table((tokens(2048) != 1).long())
 
 
 PIXELS = torch.ones(2, 30, 20, dtype=torch.bool)
 PIXELS[1, 20:] = False
 
 
-def detr(config: Any) -> nn.Module:
-    sine: nn.Module = kind("detr", "DetrSinePositionEmbedding")(config.d_model // 2, normalize=True)
-    return sine
+def detr(config: Any) -> Any:
+    return code("detr", "DetrSinePositionEmbedding")(config.d_model // 2, normalize=True)
 
 
 def of_pixels(sine: Any) -> Tensor:
@@ -168,7 +154,7 @@ def of_pixels(sine: Any) -> Tensor:
 
 def sam_vision(config: Any) -> nn.Module:
     with torch.device("meta"):
-        encoder: nn.Module = kind("sam", "SamVisionEncoder")(config.vision_config)
+        encoder: nn.Module = code("sam", "SamVisionEncoder")(config.vision_config)
     encoder.register_parameter("pos_embed", nn.Parameter(torch.randn(encoder.get_parameter("pos_embed").shape)))
     return encoder
 
@@ -179,7 +165,7 @@ def sam_layer(layer: int, height: int, width: int, mode: str) -> Default:
     q = torch.randn(1, 1, height, width, 64, generator=torch.Generator().manual_seed(0))
 
     def make(config: Any) -> nn.Module:
-        attention: nn.Module = kind("sam", "SamVisionAttention")(config.vision_config, side)
+        attention: nn.Module = code("sam", "SamVisionAttention")(config.vision_config, side)
         for name in ("rel_pos_h", "rel_pos_w"):
             nn.init.normal_(attention.get_parameter(name), std=0.1)
         return attention
@@ -195,15 +181,13 @@ def sam_layer(layer: int, height: int, width: int, mode: str) -> Default:
     return Default("sam", make, own, call, f"vision_encoder.layers.{layer}.attn", part, mode, roundings=PRODUCTS)
 
 
-def sam_points(config: Any) -> nn.Module:
-    embedding: nn.Module = kind("sam", "SamPositionalEmbedding")(config.vision_config)
-    return embedding
+def sam_points(config: Any) -> Any:
+    return code("sam", "SamPositionalEmbedding")(config.vision_config)
 
 
-def of_points(embedding: Any) -> Tensor:
+def of_points(embedding: Any) -> Any:
     """SAM's points, its module in float64: in float32 its angles of thousands of radians are off by thousandths."""
-    values: Tensor = embedding.double()(points().double()[:, None])
-    return values[:, 0].float()
+    return embedding.double()(points().double()[:, None])[:, 0].float()
 
 
 DEFAULTS = [

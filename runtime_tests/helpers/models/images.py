@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers.models.text import BERT, Model, of_tokens, rows
+from helpers.models.text import BERT, Model, code, of_tokens, rows
 
 VIT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 TINY_VIT = {**VIT, "image_size": 32, "patch_size": 8}
@@ -26,28 +26,27 @@ PIXELS = torch.ones(2, HEIGHT, WIDTH, dtype=torch.bool)
 """Which places are no padding."""
 PIXELS[1, 3:] = False
 PIXELS[1, :, 2:] = False
+CPU = torch.device("cpu")
 CUBES = 16
 """Roundings of a value that sixteen others are weighed for."""
 
 
-def resized(model: Any) -> Tensor:
+def resized(model: Any) -> Any:
     """SigLIP2's rows for an image of another size than it was made for."""
     embeddings = model.vision_model.embeddings
     square = embeddings.position_embedding.weight.reshape(4, 4, -1)
     sizes = torch.tensor([[HEIGHT, WIDTH]])
-    values: Tensor = embeddings.resize_positional_embeddings(square, sizes, HEIGHT * WIDTH)
-    return values
+    return embeddings.resize_positional_embeddings(square, sizes, HEIGHT * WIDTH)
 
 
 def of_patches(prefix: int) -> Callable[[Any], Tensor]:
     """What a vision model adds to patches of another size than it was made for."""
 
-    def own(model: Any) -> Tensor:
+    def own(model: Any) -> Any:
         inner = getattr(model, "vision_model", model).embeddings
         size = inner.patch_size if isinstance(inner.patch_size, int) else inner.patch_size[0]
         tokens = torch.zeros(1, prefix + HEIGHT * WIDTH, 16)
-        values: Tensor = inner.interpolate_pos_encoding(tokens, HEIGHT * size, WIDTH * size)
-        return values
+        return inner.interpolate_pos_encoding(tokens, HEIGHT * size, WIDTH * size)
 
     return own
 
@@ -67,36 +66,16 @@ def two(text: dict[str, Any], vision: dict[str, Any]) -> dict[str, Any]:
     return {"text_config": {**BERT, "max_position_embeddings": 12, **text}, "vision_config": {**TINY_VIT, **vision}}
 
 
-def of_shape(module: Any) -> Tensor:
-    values: Tensor = module((2, 16, HEIGHT, WIDTH), torch.device("cpu"), torch.float32, PIXELS)
-    return values
+def sine(model_type: str, name: str) -> Callable[[Any], Any]:
+    """What makes a module of sines, of a configuration."""
+    return lambda config: code(model_type, name)(config.d_model // 2, normalize=True)
 
 
-def detr_module(config: Any) -> nn.Module:
-    from transformers.models.detr.modeling_detr import DetrSinePositionEmbedding
-
-    return DetrSinePositionEmbedding(config.d_model // 2, normalize=True)
+def of_shape(module: Any) -> Any:
+    return module((2, 16, HEIGHT, WIDTH), CPU, torch.float32, PIXELS)
 
 
-def deformable_module(config: Any) -> nn.Module:
-    from transformers.models.deformable_detr.modeling_deformable_detr import DeformableDetrSinePositionEmbedding
-
-    return DeformableDetrSinePositionEmbedding(config.d_model // 2, normalize=True)
-
-
-def grounding_module(config: Any) -> nn.Module:
-    from transformers.models.grounding_dino.modeling_grounding_dino import GroundingDinoSinePositionEmbedding
-
-    return GroundingDinoSinePositionEmbedding(config)
-
-
-def rt_detr_module(config: Any) -> nn.Module:
-    from transformers.models.rt_detr.modeling_rt_detr import RTDetrSinePositionEmbedding
-
-    return RTDetrSinePositionEmbedding(config.encoder_hidden_dim, config.positional_encoding_temperature)
-
-
-def detr(model_type: str, make: Callable[[Any], nn.Module], own: Callable[[Any], Tensor] = of_shape) -> Model:
+def detr(model_type: str, make: Callable[[Any], Any], own: Callable[[Any], Any] = of_shape) -> Model:
     return Model(
         model_type,
         lambda module: own(module) * PIXELS[:, None],
@@ -107,28 +86,11 @@ def detr(model_type: str, make: Callable[[Any], nn.Module], own: Callable[[Any],
     )
 
 
-def learned(model: Any) -> Tensor:
+def learned(model: Any) -> Any:
     """DETR's rows and columns; those of Table Transformer are in its backbone, and take pixels."""
     if hasattr(model, "position_embedding"):
-        values: Tensor = model.position_embedding((2, 16, HEIGHT, WIDTH), torch.device("cpu"), torch.float32)
-    else:
-        values = model.backbone.position_embedding(torch.zeros(2, 16, HEIGHT, WIDTH))
-    return values[:1]
-
-
-def of_channels(module: nn.Module) -> Tensor:
-    values: Tensor = module(torch.zeros(2, 16, HEIGHT, WIDTH))
-    return values
-
-
-def mae(model: Any) -> Tensor:
-    values: Tensor = model.embeddings.position_embeddings[:, 1:]
-    return values
-
-
-def swin(model: Any) -> Tensor:
-    values: Tensor = model.encoder.layers[1].blocks[0].attention.relative_position_bias()
-    return values
+        return model.position_embedding((2, 16, HEIGHT, WIDTH), CPU, torch.float32)[:1]
+    return model.backbone.position_embedding(torch.zeros(2, 16, HEIGHT, WIDTH))[:1]
 
 
 def swinv2(model: Any) -> Tensor:
@@ -149,20 +111,10 @@ def beit(height: int, width: int) -> Callable[[Any], Tensor]:
     return own
 
 
-def rt_detr(module: Any) -> Tensor:
-    values: Tensor = module(WIDTH, HEIGHT, torch.device("cpu"), torch.float32)
-    return values
-
-
-def of_window(module: nn.Module) -> Tensor:
-    values: Tensor = module()
-    return values
-
-
 IMAGES = [
     *(vit(name, prefix) for name, prefix in (("vit", 1), ("deit", 2), ("dinov2", 1), ("dinov2_with_registers", 1))),
     vit("beit", 1, use_absolute_position_embeddings=True),
-    Model("beit", beit(4, 4), of_window, SHARED, "shared"),
+    Model("beit", beit(4, 4), lambda module: module(), SHARED, "shared"),
     Model("beit", beit(HEIGHT, WIDTH), on_grid, SHARED, "shared", mode="dynamic", roundings=CUBES),
     *(Model(name, of_tokens, rows(16), two({}, {}), "text") for name in ("clip", "siglip")),
     *(
@@ -170,11 +122,34 @@ IMAGES = [
         for name, prefix in (("clip", 1), ("siglip", 0))
     ),
     Model("siglip2", resized, on_grid, two({}, {"num_patches": 16}), "vision", mode="dynamic", roundings=CUBES),
-    detr("detr", detr_module),
-    detr("deformable_detr", deformable_module),
-    detr("grounding-dino", grounding_module, lambda module: module(PIXELS, PIXELS)),
-    *(Model(name, learned, of_channels, DETR) for name in ("detr", "conditional_detr", "table-transformer")),
-    Model("rt_detr", rt_detr, on_grid, {"encoder_hidden_dim": 16}, make=rt_detr_module, roundings=16, mode="dynamic"),
-    Model("swin", swin, of_window, SWIN, "stage2"),
-    Model("swinv2", swinv2, of_window, SWIN, "stage2", roundings=32),
+    detr("detr", sine("detr", "DetrSinePositionEmbedding")),
+    detr("deformable_detr", sine("deformable_detr", "DeformableDetrSinePositionEmbedding")),
+    detr(
+        "grounding-dino",
+        code("grounding-dino", "GroundingDinoSinePositionEmbedding"),
+        lambda module: module(PIXELS, PIXELS),
+    ),
+    *(
+        Model(name, learned, lambda module: module(torch.zeros(2, 16, HEIGHT, WIDTH)), DETR)
+        for name in ("detr", "conditional_detr", "table-transformer")
+    ),
+    Model(
+        "rt_detr",
+        lambda module: module(WIDTH, HEIGHT, CPU, torch.float32),
+        on_grid,
+        {"encoder_hidden_dim": 16},
+        make=lambda config: code("rt_detr", "RTDetrSinePositionEmbedding")(
+            config.encoder_hidden_dim, config.positional_encoding_temperature
+        ),
+        roundings=16,
+        mode="dynamic",
+    ),
+    Model(
+        "swin",
+        lambda model: model.encoder.layers[1].blocks[0].attention.relative_position_bias(),
+        lambda module: module(),
+        SWIN,
+        "stage2",
+    ),
+    Model("swinv2", swinv2, lambda module: module(), SWIN, "stage2", roundings=32),
 ]

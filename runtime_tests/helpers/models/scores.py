@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers.models.text import BERT, MASK, SEQ, VOCAB, Model
+from helpers.models.text import BERT, MASK, SEQ, VOCAB, Model, code
 
 T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 4, "vocab_size": VOCAB}
 BLOOM = {"hidden_size": 16, "n_layer": 1, "n_head": 4, "vocab_size": VOCAB}
@@ -44,85 +44,67 @@ FRAMES = 16
 def scores(heads: int, seq: int = 6, seq_k: int | None = None) -> Callable[[nn.Module], Tensor]:
     """The bias of a module for queries and keys."""
 
-    def call(module: nn.Module) -> Tensor:
+    def call(module: nn.Module) -> Any:
         q, k = torch.zeros(1, heads, seq, 4), torch.zeros(1, heads, seq_k or seq, 4)
-        values: Tensor = module(q, k)
-        return values
+        return module(q, k)
 
     return call
 
 
 def t5(model_type: str, part: str, layer: str = "SelfAttention") -> Model:
-    def own(model: Any) -> Tensor:
+    def own(model: Any) -> Any:
         attention = getattr(getattr(model, part).block[0].layer[0], layer)
-        values: Tensor = attention.compute_bias(6, 6) if layer == "SelfAttention" else local(attention)
-        return values
+        return attention.compute_bias(6, 6) if layer == "SelfAttention" else local(attention)
 
     name = f"{part}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     return Model(model_type, own, scores(4), T5, part, key=name if model_type == "umt5" else "")
 
 
-def local(attention: Any) -> Tensor:
+def local(attention: Any) -> Any:
     """The bias of LongT5's blocks, read back by distance: of block b, query i and key j of three blocks."""
     blocks = attention.compute_bias(6)[0, 0]  # (heads, block, 3 block)
     places = torch.arange(6)
-    values: Tensor = blocks[:, 0, 6 + places[None, :] - places[:, None]]
-    return values[None]
+    return blocks[:, 0, 6 + places[None, :] - places[:, None]][None]
 
 
-def slopes(function: Callable[..., Tensor], heads: int) -> Tensor:
+def slopes(function: Callable[..., Tensor], heads: int) -> Any:
     """The bias of keys, of two sequences of which one is padded."""
-    values: Tensor = function(MASK, heads, torch.float32)
-    return values.reshape(2, heads, 1, SEQ)
+    return function(MASK, heads, torch.float32).reshape(2, heads, 1, SEQ)
 
 
-def biased(heads: int) -> Callable[[nn.Module], Tensor]:
-    """What a module adds to scores, of which all queries have the same."""
-
-    def call(module: nn.Module) -> Tensor:
-        values: Tensor = module(torch.zeros(2, heads, SEQ, SEQ), MASK)
-        return values[:, :, :1]
-
-    return call
+def biased(module: nn.Module) -> Any:
+    """What a module adds to scores, the same for all queries."""
+    return module(torch.zeros(2, 4, SEQ, SEQ), MASK)[:, :, :1]
 
 
-def bloom(model: Any) -> Tensor:
+def bloom(model: Any) -> Any:
     return slopes(model.build_alibi_tensor, 4)
 
 
-def falcon(model: Any) -> Tensor:
-    from transformers.models.falcon.modeling_falcon import build_alibi_tensor
-
-    return slopes(build_alibi_tensor, 4) / 2  # the square root of a head's four features
+def falcon(model: Any) -> Any:
+    return slopes(code("falcon", "build_alibi_tensor"), 4) / 2  # the square root of a head's four features
 
 
-def mpt(model: Any) -> Tensor:
-    values: Tensor = model.build_mpt_alibi_tensor(6, 8)
-    return values[None]
+def mpt(model: Any) -> Any:
+    return model.build_mpt_alibi_tensor(6, 8)[None]
 
 
-def buckets(model: Any) -> Tensor:
-    from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
-
+def buckets(model: Any) -> Any:
     x = torch.zeros(1, 30, 16)
-    values: Tensor = build_relative_position(x, x, 8, 20)
-    return values
+    return code("deberta-v2", "build_relative_position")(x, x, 8, 20)
 
 
-def xlnet(model: Any) -> Tensor:
-    values: Tensor = model.relative_positional_encoding(qlen=6, klen=6, bsz=1)
-    return values.transpose(0, 1)
+def xlnet(model: Any) -> Any:
+    return model.relative_positional_encoding(qlen=6, klen=6, bsz=1).transpose(0, 1)
 
 
-def conformer(model: Any) -> Tensor:
-    values: Tensor = model.encoder.embed_positions(torch.zeros(1, 6, 16))
-    return values
+def conformer(model: Any) -> Any:
+    return model.encoder.embed_positions(torch.zeros(1, 6, 16))
 
 
-def frames(module: nn.Module) -> Tensor:
+def frames(module: nn.Module) -> Any:
     """The rows of a module for six frames."""
-    values: Tensor = module(torch.zeros(1, 6, 16))
-    return values
+    return module(torch.zeros(1, 6, 16))
 
 
 def queries() -> Tensor:
@@ -132,34 +114,31 @@ def queries() -> Tensor:
 def of_pairs(rows: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
     """The scores that a model's rows of every query and key add, (seq, seq_k, head_dim)."""
 
-    def own(model: Any) -> Tensor:
-        values: Tensor = torch.einsum("bhld,lrd->bhlr", queries(), rows(model)) / 8**0.5
-        return values
+    def own(model: Any) -> Any:
+        return torch.einsum("bhld,lrd->bhlr", queries(), rows(model)) / 8**0.5
 
     return own
 
 
-def clipped(model: Any) -> Tensor:
+def clipped(model: Any) -> Any:
     attention = model.encoder.layers[0].self_attn
     key, query = torch.arange(30), torch.arange(30)[:, None]
     left, right = attention.left_max_position_embeddings, attention.right_max_position_embeddings
-    rows: Tensor = attention.distance_embedding((key - query).clamp(-left, right) + left)
-    return rows
+    return attention.distance_embedding((key - query).clamp(-left, right) + left)
 
 
-def rotary(model: Any) -> Tensor:
+def rotary(model: Any) -> Any:
     cos, sin = model.encoder.embed_positions(torch.zeros(1, 30, 16))[:, :, 0, 0]
     q = queries()
     rotated_half = torch.cat([-q[..., 4:], q[..., :4]], -1)
-    values: Tensor = q * cos + rotated_half * sin
-    return values
+    return q * cos + rotated_half * sin
 
 
 SCORES = [
     *(t5(name, part) for name in ("t5", "mt5", "umt5") for part in ("encoder", "decoder")),
     t5("longt5", "encoder", "LocalSelfAttention"),
-    Model("bloom", bloom, biased(4), BLOOM),
-    Model("falcon", falcon, biased(4), FALCON),
+    Model("bloom", bloom, biased, BLOOM),
+    Model("falcon", falcon, biased, FALCON),
     Model("mpt", mpt, lambda module: module(torch.zeros(1, 6, 8, 8))[:, :, -1:], MPT),
     Model("deberta-v2", buckets, scores(2, 30), DEBERTA, "relative"),
     Model("xlnet", xlnet, lambda module: module(torch.zeros(1, 6, 16), torch.zeros(1, 6, 16)), XLNET, roundings=FRAMES),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -44,16 +45,23 @@ BART = {
 
 @dataclass(frozen=True)
 class Model:
-    """A model type in small, one of its encodings, and what the model's own modules give for that.
+    """A small model of a type, one of its encodings, and the values that the model's own modules give for it.
 
-    own: of a model, the values. call: of our module, the values to be equal to them. sizes: its configuration.
-    make: of that, the model, or the module alone. roundings: of the largest value, that values may be off by.
-    key: the name of the weights, where several layers have some.
+    Args:
+        model_type: the type.
+        own: from the model to its values.
+        call: from our module to the values that must equal them.
+        sizes: the arguments of its configuration.
+        part: the name of the encoding, where the type has several.
+        make: from a configuration to the model, or to the module alone.
+        roundings: the allowed error, in roundings of the largest value.
+        mode: the mode of our module.
+        key: the name of the weights, where several layers have some.
     """
 
     model_type: str
-    own: Callable[[Any], Tensor]
-    call: Callable[[nn.Module], Tensor]
+    own: Callable[[Any], Any]
+    call: Callable[[nn.Module], Any]
     sizes: Mapping[str, Any] = field(default_factory=dict)
     part: str | None = None
     make: Callable[[Any], nn.Module] | None = None
@@ -67,8 +75,8 @@ class Model:
 
     @property
     def kind(self) -> str:
-        """What its values come of: models alike have a function in common."""
-        return self.own.__qualname__
+        """The function that gives its values: models that are alike share it."""
+        return f"{self.own.__qualname__} in line {self.own.__code__.co_firstlineno}"
 
     def config(self) -> Any:
         return AutoConfig.for_model(self.model_type, **self.sizes)
@@ -84,6 +92,12 @@ class Model:
         return made
 
 
+def code(model_type: str, name: str) -> Any:
+    """A class, or a function, of a model type's own code."""
+    folder = model_type.replace("-", "_")
+    return getattr(import_module(f"transformers.models.{folder}.modeling_{folder}"), name)
+
+
 def alone(embeddings: nn.Module) -> nn.Module:
     """Leave nothing of embeddings but positions."""
     for name, parameter in embeddings.named_parameters():
@@ -95,11 +109,10 @@ def alone(embeddings: nn.Module) -> nn.Module:
     return embeddings
 
 
-def of_tokens(model: Any) -> Tensor:
+def of_tokens(model: Any) -> Any:
     """What BERT and its kind add to tokens."""
     inner = getattr(model, "text_model", model)
-    values: Tensor = alone(inner.embeddings)(input_ids=IDS)
-    return values
+    return alone(inner.embeddings)(input_ids=IDS)
 
 
 def rows(width: int, seq: int = SEQ) -> Callable[[nn.Module], Tensor]:
@@ -149,23 +162,17 @@ SPEECH = {**BART, "max_source_positions": 12, "max_target_positions": 12, "conv_
 LAYOUT = {**BERT, "max_position_embeddings": 12, "max_2d_position_embeddings": 20}
 
 
-def layoutlm(model: Any) -> Tensor:
-    values: Tensor = alone(model.embeddings)(input_ids=IDS, bbox=boxes())
-    return values
-
-
 def boxes() -> Tensor:
     """Left, upper, right and lower side of each token."""
     low = torch.arange(2 * SEQ).reshape(2, SEQ, 1) % 5
     return torch.cat([low, low + 1, low + 3, low + 6], -1)
 
 
-def in_tables(module: nn.Module) -> Tensor:
+def in_tables(module: nn.Module) -> Any:
     left, upper, right, lower = boxes().unbind(-1)
     order = torch.arange(SEQ).expand(2, -1)
     positions = torch.stack([order, left, upper, right, lower, lower - upper, right - left])
-    values: Tensor = module(torch.zeros(2, SEQ, 16), positions)
-    return values
+    return module(torch.zeros(2, SEQ, 16), positions)
 
 
 def fairseq(model_type: str, sizes: Mapping[str, Any], part: str | None = None) -> Model:
@@ -179,7 +186,13 @@ TEXTS = [
     Model("distilbert", of_tokens, rows(16), {**DISTILBERT, "max_position_embeddings": 12}),
     Model("gpt2", lambda model: repeated(model.wpe(torch.arange(SEQ))), rows(16), GPT2),
     Model("opt", lambda model: model.decoder.embed_positions(MASK), counted(16), OPT),
-    Model("layoutlm", layoutlm, in_tables, LAYOUT, roundings=8),
+    Model(
+        "layoutlm",
+        lambda model: alone(model.embeddings)(input_ids=IDS, bbox=boxes()),
+        in_tables,
+        LAYOUT,
+        roundings=8,
+    ),
     *(bart(name, part) for name in ("bart", "mbart") for part in ("encoder", "decoder")),
     *(
         Model(name, side("encoder", of_shape=True), rows(16), {**BART, "max_position_embeddings": 12})

@@ -75,17 +75,18 @@ def bench(**values: Any) -> None:
 
 
 def _save(result: BenchResult, file: Path) -> None:
-    """Put the table into a file, in the place of what the same command gave on the same machine."""
+    """Put the table into a file; it replaces the table of the same command on the same machine."""
     from posenc_export.benchmarks.report import with_section
     from posenc_export.machine import facts
 
+    # a new file has no table to replace
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     command = command_line(click.get_current_context(), without="save")
     file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
 
 
 def _is_bundle(name: str) -> bool:
-    """Return whether a folder is named; raise BadInput, in one line, for a path that is none."""
+    """Return whether a name is that of a folder; raise BadInput, in one line, for any other path."""
     path = Path(name)
     if ":" not in name and path.name != name and not path.is_dir():
         where = f"give its folder, {path.parent}" if path.is_file() else "there is no such folder"
@@ -94,7 +95,7 @@ def _is_bundle(name: str) -> bool:
 
 
 def _refuse_for_bundle(context: click.Context) -> None:
-    """Raise UsageError where an option says what is exported: a bundle is there already."""
+    """Raise UsageError for an option of exports: a bundle is exported already."""
     for parameter in typed(context):
         if heading(parameter) in (ENCODING, FILES):
             option = spelled(parameter, context.params[parameter.name or ""])
@@ -116,12 +117,12 @@ def _timed(values: Values, say: Progress) -> BenchResult:
         _refuse_for_bundle(click.get_current_context())
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
     source = read_source({**values, "scheme": name})
-    wanted = split({**source.settings, **written}, None, ExportOptions(), source.source)
+    settings = split({**source.settings, **written}, None, ExportOptions(), source.source)
     spec: dict[str, Any] = dict(source.settings)
     return posenc_export.bench(
         source.source,
         inputs=source.inputs,
-        options=wanted.options,
+        options=settings.options,
         timing=timing,
         parameters=source.parameters(),
         **spec,

@@ -50,7 +50,7 @@ def cuda(**values: Any) -> None:
 
 
 def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
-    """Run what the options ask for; C++ runners are built first, so that their rows run too."""
+    """Prove as the options ask; C++ runners are built first, so that their rows run too."""
     from posenc.scheme import SCHEMES
     from posenc_export.cuda.plan import plans, runtimes_of, why_nothing_runs
     from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
@@ -67,9 +67,9 @@ def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
         prepare(runtimes_of(device), (), say)
     proofs = list(prove(bundles, device, say))
     if values["cpp"]:
-        for plan in (one for one in EMBEDDED if one.scheme in schemes):
+        for plan in (plan for plan in EMBEDDED if plan.scheme in schemes):
             proofs += prove_class(plan, device, say)
     if values["bench"]:
-        for plan in (one for one in TIMED if one.scheme in schemes):
+        for plan in (plan for plan in TIMED if plan.scheme in schemes):
             proofs += timed(plan, device, say)
     return proofs

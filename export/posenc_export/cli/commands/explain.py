@@ -15,7 +15,7 @@ from posenc_export.errors import BadInput, bad_input
 from posenc_export.validation.checks.catalogue import Explanation, explanation, explanations, markdown
 
 WIDEST = 100
-"""Columns beyond which a text is hard to read."""
+"""The widest text, in columns, that is easy to read."""
 
 
 def complete_check(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
@@ -49,14 +49,14 @@ def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
 
 
 def listed(entries: list[Explanation]) -> str:
-    """Return a line or more for each check: its code and name, and what it asks."""
+    """Return each check with its code, its name and its question."""
     formatter = _formatter()
     formatter.write_dl([(f"{entry.code}  {entry.name}", entry.asks) for entry in entries])
     return formatter.getvalue()
 
 
 def whole(entry: Explanation) -> str:
-    """Return all that is known of one check."""
+    """Return the whole explanation of a check."""
     formatter = _formatter()
     formatter.write(f"{entry.code} {entry.name}\n")
     with formatter.indentation():

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from posenc_export.validation.judging.verdict import Verdict
 
 DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""What a message must not hold, as GitHub's runner reads it back; % comes first."""
+"""Characters that a message must escape, as GitHub's runner reads them back; % comes first."""
 PROPERTY = {**DATA, ":": "%3A", ",": "%2C"}
-"""What a title must not hold besides: they end it."""
+"""Characters that a title must escape: a colon or a comma would end it."""
 
 
 def annotated(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -44,5 +44,6 @@ def _command(kind: str, title: str, message: str) -> str:
 
 def _escaped(text: str, escapes: Mapping[str, str]) -> str:
     """Return a text as GitHub's runner reads it back, without what would steer a terminal."""
+    # a carriage return would hide the text before it
     lines = unsteered(text.replace("\r\n", "\n").replace("\r", "\n"))
     return "".join(escapes.get(character, character) for character in lines)

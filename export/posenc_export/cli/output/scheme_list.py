@@ -28,6 +28,7 @@ def describe(scheme: Scheme) -> dict[str, object]:
 
 
 def _described(parameter: Parameter) -> dict[str, object]:
+    # JSON has no word for a required value
     default = None if parameter.default in (REQUIRED, ABSENT) else parameter.default
     described = {
         "name": parameter.name,
@@ -47,8 +48,8 @@ def print_schemes(console: Console, schemes: Iterable[Scheme]) -> None:
             console.print(Text(f"  {scheme.formula}"))
         if scheme.models:
             console.print(Text(f"  used by {', '.join(scheme.models)}"))
-        for what, reason in scheme.unsupported.reasons().items():
-            console.print(Text(f"  no {what}: {reason}"))
+        for form, reason in scheme.unsupported.reasons().items():
+            console.print(Text(f"  no {form}: {reason}"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
         table.add_column(overflow="fold", min_width=24)
         for parameter in scheme.parameters.values():
@@ -58,7 +59,7 @@ def print_schemes(console: Console, schemes: Iterable[Scheme]) -> None:
 
 
 def typed(parameter: Parameter) -> str:
-    """Return a parameter as it would be typed, with its default; with none where it is left out by default."""
+    """Return a parameter as one types it, with its default if it has one."""
     value = parameter.default
     if value is REQUIRED or value is ABSENT:
         return f"-p {parameter.name}="

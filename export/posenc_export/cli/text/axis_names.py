@@ -1,4 +1,4 @@
-"""What the names of axes and inputs mean in -i: what the text says of them, else what is usual."""
+"""The meaning of names of axes and inputs in -i: as the text says, else the usual one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AXIS_KINDS: dict[str, Kind] = {
 """Usual kinds of axes, by their names; `name:kind` is stronger, and any other name is a length."""
 
 LARGEST = {**dict.fromkeys(FLOATS, 3e38), "float16": 65504.0, "int64": 2**63 - 1, "int32": 2**31 - 1}
-"""The largest number of a range, by dtype; the lowest is minus that."""
+"""The largest number of a range, by dtype; the lowest is its negative."""
 DIGITS = 20
 """Characters of the longest integer of 64 bits."""
 
@@ -32,11 +32,11 @@ def words() -> dict[str, Word]:
 
 def usual_names() -> dict[str, str]:
     """Return the names of inputs that say what they usually carry, with the kinds; a word in the text is stronger."""
-    return {name: what for what, kind in port_kinds().items() for name in kind.usual_names}
+    return {name: carried for carried, kind in port_kinds().items() for name in kind.usual_names}
 
 
 def usual(name: str, dtype: str, end: int | None) -> tuple[Carries, str]:
-    """Return what an input of this name carries where no word says it, and what a report calls that, if anything."""
+    """Return what an input of this name carries if no word says it, and the report's word for that, if any."""
     for kind in port_kinds().values():
         carried = kind.by_name(dtype, end) if name in kind.usual_names else None
         if carried is not None:
@@ -45,7 +45,7 @@ def usual(name: str, dtype: str, end: int | None) -> tuple[Carries, str]:
 
 
 def number(text: str, dtype: str) -> tuple[float, str]:
-    """Return the number of a range that a text is, and what is expected instead, if a dtype does not hold it."""
+    """Return the number that a text says, and what is expected in its place if a dtype cannot hold it."""
     is_integer = dtype in INTEGERS
     if is_integer and "." in text:
         return 0, f"a whole number, as {dtype} holds"
@@ -55,7 +55,7 @@ def number(text: str, dtype: str) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class AxisText:
-    """An axis as it is written at `at`: `says` has its kind, least and multiple where the text has them."""
+    """An axis as it is written at `at`; `says` has its kind, least and multiple, if the text says them."""
 
     name: str
     at: int
@@ -64,14 +64,14 @@ class AxisText:
 
 
 class AxesSaid:
-    """What all inputs say of each axis: it is the same wherever its name stands."""
+    """The statements of all inputs about each axis: a name is the same axis everywhere."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self._said: dict[str, dict[str, tuple[Any, str]]] = {}
 
     def add(self, axis: AxisText, source: str) -> str:
-        """Add what an input says of an axis; return how that contradicts what was said before, if it does."""
+        """Add the statement of an input about an axis; return the contradiction to an earlier one, if any."""
         for key, value in axis.says.items():
             first, where = self._said.setdefault(axis.name, {}).setdefault(key, (value, source))
             if first != value:
@@ -85,5 +85,5 @@ class AxesSaid:
         return Axis(name, **{"kind": AXIS_KINDS.get(name, "length"), **said})
 
     def has_kind(self, name: str) -> bool:
-        """Whether an input says its kind, or its name is a usual one."""
+        """Whether an input says the kind of an axis, or its name is a usual one."""
         return name in AXIS_KINDS or "kind" in self._said.get(name, {})

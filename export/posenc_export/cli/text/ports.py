@@ -28,7 +28,7 @@ from posenc_export.cli.text.port_text import NAME, REST, SIGN, PortError, Reader
 
 @dataclass(frozen=True)
 class _PortText:
-    """A port as it is written, the name at `at`; assumed: what its name says that it carries."""
+    """A port as it is written, its name at `at`; assumed: the sentence on what it carries by its name."""
 
     text: str
     at: int
@@ -40,11 +40,11 @@ class _PortText:
 
     @property
     def names(self) -> list[str]:
-        """Its dynamic axes, for a sum its terms."""
+        """The names of its dynamic axes, and the terms of sums."""
         return [name for axis in self.axes if axis.size is None for name in axis.name.split("+")]
 
     def port(self, said: AxesSaid) -> Port:
-        """Return the port, its axes as the inputs say."""
+        """Return the port, its axes as all inputs describe them."""
         axes = tuple(said.axis(axis.name) if axis.size is None else fixed(axis.size) for axis in self.axes)
         return Port(self.name, axes, self.dtype, kind_of(self.carries).settled(self.carries, axes))
 
@@ -64,7 +64,7 @@ def parse_ports(texts: tuple[str, ...]) -> tuple[Port, ...]:
 
 
 def assumptions(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what parse_ports takes from names, or by default, a sentence each."""
+    """Return what parse_ports assumes by names or by default, a sentence each."""
     ports = tuple(_read(text) for text in texts)
     carried = [port.assumed for port in ports if port.assumed]
     said = _said_of_axes(ports)
@@ -83,10 +83,10 @@ def _said_of_axes(ports: tuple[_PortText, ...]) -> AxesSaid:
 
 
 def _check_names(ports: tuple[_PortText, ...]) -> None:
-    """Raise PortError where two ports have one name, or a size, or extents, are of no axis."""
+    """Raise PortError where two ports have one name, or where the axis of a size or of extents is missing."""
     axes = {name for port in ports for name in port.names}
     for i, port in enumerate(ports):
-        if port.name in [other.name for other in ports[:i]]:
+        if port.name in [earlier.name for earlier in ports[:i]]:
             raise PortError(port.text, port.at, f"two inputs are named {port.name!r}")
         for _, axis in named_axes(port.carries):
             if axis not in axes:
@@ -100,6 +100,7 @@ def _read(text: str) -> _PortText:
     reader.need(":", "':' after the name")
     dtype = reader.one_of(DTYPES, f"a dtype, one of {', '.join(DTYPES)}")
     reader.need("[", "'[' and the axes")
+    # errors on the whole shape point at '['
     shape_at = reader.start
     axes = _axes(reader)
     stated = _in_words(reader, dtype)
@@ -130,6 +131,7 @@ def _axis(reader: Reader) -> AxisText:
         if reader.take("+"):
             raise reader.expected("names alone in a sum", at)
         return AxisText("", at, size)
+    # past+seq has its kind and its sizes from its terms
     terms = _terms(reader, name)
     if len(terms) > 1:
         return AxisText("+".join(terms), at)
@@ -159,7 +161,7 @@ def _limits(reader: Reader) -> dict[str, int]:
 
 
 def _in_words(reader: Reader, dtype: str) -> Carries | None:
-    """Read the word that says what a port carries, and what belongs to it; return None where there is no word."""
+    """Read the word that says what a port carries, and the rest of its phrase; return None without a word."""
     if (word := reader.take(NAME)) is None:
         return None
     known = axis_names.words()

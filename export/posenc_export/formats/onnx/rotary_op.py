@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from posenc.encoding import Tolerance, eps
-from posenc.sources.rotary.apply import ApplyRotary
+from posenc.joins.apply_rotary import ApplyRotary
 from posenc_export.errors import BadInput
 from posenc_export.formats import RotaryOp
 from posenc_export.formats.rewriting import rewritten

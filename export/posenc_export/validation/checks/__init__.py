@@ -1,9 +1,9 @@
-"""Checks: what a graph must be, beside giving the right numbers.
+"""Checks: properties that a graph must have beside right numbers.
 
-To add one, write a decorated function in a file here, with its words for users, under a code that no other has had.
-A check returns what is wrong, in one line each; nothing wrong, nothing returned; a Finding says more. It raises Missing
-where it cannot run here. Its stage says what it looks at:
-"capture" (what the export saw of the module), "artifact" (a file) or "runner" (a loaded graph).
+To add a check, write a decorated function in a file here, with its words for users, under a code that was never used.
+It returns a line for each problem, or a Finding, which says more; it raises Missing where it cannot run on this
+machine. Its stage says what it looks at: "capture" (what the export saw of the module), "artifact" (a file) or "runner"
+(a loaded graph).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Stage = Literal["capture", "artifact", "runner"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found: what is wrong, a line each; what was measured; what is no failure and yet to be known."""
+    """The result of a check: a line for each problem, what was measured, and what users should know beside it."""
 
     problems: Sequence[str] = ()
     measured: str = ""
@@ -42,25 +42,31 @@ def _always(context: Context) -> bool:
 
 @dataclass(frozen=True)
 class Check:
-    """A named property of an artifact; `of` names the formats, or the runtimes, that have it; none, all.
+    """A named property of a file, of its export, or of a loaded graph.
 
-    applies: whether a file of such a format can have it at all.
+    Args:
+        name: As it stands in reports.
+        stage: What it looks at.
+        subjects: The formats or runtimes that have it; none for all.
+        run: Looks at a context, and returns problems.
+        summary: The first line of its docstring.
+        applies: Whether it has a row for a file at all.
     """
 
     name: str
     stage: Stage
-    of: tuple[str, ...]
+    subjects: tuple[str, ...]
     run: Run
     summary: str
     applies: Applies = _always
 
     def find(self, context: Context) -> Finding:
-        """Run it; raise Missing where it cannot run here."""
+        """Run the check; raise Missing where it cannot run here."""
         outcome = self.run(context)
         return outcome if isinstance(outcome, Finding) else Finding(outcome)
 
     def verdict(self, subject: str, context: Context) -> Verdict:
-        """Run it, and return the row that says what it found."""
+        """Run the check, and return its row."""
         try:
             finding = self.find(context)
         except Missing as missing:
@@ -76,13 +82,21 @@ CHECKS: Registry[Check] = Registry("check", __name__)
 
 
 def check(
-    name: str, *, stage: Stage, words: Words, of: tuple[str, ...] = (), applies: Applies = _always
+    name: str, *, stage: Stage, words: Words, subjects: tuple[str, ...] = (), applies: Applies = _always
 ) -> Callable[[Run], Run]:
-    """Register the decorated function, and its words, as a check of the formats or runtimes in `of`, or of all."""
+    """Register the decorated function as a check, and its words for users.
+
+    Args:
+        name: As it stands in reports.
+        stage: What it looks at.
+        words: What it says to users.
+        subjects: The formats or runtimes that have it; none for all.
+        applies: Whether it has a row for a file at all.
+    """
 
     def register(run: Run) -> Run:
         explained(name, words)
-        made = Check(name, stage, of, run, (run.__doc__ or "").partition("\n")[0], applies)
+        made = Check(name, stage, subjects, run, (run.__doc__ or "").partition("\n")[0], applies)
         CHECKS.add(name, made, run.__module__)
         return run
 

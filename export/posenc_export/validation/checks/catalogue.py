@@ -1,7 +1,7 @@
 """What each check asks, in words for users: for reports, `posenc explain` and docs/checks.md.
 
-A check has its words beside it (`validation/checks`); here are those of what every validation does. A code stays
-what it is, since scripts look for it; one whose check has gone is not given again.
+The words of a check stand beside it; those of the steps of every validation stand here. Scripts look for codes, so that
+a code never changes, and is not given again when its check is gone.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Explanation(Words):
 
 CATALOGUE: Registry[Explanation] = Registry("check", "posenc_export.validation.checks")
 _TAKEN: set[str] = set()
-"""Codes of the checks that were imported: more than that, a check that is being imported may not ask for."""
+"""Codes of checks that are imported: a lookup in CATALOGUE would import the others, while one is being imported."""
 
 
 def explained(name: str, words: Words) -> None:
-    """Enter the words of a check; raise ValueError where its code, or its name, is taken."""
+    """Add the words of a check; raise ValueError where its code or its name is taken."""
     if words.code in _TAKEN:
         raise ValueError(f"code {words.code} of check {name!r} is taken")
     CATALOGUE.add(name, Explanation(**vars(words), name=name))
@@ -56,7 +56,7 @@ def explanations() -> list[Explanation]:
 
 
 def explanation(word: str) -> Explanation:
-    """Return the words of a code or a name, in any case; raise UnknownName, in one line, where there are none."""
+    """Return the words of a code or a name, in upper or lower case; raise UnknownName where there is no such check."""
     by_code = {entry.code.lower(): entry for entry in explanations()}
     entry = by_code.get(word.lower())
     if entry is None and word.lower().startswith("pe"):

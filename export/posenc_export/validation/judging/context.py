@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What is wrong with what a module gives, in words, or nothing.
+    """What is wrong with the outputs of a user's module, in words, or nothing.
 
-    order: an output depends on earlier calls. random: two copies give other outputs. noise: rounding moves it too far.
-    choices: where the last digit of a float chooses what it gives. padding: outputs of tokens that masks leave out.
+    Args:
+        order: An output depends on earlier calls.
+        random: Two copies of the module give unlike outputs.
+        noise: Rounding moves the outputs too far.
+        choices: The last digit of a float changes a choice that the module makes.
+        padding: Outputs that have rows of masked tokens.
     """
 
     order: str = ""
@@ -29,9 +33,15 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class Capture:
-    """What an export saw of a module: whether captures in a row, and around calls, agree; what calls changed.
+    """What an export saw of a module.
 
-    static: constants that are others where it is traced at other sizes. stored: digests of a user's module's tensors.
+    Args:
+        same_twice: Whether two captures in a row are equal.
+        same_after_calls: Whether captures before and after calls are equal.
+        changed: Attributes of the module that calls changed.
+        behaviour: What is wrong with the outputs of a user's module.
+        static: Constants that differ where the module is traced at other sizes.
+        stored: By name, dtype and shape, and SHA-256, of the tensors of a user's module.
     """
 
     same_twice: bool
@@ -44,10 +54,18 @@ class Capture:
 
 @dataclass(frozen=True)
 class Context:
-    """What a check may look at; a part that does not apply is None.
+    """What a check may look at; parts that do not apply are None.
 
-    trusted: whether code in the file may be run. prove: whether what takes longer is to run too. timeout: seconds that
-    a call of a graph may take, 0 for any.
+    Args:
+        manifest: The manifest of the bundle.
+        artifact: The file, as the manifest lists it.
+        path: The file.
+        capture: What the export saw of the module, right after an export.
+        runtime: What the graph was loaded by.
+        runner: The loaded graph.
+        trusted: Whether code in the file may be run.
+        prove: Whether checks that take longer run in full.
+        timeout: Seconds that a call of a graph may take; 0 for any.
     """
 
     manifest: Manifest
@@ -62,13 +80,13 @@ class Context:
 
     @property
     def captured(self) -> Capture:
-        """What the export saw; only where there was one."""
+        """What the export saw of the module, for checks of the stage `capture`."""
         assert self.capture is not None
         return self.capture
 
     @property
     def loaded(self) -> tuple[Runner, Runtime]:
-        """The loaded graph and its runtime; only where there is one."""
+        """The loaded graph and its runtime, for checks of the stage `runner`."""
         assert self.runner is not None
         assert self.runtime is not None
         return self.runner, self.runtime

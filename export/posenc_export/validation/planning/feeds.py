@@ -1,4 +1,4 @@
-"""What a graph is fed in a case, by what its ports carry."""
+"""The inputs of a case, made by the kinds of its ports."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from posenc_export.errors import bad_input
 
 
 def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array]:
-    """Make the inputs of a case: numbers at random, within their range, and positions, masks and sizes of the case.
+    """Make the inputs of a case: random numbers in their range, and the positions, masks and sizes of the case.
 
-    Raises BadInput where one of them is more than the memory that is free.
+    Raises BadInput if an input needs more than the free memory.
     """
     with bad_input():
         for port in ports:
@@ -28,15 +28,16 @@ def feeds_for(ports: tuple[Port, ...], case: Case, seed: int) -> dict[str, Array
 
 
 def _seen_by(port: Port, case: Case) -> Case:
-    """Return a case as one port sees it: where sizes are unlike, nothing else is to be refused."""
+    """Return a case as a port sees it: with its own sizes if they are unlike those of other ports."""
+    # Unlike sizes are refused themselves, so that the elements must be right.
     return replace(case, sizes=case.sizes_of(port), refused=False) if case.unlike else case
 
 
 def _feed(port: Port, case: Case, rng: np.random.Generator) -> Array:
-    """Return an input of a case; of a large array of floats the rows that golden data keep, among zeros."""
+    """Return an input of a case; large arrays of floats have only the rows that golden data keep, among zeros."""
     kind, dtype, shape = kind_of(port.carries), numpy_dtype(port.dtype), port.shape(case.sizes)
     rows, axis = sampled_rows(port, shape), long_axis(port, shape)
     if rows is None or not kind.in_part or port.dtype not in FLOATS:
         return np.asarray(kind.feed(port.carries, port, shape, case, rng)).astype(dtype)
-    kept = (*shape[:axis], len(rows), *shape[axis + 1 :])
-    return spread(kind.feed(port.carries, port, kept, case, rng).astype(dtype), rows, shape, axis)
+    sampled = (*shape[:axis], len(rows), *shape[axis + 1 :])
+    return spread(kind.feed(port.carries, port, sampled, case, rng).astype(dtype), rows, shape, axis)

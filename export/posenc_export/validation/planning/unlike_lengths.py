@@ -1,4 +1,4 @@
-"""Calls of a user's module whose inputs share a length and have it not: they are tried where eager itself refuses."""
+"""Cases in which inputs that share a length have different ones: a user's module is asked whether it refuses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posenc_export.validation.planning.answering import answers
 
 
 def refused_by_eager(encoding: Encoding, cases: Sequence[Case], seed: int) -> list[Case]:
-    """Return cases without those of unlike lengths that a user's module answers: it may repeat a token on purpose."""
+    """Return the cases without those of unlike lengths that a user's module answers: it may broadcast on purpose."""
     tried = [case for case in cases if case.unlike]
     if rules_of(encoding.family).known_refusals or not tried:
         return list(cases)

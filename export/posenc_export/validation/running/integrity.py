@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle, sha256
@@ -16,47 +15,48 @@ from posenc_export.formats.onnx.operators import REQUIRED_OPERATORS
 from posenc_export.validation.judging.verdict import Verdict
 
 OTHERS = "other files"
-"""What a report calls the files that a manifest lists beside graphs and golden data."""
+"""The subject of the row on files that are neither graphs nor golden data."""
 UNKNOWN = "this posenc-export does not know the format"
 
 
-def integrity(bundle: Bundle, artifact: Artifact) -> Verdict:
-    """Compare a file with the size and the SHA-256 that the manifest gives, and what is listed of an ONNX file too.
+def integrity(bundle: Bundle, artifact: Artifact) -> list[Verdict]:
+    """Return the row that compares a graph, and the list of an ONNX file's operators, with the manifest's digests.
 
-    A file that is as listed must say that it is the graph which the manifest says it is, if it says so at all.
+    A file that names the graph it is must name the manifest's.
     """
     beside = [f for f in bundle.manifest.files if artifact.format == "onnx" and f.file == REQUIRED_OPERATORS]
-    verdict = _verdict(bundle, artifact.format, [artifact, *beside])
-    other = "" if verdict.status == "fail" else _other_graph(bundle, artifact)
-    return replace(verdict, status="fail", detail=other) if other else verdict
+    wrong = _first_change(bundle.folder, [artifact, *beside]) or _other_graph(bundle, artifact)
+    return [_row(artifact.format, wrong)]
 
 
 def integrity_beside(bundle: Bundle) -> list[Verdict]:
-    """Compare every other file that the manifest lists in the same way: a row for golden data, one for the rest."""
+    """Return the rows that compare the files beside graphs with the manifest's digests: golden data, then others."""
     golden = [file for file in bundle.manifest.files if file.file == GOLDEN]
     of_onnx = REQUIRED_OPERATORS if bundle.manifest.artifact("onnx") else GOLDEN
     others = [file for file in bundle.manifest.files if file.file not in (GOLDEN, of_onnx)]
-    return [_verdict(bundle, GOLDEN, golden), *([_verdict(bundle, OTHERS, others)] if others else [])]
+    parts = {GOLDEN: golden} | ({OTHERS: others} if others else {})
+    return [_row(subject, _first_change(bundle.folder, files)) for subject, files in parts.items()]
 
 
 def integrity_of_all(bundle: Bundle) -> list[Verdict]:
-    """Compare every file that the manifest lists, in the rows of a report."""
-    return [*(integrity(bundle, artifact) for artifact in bundle.manifest.artifacts), *integrity_beside(bundle)]
+    """Return the rows that compare every file with the manifest's digests."""
+    rows = [row for artifact in bundle.manifest.artifacts for row in integrity(bundle, artifact)]
+    return [*rows, *integrity_beside(bundle)]
 
 
 def without_golden(verdicts: Iterable[Verdict]) -> str:
-    """Return why nothing can be held against the golden data, or nothing: moved references are no runtime's fault."""
-    moved = (verdict.detail for verdict in verdicts if verdict.subject == GOLDEN and verdict.status == "fail")
-    return next((f"nothing to compare with: {detail}" for detail in moved), "")
+    """Return why nothing can be compared with the golden data, or nothing: changed data are not a runtime's fault."""
+    changed = (verdict.detail for verdict in verdicts if verdict.subject == GOLDEN and verdict.status == "fail")
+    return next((f"nothing to compare with: {detail}" for detail in changed), "")
 
 
 def is_known(format_: str) -> bool:
-    """Return whether a format, or that whose weights it is, is one that can be checked and run."""
+    """Return whether files of a format can be checked and run; the weights beside a graph count as its format."""
     return format_.removesuffix(".data") in FORMATS
 
 
 def check_known(formats: Sequence[str]) -> None:
-    """Raise BadInput where a bundle holds nothing but files of formats that nobody here can look into."""
+    """Raise BadInput where a bundle has files of unknown formats alone."""
     if not any(format_ in FORMATS for format_ in formats):
         raise BadInput(
             f"the bundle holds no graph of a known format, only {', '.join(formats[:3])}"
@@ -64,13 +64,17 @@ def check_known(formats: Sequence[str]) -> None:
         )
 
 
-def _verdict(bundle: Bundle, subject: str, files: Sequence[Artifact | File]) -> Verdict:
-    wrong = next(filter(None, (_changed(bundle.folder, file) for file in files)), "")
+def _row(subject: str, wrong: str) -> Verdict:
     return Verdict(subject, "integrity", "fail" if wrong else "pass", wrong)
 
 
+def _first_change(folder: Path, files: Sequence[Artifact | File]) -> str:
+    """Return, in words, which file is not the one that the manifest lists, or nothing."""
+    return next(filter(None, (_changed(folder, file) for file in files)), "")
+
+
 def _changed(folder: Path, file: Artifact | File) -> str:
-    """Return how a file is not the one that the manifest lists, in words, or nothing."""
+    """Return, in words, how a file differs from the one that the manifest lists, or nothing."""
     try:
         return _difference(folder, file)
     except OSError as error:  # a name that is too long, a file that may not be read
@@ -88,7 +92,7 @@ def _difference(folder: Path, file: Artifact | File) -> str:
 
 
 def _other_graph(bundle: Bundle, artifact: Artifact) -> str:
-    """Return how a file says that it is of another export than the manifest, in words, or nothing."""
+    """Return, in words, that a file names another graph than the manifest, or nothing."""
     manifest = bundle.manifest
     if manifest.id and manifest.facts and id_of(manifest.facts) != manifest.id:
         return "the id in the manifest is not the digest of its facts"

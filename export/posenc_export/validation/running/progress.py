@@ -1,6 +1,6 @@
-"""What a display of progress may know beside the texts that it is called with: how many steps come, and what ended.
+"""What a display of progress may take beside texts: how many steps will come, what begins, and lines that stay.
 
-A progress is any function of a text. Those of a text that differ in what follows a colon are one step.
+A progress is any function of a text. Texts that are equal up to a colon belong to one step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Display(Protocol):
     """A progress that counts steps, and keeps lines."""
 
     def expect(self, steps: int) -> None:
-        """Take note that at least so many steps are still to come."""
+        """Note that at least so many steps will come."""
 
     def keep(self, text: str) -> None:
         """Show a line that stays."""
@@ -23,26 +23,26 @@ class Display(Protocol):
 
 @runtime_checkable
 class Clock(Protocol):
-    """A progress that knows when something begins that may take for ever, or end this process."""
+    """A progress that is told what begins, since it may take for ever or end this process."""
 
     def begin(self, check: str, call: str) -> None:
-        """Take note that a check begins, or a call of what it tries."""
+        """Note that a check begins, or one of its calls."""
 
 
 def begin(progress: Progress, check: str, call: str = "") -> None:
-    """Say what begins, where a clock runs: a check, or a call of what it tries."""
+    """Say, where a clock runs, that a check begins, or one of its calls."""
     if isinstance(progress, Clock):
         progress.begin(check, call)
 
 
 def expect(progress: Progress, steps: int) -> None:
-    """Say how many steps are to come, where that is of use."""
+    """Say how many steps will come, where a display counts them."""
     if isinstance(progress, Display):
         progress.expect(steps)
 
 
 def keep(progress: Progress, text: str) -> None:
-    """Show a line that stays on the display of a terminal; elsewhere report it as any other text."""
+    """Show a line that stays on a terminal's display; elsewhere report it like any other text."""
     if isinstance(progress, Display):
         progress.keep(text)
     else:

@@ -27,8 +27,10 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
     if runtime.device == "cuda" and refuses_values and not case.unlike:
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
+        # `run` itself would refuse inputs of unlike lengths, before the graph sees them
         runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)
     except RunFailed as failure:
+        # a crash is a refusal only of runtimes that refuse by ending their process
         refuses = runtime.ends_process or not isinstance(failure, Crashed)
         return Verdict(runtime.name, "refusal", "pass" if refuses else "fail", f"{case.name}: {failure}")
     if runtime.lenient:

@@ -1,4 +1,4 @@
-"""What a validation consists of: steps, each of which gives rows of the report, in this process or in another."""
+"""The steps of a validation: each gives rows of the report, in this process or in another."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from posenc_export.validation.judging.verdict import Verdict
 
 Key = tuple[int, str, str]
-"""Which step: the number of its file in the manifest, a format or a runtime, and a check."""
+"""A step's key: the number of its file in the manifest, a format or a runtime, and a check."""
 NO_FILE = -1
-"""The number of what is of no file."""
+"""The number in the key of a step without a file."""
 OPENING: Key = (NO_FILE, "", "opening")
-"""Looking into the graphs of a bundle, before the first step."""
+"""The key while the graphs of a bundle are looked into, before the first step."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do: a check of a file, or all that is tried of it on a runtime; `run` returns its rows.
+    """A check of a file, or all cases of a file on a runtime.
 
-    key: which one. text: what a display of progress says while it runs, or nothing.
+    Args:
+        key: Which step it is.
+        text: What a display of progress shows while it runs, or nothing.
+        run: Runs it, and returns its rows.
     """
 
     key: Key
@@ -31,7 +34,7 @@ Run = Callable[[Step], list[Verdict]]
 
 
 def rows_of(steps: Iterable[Step], run: Run = lambda step: step.run()) -> Iterator[Verdict]:
-    """Yield the rows of all steps; of a file that is not the one that its manifest lists nothing else is run."""
+    """Yield the rows of all steps; if a file is not the one that its manifest lists, its other steps do not run."""
     damaged: set[int] = set()
     for step in steps:
         if step.key[0] not in damaged:
@@ -42,5 +45,5 @@ def rows_of(steps: Iterable[Step], run: Run = lambda step: step.run()) -> Iterat
 
 
 def is_damaged(rows: Iterable[Verdict]) -> bool:
-    """Return whether rows say that a file is not the one that its manifest lists."""
+    """Return whether a row says that a file is not the one that its manifest lists."""
     return any((row.check, row.status) == ("integrity", "fail") for row in rows)

@@ -1,8 +1,8 @@
-"""An ONNX file far out: cut at the positions that it makes, and run where they begin elsewhere.
+"""An ONNX file at positions far out: it is cut where it makes positions, and run with positions that begin elsewhere.
 
-What counts in the graph, a Range or a CumSum, is given a start. A few calls of two blocks are then compared with the
-module that takes positions as an input, its bits and its float64 reference; where there is none, with the bits of the
-same module whose sources begin there. One more call reaches the end, and must be refused.
+The operators that count in the graph, Range or CumSum, get a start. A few calls of two blocks are then compared with
+the module that takes positions as an input, with its bits and its float64 reference; without such a module, with the
+bits of the same module whose sources begin there. One more call reaches the end, and must be refused.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Feeds, Mask, Port, Positions, Start, axes_of, carrying, fixed
+from posenc.ports import Array, Feeds, Port, Positions, Start, axes_of, carrying, counted_from, fixed
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.errors import check_machine, first_line
 from posenc_export.formats.onnx.cutting import counts, from_elsewhere, start_input
 from posenc_export.runtimes import RunFailed, Runner, TimedOut
 from posenc_export.runtimes.onnx_runtime import part_runner
-from posenc_export.validation.judging.compare import Judgement, judge, measure
+from posenc_export.validation.judging.compare import judge, measure
 from posenc_export.validation.judging.context import Context
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.stored.rebuilding import explicit_sibling
@@ -38,7 +38,7 @@ Outputs = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Far:
-    """What was found far out: what is wrong, and in words what was tried."""
+    """The result far out: what is wrong, and what was tried, in words."""
 
     problems: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
@@ -46,9 +46,12 @@ class Far:
 
 @dataclass(frozen=True)
 class Digits:
-    """What composes the rows of an encoding: how many positions a block has, and whose tensors its number looks up.
+    """The digits that compose the rows of an encoding.
 
-    names: of all its tensors in the module. by_block: of those that the number of a block looks up.
+    Args:
+        block: Positions of a block.
+        names: The module's tensors of all digits.
+        by_block: Those among them that the number of a block looks up.
     """
 
     block: int
@@ -58,10 +61,13 @@ class Digits:
 
 @dataclass(frozen=True)
 class Cut:
-    """A graph whose positions begin elsewhere, and what it is held against.
+    """A graph whose positions begin elsewhere, and the encodings that it is compared with.
 
-    steps: inputs that say where, and how many positions one step of each is. sibling: the encoding whose positions are
-    an input; None where there is none, and the encoding itself begins elsewhere.
+    Args:
+        runner: The loaded graph.
+        steps: By the name of an input that gives a start, how many positions one step of it is.
+        encoding: The encoding of the file.
+        sibling: The same encoding with positions as an input; if there is none, the encoding itself begins elsewhere.
     """
 
     runner: Runner
@@ -74,7 +80,10 @@ class Cut:
 class Call:
     """A call of a cut graph.
 
-    feeds: what the file itself takes. starts: of the inputs that say where positions begin.
+    Args:
+        case: The case, whose positions begin at `case.first` of the graph's own count.
+        feeds: The inputs of the file itself.
+        starts: The inputs that give a start.
     """
 
     case: Case
@@ -83,15 +92,20 @@ class Call:
 
 
 def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapping[str, str]) -> Far:
-    """Run a file at positions far out, where nothing that it is fed says them; of other files there is nothing to say.
+    """Run a file at positions far out; files that take positions as an input have no need of this.
 
-    twins: stored tensors of the file -> the module's tensors that they were made of.
+    Args:
+        context: The file.
+        model: Its graph.
+        encoding: The encoding, made again.
+        twins: By a stored tensor's name, the name of the module's tensor that it was written from.
     """
     digits = _digits(encoding)
     if digits is None or encoding.positions in (None, "explicit"):
         return Far()
     sibling = explicit_sibling(context.manifest, encoding)
     starts = {port.name: 1 for port in carrying(encoding.inputs, Start)}
+    # a file that takes a start needs no cut
     steps = {} if starts else _steps(model, digits, twins, sibling is not None)
     if not steps and not starts:
         return Far(("nothing in its graph counts positions",)) if sibling else Far()
@@ -102,8 +116,8 @@ def far_out(context: Context, model: ModelProto, encoding: Encoding, twins: Mapp
     except Exception as error:
         check_machine(error)
         return Far((), (f"not run far out: {first_line(error)}",))
-    of_inputs = starts or dict(zip(names, steps.values(), strict=True))
-    return _tried(context, Cut(runner, of_inputs, encoding, sibling), digits.block)
+    by_input = starts or dict(zip(names, steps.values(), strict=True))
+    return _tried(context, Cut(runner, by_input, encoding, sibling), digits.block)
 
 
 def _digits(encoding: Encoding) -> Digits | None:
@@ -117,31 +131,33 @@ def _digits(encoding: Encoding) -> Digits | None:
     return Digits(max(blocks), frozenset(names), frozenset(by_block)) if blocks else None
 
 
-def _steps(model: ModelProto, digits: Digits, twins: Mapping[str, str], every: bool) -> dict[str, int]:
-    """Return the values of a graph that count positions, and how many one step of each is.
+def _steps(model: ModelProto, digits: Digits, twins: Mapping[str, str], all_counts: bool) -> dict[str, int]:
+    """Return the values of a graph that count positions, and how many positions one step of each is.
 
-    What looks up nothing but what the number of a block looks up counts blocks. every: whether what looks up none of
-    the digits counts positions too, as what is compared with the row of padding does.
+    A value that looks up nothing but the digits of a block's number counts blocks. With `all_counts`, values that look
+    up no digits count positions, too, such as those that are compared with the position of padding.
     """
     steps = {}
     for count in counts(model.graph):
         looked_up = {twins.get(table, "") for table in count.tables} & digits.names
-        if looked_up or every:
+        if looked_up or all_counts:
             steps[count.value] = digits.block if looked_up and looked_up <= digits.by_block else 1
     return steps
 
 
 def _tried(context: Context, cut: Cut, block: int) -> Far:
-    """Compare calls at all starts below the end, and demand an error at the end; the first problem is the last call."""
-    end, offset, tokens = cut.encoding.end, _offset(cut.encoding), BLOCKS * block
+    """Compare calls at all starts below the end, and demand an error at the end; stop at the first problem."""
+    end, offset, tokens = cut.encoding.end, counted_from(cut.encoding.inputs) or 0, BLOCKS * block
     if end is None or end < 2 * tokens:
         return Far()
+    # the last call of whole blocks below the end
     last = (end - offset) // block - BLOCKS
     starts = [number * block for number in (*(number for number in STARTS if number < last), last)]
     for start in starts:
         problem = _problem(context, cut, _call(cut, start, tokens))
         if problem:
             return Far((f"where its positions begin at {start:,}: {problem}",))
+    # the largest position of this call is the end itself
     start = (last + 1) * block
     answer = _answered(cut, _call(cut, start, end - offset + 1 - start))
     if answer:
@@ -149,22 +165,16 @@ def _tried(context: Context, cut: Cut, block: int) -> Far:
     return Far((), (f"positions up to {offset + starts[-1] + tokens - 1:,} in {len(starts)} calls, {end:,} refused",))
 
 
-def _offset(encoding: Encoding) -> int:
-    """Return where positions begin that are counted from a mask."""
-    masks = [port.carries for port in encoding.inputs if isinstance(port.carries, Mask)]
-    return (masks[0].offset or 0) if masks else 0
-
-
 def _call(cut: Cut, start: int, tokens: int) -> Call:
-    """Return a call of so many tokens whose positions begin `start` later than the file itself counts them."""
-    first = start + _offset(cut.encoding)
+    """Return a call of so many tokens whose positions are larger by `start` than the file counts them."""
+    first = start + (counted_from(cut.encoding.inputs) or 0)
     case = Case(f"at{first}", _sizes(cut.encoding, tokens), start, first + tokens - 1, padding="none")
     feeds = feeds_for(cut.encoding.inputs, replace(case, first=0), 0)
     return Call(case, feeds, {name: start_input(start // step) for name, step in cut.steps.items()})
 
 
 def _answered(cut: Cut, call: Call) -> str:
-    """Return what is wrong with a call that reaches the end: that it has an answer, or none in time; or nothing."""
+    """Return what is wrong with a call that reaches the end (an answer, or nothing in time), or nothing."""
     try:
         cut.runner.run({**call.feeds, **call.starts})
     except RunFailed:
@@ -183,18 +193,19 @@ def _problem(context: Context, cut: Cut, call: Call) -> str:
     eager, reference = _expected(cut, call)
     source = cut.sibling or cut.encoding
     of_eager = source.eager_tolerance(call.case).plus(context.artifact.eager_tolerance)
-    judged = [(name, "eager", judge(measure(produced[name], array), of_eager)) for name, array in eager.items()]
-    of_reference = source.tolerance(call.case)
-    judged += [(n, "float64", judge(measure(produced[n], a), of_reference)) for n, a in reference.items()]
-    return next((_words(name, against, judgement) for name, against, judgement in judged if not judgement.passed), "")
-
-
-def _words(name: str, against: str, judgement: Judgement) -> str:
-    return f"{name} against {against}: {judgement.reason}"
+    for against, outputs, tolerance in (
+        ("eager", eager, of_eager),
+        ("float64", reference, source.tolerance(call.case)),
+    ):
+        for name, expected in outputs.items():
+            judgement = judge(measure(produced[name], expected), tolerance)
+            if not judgement.passed:
+                return f"{name} against {against}: {judgement.reason}"
+    return ""
 
 
 def _sizes(encoding: Encoding, tokens: int) -> dict[str, int]:
-    """Return the sizes of a call: of a grid one axis is as long as that, of others all lengths are."""
+    """Return the sizes of a call: all lengths are `tokens`, but of a grid one axis alone."""
     sizes: dict[str, int] = {}
     for axis in axes_of(encoding.inputs):
         many = axis.kind == "length" or (axis.kind == "grid" and tokens not in sizes.values())
@@ -203,16 +214,17 @@ def _sizes(encoding: Encoding, tokens: int) -> dict[str, int]:
 
 
 def _expected(cut: Cut, call: Call) -> tuple[Outputs, Outputs]:
-    """Return what the eager module gives, and the reference where positions are an input of it."""
+    """Return the outputs of the eager module, and of the reference where there is a sibling."""
     from posenc.sincos.elsewhere import begun_at
 
     names, feeds = [port.name for port in cut.encoding.outputs], call.feeds
     if cut.sibling is None:
+        # a grid, or rows of distances: no float64 reference takes a start
         with begun_at(cut.encoding.module, call.case.first):
             outputs = call_on_arrays(cut.encoding.module, [feeds[port.name] for port in cut.encoding.inputs])
         return dict(zip(names, outputs, strict=True)), {}
-    tokens = max(array.shape[i] for p in cut.encoding.inputs for i, array in ((i, feeds[p.name]) for i in p.lengths))
-    first = call.case.first + _offset(cut.encoding)
+    tokens = max(feeds[port.name].shape[i] for port in cut.encoding.inputs for i in port.lengths)
+    first = call.case.first + (counted_from(cut.encoding.inputs) or 0)
     fed = {port.name: _fed(port, feeds, first, tokens) for port in cut.sibling.inputs}
     outputs = call_on_arrays(cut.sibling.module, [fed[port.name] for port in cut.sibling.inputs])
     reference = cut.sibling.reference(fed, None)

@@ -1,4 +1,4 @@
-"""Which rows of what a graph stores its golden cases read, and which of those are in what is compared."""
+"""Which stored rows of a graph its golden cases read, and which of these reach the output rows that are compared."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posenc.ports import Array, Port
+from posenc.ports import Array, Bools, Port
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.bundle.sampling import long_axis
 from posenc_export.formats.onnx.cutting import pruned
@@ -21,12 +20,18 @@ from posenc_export.runtimes.onnx_runtime import part_runner
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-Bools = NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class Calls:
-    """The golden cases of a file, its ports, where weights beside it lie, and seconds that a call may take."""
+    """The golden cases of a file.
+
+    Args:
+        inputs: Its input ports.
+        outputs: Its output ports.
+        folder: Where weights beside it lie.
+        cases: The golden cases.
+        timeout: Seconds that a call may take; 0 for any.
+    """
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -37,9 +42,11 @@ class Calls:
 
 @dataclass(frozen=True)
 class Read:
-    """Rows of a stored tensor: those that a case reads, and those in an output that is compared.
+    """Rows of a stored tensor.
 
-    Large outputs are compared at some rows: what the others were made of counts as read alone.
+    Args:
+        read: The rows that a case reads.
+        compared: The rows that reach a compared output row: large outputs are compared at some of their rows.
     """
 
     read: Bools
@@ -47,7 +54,7 @@ class Read:
 
 
 def axes_read(model: ModelProto, tensors: Mapping[str, Array]) -> dict[str, int]:
-    """Return the axis along which each stored tensor is looked up; of one that is read whole, the first with rows."""
+    """Return the axis along which each stored tensor is looked up; if it is read whole, its first longer than 1."""
     by_name = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
     return {name: _axis(tensors[name], lookups) for name, lookups in by_name.items()}
 
@@ -56,8 +63,8 @@ def rows_read(model: ModelProto, tensors: Mapping[str, Array], calls: Calls) -> 
     """Return which rows of stored tensors the cases read; every row, where one is read whole."""
     by_name = {name: look_ups(model.graph, name, array.shape) for name, array in tensors.items()}
     counts = {name: tensors[name].shape[_axis(tensors[name], lookups)] for name, lookups in by_name.items()}
-    every = {name: np.full(counts[name], lookups is None) for name, lookups in by_name.items()}
-    rows = {name: Read(whole, whole.copy()) for name, whole in every.items()}
+    read_whole = {name: np.full(counts[name], lookups is None) for name, lookups in by_name.items()}
+    rows = {name: Read(whole, whole.copy()) for name, whole in read_whole.items()}
     partly = [lookup for lookups in by_name.values() for lookup in lookups or ()]
     for golden, values in _values(model, partly, calls) if partly else ():
         for name, lookups in by_name.items():
@@ -72,16 +79,17 @@ def _axis(array: Array, lookups: Sequence[LookUp] | None) -> int:
 
 
 def _mark(rows: Read, index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> None:
-    """Note what one look-up of a case reads, in place."""
+    """Mark, in place, the rows that a look-up of a case reads."""
     count = len(rows.read)
     for noted, part in ((rows.read, index), (rows.compared, _compared(index, outputs, golden))):
+        # an index out of range reads no row
         noted[part[(part >= 0) & (part < count)]] = True
 
 
 def _compared(index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> Array:
-    """Return what is looked up for the rows of outputs that are kept: along the axis that is as long as theirs.
+    """Return the indices that are looked up for the output rows that are kept.
 
-    Of an output that is kept in part, whose length no index has, nothing is.
+    They lie along the axis of the index that is as long as the output's; without such an axis, no index counts.
     """
     for port in outputs:
         at, sizes = golden.rows.get(port.name), golden.case.sizes
@@ -97,7 +105,7 @@ def _compared(index: Array, outputs: tuple[Port, ...], golden: GoldenCase) -> Ar
 def _values(
     model: ModelProto, partly: Sequence[LookUp], calls: Calls
 ) -> Iterator[tuple[GoldenCase, Mapping[str, Array]]]:
-    """Yield each case with the values that say which rows are looked up; none that is refused, or gives no answer."""
+    """Yield each answered case with the values that say which rows its look-ups read."""
     from onnx import numpy_helper
 
     needs = dict.fromkeys(name for lookup in partly for name in lookup.needs)
@@ -110,7 +118,7 @@ def _values(
         try:
             if not golden.case.refused:
                 yield golden, {**constants, **golden.feeds, **(runner.run(golden.feeds) if runner else {})}
-        except (RunFailed, TimedOut):  # that is said where the whole file is run
+        except (RunFailed, TimedOut):  # the check that runs the whole file says so
             continue
 
 

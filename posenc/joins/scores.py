@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from posenc.arithmetic import added
 from posenc.encoding import Source
 from posenc.lookup import check_same, counted, following, inside
+from posenc.where import Where
 from posenc.where.places import CountedPlaces, StoredPlaces
 
 
@@ -215,16 +216,23 @@ class FromMaskQueryScores(Bias):
         return added(scores, self.from_mask(mask, q))
 
 
-FORWARDS: dict[str, dict[str, type[Bias]]] = {
-    "bias": {"implicit": Implicit, "offset": Offset, "explicit": Explicit, "mask": FromMask},
-    "scores": {"implicit": ImplicitScores, "offset": OffsetScores, "explicit": ExplicitScores, "mask": FromMaskScores},
-    "query_bias": {"implicit": Implicit, "offset": Offset, "explicit": ExplicitQuery, "mask": FromMask},
-    "query_scores": {
-        "implicit": ImplicitQueryScores,
-        "offset": OffsetQueryScores,
-        "explicit": ExplicitQueryScores,
-        "mask": FromMaskQueryScores,
-    },
-    "values": {"implicit": ImplicitValues, "offset": OffsetValues},
-}
-"""The module for each `Output.form` and each way to give positions."""
+def forward_of(form: str, where: Where) -> type[Bias]:
+    """Return the module whose forward takes the tensors of a form, and what positions are given by.
+
+    Args:
+        form: "bias", "scores" or "values"; with "query_" before where the features of queries count.
+        where: How a call gives positions.
+    """
+    if form == "values":
+        return where.pick(implicit=ImplicitValues, offset=OffsetValues)
+    if form == "query_scores":
+        return where.pick(
+            implicit=ImplicitQueryScores,
+            offset=OffsetQueryScores,
+            explicit=ExplicitQueryScores,
+            mask=FromMaskQueryScores,
+        )
+    if form == "scores":
+        return where.pick(implicit=ImplicitScores, offset=OffsetScores, explicit=ExplicitScores, mask=FromMaskScores)
+    explicit = ExplicitQuery if form == "query_bias" else Explicit
+    return where.pick(implicit=Implicit, offset=Offset, explicit=explicit, mask=FromMask)

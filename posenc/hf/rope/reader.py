@@ -1,0 +1,186 @@
+"""One pass over a rotary model's config: the parameters of "rope" or "mrope", each with the key it was read from."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.hf.config.settings import Setting, short
+from posenc.hf.rope.layouts import PAIRS, SWITCHED
+from posenc.hf.rope.rotary import PARTIAL_KEYS, THETA_KEYS
+from posenc.hf.rope.rotary_config import RotaryConfig
+from posenc.hf.rope.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
+from posenc.hf.rope.widths import SHARE, head_dim_of, is_rotated_apart, rotary_dim_of, share_of
+
+ALIASES = {"su": "longrope", "mrope": "default"}
+"""Rope types by other names: Phi-3's first files say "su", Qwen2-VL's "mrope"."""
+READ = frozenset(("rope_type", "type", "mrope_section", "mrope_interleaved", *THETA_KEYS, *PARTIAL_KEYS))
+"""Keys of rope settings that are read for every rope type."""
+OF_NO_ACCOUNT = {
+    "finetuned": "says how weights were made",
+    "llama_4_scaling_beta": "scales queries, after they are rotated",
+}
+"""Keys of rope settings that change no angle, with what they do."""
+NULL_IS_FALSE = ("truncate",)
+"""Parameters that are true where they are absent, and for transformers false where they are null: null is refused."""
+OPTIONAL_ZEROS = ("mscale", "mscale_all_dim")
+"""Parameters whose 0 stands for their absence: `if mscale and mscale_all_dim` in _compute_yarn_parameters."""
+
+
+class RotaryReader:
+    """Parameters and their origins, in the order in which they are read.
+
+    Args:
+        config: what is read.
+        overrides: parameters that are taken as they are.
+        length: how many positions the model is made for, if the config says so.
+        angles_alone: leave open which features of a head are a pair.
+    """
+
+    def __init__(
+        self, config: RotaryConfig, overrides: Mapping[str, object], length: int | None, angles_alone: bool
+    ) -> None:
+        self.config, self.text, self.rope, self.defaults = config, config.text, config.rope, config.defaults
+        self.length = length
+        self.angles_alone = angles_alone
+        self.parameters: dict[str, Any] = dict(overrides)
+        self.origin = dict.fromkeys(overrides, "given")
+
+    def read(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the parameters and the origin of each."""
+        self.read_rope_type()
+        self.read_rotary_dim(self.read_head_dim())
+        self.read_theta()
+        if not self.angles_alone:
+            self.read_layout()
+        self.read_sections()
+        self.read_scaling()
+        self.note_unused()
+        if self.config.choice.note:
+            self.origin["layers"] = self.config.choice.note
+        return self.parameters, self.origin
+
+    def set(self, name: str, value: object, origin: str) -> None:
+        """Note a parameter and where it is from, unless an override is stronger."""
+        if name not in self.parameters:
+            self.parameters[name] = value
+            self.origin[name] = origin
+
+    def read_rope_type(self) -> None:
+        """Read the rope type, under its new name or its old one ("type")."""
+        rope = self.rope
+        key = "rope_type" if "rope_type" in rope.content else "type"
+        name = rope.content.get(key, "default")
+        rope_type = {**ALIASES, **self.defaults.aliases}.get(name, name) if isinstance(name, str) else ""
+        if rope_type not in rope_type_names():
+            expected = f"expected one of {', '.join(rope_type_names())}, su or mrope"
+            raise ValueError(f"{rope.path_of(key)} is {short(name)}: {expected}")
+        self.set("rope_type", rope_type, rope.path_of(key) if key in rope.content else "default")
+
+    def read_head_dim(self) -> int:
+        """Read how many features a head has."""
+        if "head_dim" not in self.parameters:
+            setting = head_dim_of(self.config)
+            self.set("head_dim", setting.value, setting.path)
+        return int(self.parameters["head_dim"])
+
+    def read_rotary_dim(self, head_dim: int) -> None:
+        """Read how many features of a head are rotated."""
+        rotary_dim = rotary_dim_of(self.config)
+        if rotary_dim is not None:
+            self.set("rotary_dim", rotary_dim.value, rotary_dim.path)
+        elif not is_rotated_apart(self.config):
+            self.read_share(head_dim)
+
+    def read_share(self, head_dim: int) -> None:
+        """Read which share of a head is rotated: a parameter of some rope types, a width for the others."""
+        names = parameters_of(self.parameters["rope_type"])
+        takes_share = SHARE in names
+        partial = share_of(self.config, bool(names), takes_share)
+        if partial is None:
+            return
+        share = partial.number()
+        width = int(head_dim * share)  # rounded down, as transformers does
+        if takes_share:
+            self.set(SHARE, share, partial.path)
+        elif self.defaults.tail and self.origin.get("head_dim") != "given":
+            # DeepSeek V4 rotates the last features alone: these are the head that the scheme sees
+            self.parameters["head_dim"] = width
+            self.origin["head_dim"] += f", of which {partial.path} {share:g}, the last ones, are rotated"
+        elif width != head_dim:
+            self.set("rotary_dim", width, f"{partial.path} {share:g} of head_dim {head_dim}")
+
+    def read_theta(self) -> None:
+        """Read the base: from the rope settings, else beside them, else what the model's own code takes."""
+        if "rope_theta" in self.parameters:
+            return
+        text = self.text
+        keys = text.absent.get("thetas", THETA_KEYS if not text.absent else ("rope_theta",))
+        assert isinstance(keys, (list, tuple))
+        theta = self.rope.first(*THETA_KEYS) or text.first(*keys) or text.first("rope_theta")
+        if theta is None and self.defaults.rope_theta is not None:
+            theta = self.config.default(self.defaults.rope_theta)
+        if theta is None:
+            missing = text.path_of("rope_theta")
+            raise ValueError(f"the config has no {missing}, in which models differ: give -p rope_theta=VALUE")
+        self.set("rope_theta", theta.number(), theta.path)
+
+    def read_layout(self) -> None:
+        """Read which features are a pair: halves, which is the scheme's default, or neighbours."""
+        if self.config.model_type in PAIRS:
+            self.set("layout", "interleaved", f"model_type {self.config.model_type}")
+        elif self.config.model_type in SWITCHED:
+            setting = self.text.at("rope_interleave")
+            if not isinstance(setting.value, (bool, type(None))):
+                raise ValueError(f"{setting.path} must be true or false, got {short(setting.value)}")
+            self.set("layout", "interleaved" if setting.value else "halves", setting.path)
+
+    def read_sections(self) -> None:
+        """Read which pairs are of which position, where a token has several."""
+        sections = self.config.sections
+        if sections is None:
+            return
+        self.set("sections", sections.value, sections.path)
+        if self.defaults.interleaved_sections:
+            self.set("section_layout", "interleaved", f"model_type {self.config.model_type}")
+        elif self.rope.content.get("mrope_interleaved") is True:
+            self.set("section_layout", "interleaved", self.rope.path_of("mrope_interleaved"))
+
+    def read_scaling(self) -> None:
+        """Read what the rope type takes, from the rope settings, or from where transformers falls back to."""
+        rope_type = self.parameters["rope_type"]
+        for name, required in parameters_of(rope_type).items():
+            if name in self.parameters:
+                continue
+            setting = self.scaling(name)
+            if name in NULL_IS_FALSE and setting.value is None and name in self.rope.content:
+                raise ValueError(f"{setting.path} must be true or false, got None")
+            if setting.value is None or (name in OPTIONAL_ZEROS and not setting.value):
+                if required:
+                    raise ValueError(f"{setting.path} is missing: rope type {rope_type} needs it")
+                continue
+            self.set(name, scaling_value(name, setting), setting.path)
+
+    def scaling(self, name: str) -> Setting:
+        """Return what is said of a parameter: a model's own original context is stronger than its rope settings."""
+        setting, context = self.rope.at(name), "max_position_embeddings"
+        if name == context:
+            return Setting(self.length, context)
+        if name == "original_max_position_embeddings":
+            own = self.text.at(name)  # Phi-3 has it beside the rope settings
+            return own if own.value else setting if setting.value is not None else Setting(self.length, context)
+        return setting
+
+    def note_unused(self) -> None:
+        """Note keys of another rope type, or of no account; raise ValueError for unknown keys."""
+        rope = self.rope
+        keys = [key for key, value in rope.content.items() if value is not None and key not in READ]
+        known = sorted(READ | scaling_names() | set(OF_NO_ACCOUNT))
+        for key in (key for key in keys if key not in known):
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"{rope.path_of(key)} is not known, and may change the angles: {hint}leave it out if not")
+        unused = [rope.path_of(key) for key in keys if rope.path_of(key) not in self.origin.values()]
+        if unused:
+            self.origin["not used"] = ", ".join(unused)
