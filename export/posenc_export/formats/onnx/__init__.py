@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.forms import load_on_more
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
+from posenc_export.formats.onnx.names import clear_notes, free_names, name_axes
 from posenc_export.formats.onnx.refusals import why
 from posenc_export.formats.onnx.traced import Traced, traced
 
@@ -125,11 +125,11 @@ def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
-        _name_axes(model, captured.inputs, captured.outputs)
-        _free_names(model)
+        name_axes(model, captured.inputs, captured.outputs)
+        free_names(model)
         # onnx_ir writes the newest, which older runtimes refuse
         model.ir_version = OPSETS[request.opset].ir_version
-        _clear_notes(model)
+        clear_notes(model)
         _save(model, path)
     if not captured.known_operators:
         _check_opset(path, request)
@@ -203,51 +203,6 @@ def _translations(
         return op.Gather(x, swapped, axis=axis)
 
     return {torch.ops.aten.floor_divide.default: floor_divide, torch.ops.aten.flip.default: flip}
-
-
-def _name_axes(model: Part, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-    """Give the symbolic dims of a graph the names of the ports' axes, in place."""
-    import onnx_ir as ir
-
-    names: dict[str, str] = {}
-    for value, port in zip(model.graph.inputs, inputs, strict=True):
-        for index, axis in port.dynamic.items():
-            # s0 -> batch, s1 -> seq
-            names.setdefault(str(value.shape[index].value), axis.name)
-    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
-    values = [*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)]
-    for value in values:
-        if value.shape is not None and value.shape.frozen:
-            value.shape = ir.Shape(value.shape.dims)  # a copy that can be changed
-        for i, dim in enumerate(value.shape or ()):
-            if pattern and isinstance(dim, ir.SymbolicDim) and dim.value is not None:
-                value.shape[i] = ir.SymbolicDim(pattern.sub(lambda m: names[m.group(0)], str(dim.value)))
-    # an axis of a port has its own name, where the exporter has a formula for its size
-    values = [*model.graph.inputs, *model.graph.outputs]
-    for value, port in zip(values, (*inputs, *outputs), strict=True):
-        for index, axis in port.dynamic.items():
-            if value.shape is not None and isinstance(value.shape[index], ir.SymbolicDim):
-                value.shape[index] = ir.SymbolicDim(axis.name)
-
-
-def _free_names(model: Part) -> None:
-    """Rename inner values that the exporter gave the name of an input or an output."""
-    ports = {id(v): v.name for v in (*model.graph.inputs, *model.graph.outputs)}
-    taken = set(ports.values())
-    for value in (*(v for node in model.graph.all_nodes() for v in node.outputs), *model.graph.initializers.values()):
-        if id(value) not in ports and value.name in taken:
-            value.name = f"{value.name}_inner"
-
-
-def _clear_notes(model: Part) -> None:
-    """Drop the exporter's stack traces and paths: they differ between machines and tell nothing to a runtime."""
-    model.graph.metadata_props.clear()
-    for node in model.graph.all_nodes():
-        node.metadata_props.clear()
-        for value in node.outputs:
-            value.metadata_props.clear()
-    for value in (*model.graph.inputs, *model.graph.initializers.values()):
-        value.metadata_props.clear()
 
 
 def _weights(model: Part) -> int:
