@@ -149,7 +149,7 @@ class Mask:
 
     Args:
         additive: Whether it is added to scores; None if only the module can tell.
-        offset: The first of the positions that are counted from it; None if positions are not counted from it.
+        offset: The first of the positions that are counted from it, all below `end`; None if none are counted.
         causal: Whether it has an axis of queries before the axis of keys, and also hides later keys from each query;
             every query sees a key.
 
