@@ -59,7 +59,8 @@ def rope(
         rope_type: how frequencies are scaled; each type takes parameters of its own, as in transformers.
         layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
         tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
-        output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
+        output: "rotate" q and k, or "cos_sin" the cosines and sines at positions; implicit positions ask for whole
+            caches, with --baked.
         width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers
             returns.
     """
