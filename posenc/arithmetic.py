@@ -1,8 +1,8 @@
-"""The sum of what goes in and of rows, or of a bias: written once, for every family."""
+"""The sum of a value that comes in with rows, or with a bias: written once, for every join."""
 
 from torch import Tensor
 
 
 def added(x: Tensor, rows: Tensor) -> Tensor:
-    """Return x + rows, in what rows are in, rounded to the dtype of x last."""
+    """Return x + rows: the sum is in the dtype of the rows, and is rounded to that of x last."""
     return (x.to(rows.dtype) + rows).to(x.dtype)

@@ -1,4 +1,4 @@
-"""One call, as the mathematics sees it: which values, at which positions."""
+"""A call, as the mathematics sees it: values, and their positions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ Formula = Callable[["Call"], Sequence[Array]]
 class Call:
     """A call of an encoding: the one argument of every reference.
 
-    at: the indices along the length of the output that are wanted, or None for all.
-    max_len: how many positions a call without inputs has.
+    Args:
+        inputs: The ports of the encoding.
+        feeds: An array for each port.
+        at: Which indices along the length of the output are wanted; None is all.
+        max_len: How many positions a call without inputs has.
     """
 
     inputs: tuple[Port, ...]
@@ -43,7 +46,7 @@ class Call:
 
     @cached_property
     def values(self) -> tuple[Array, ...]:
-        """The floating-point inputs, in order; none of a call that returns rows, or a whole table."""
+        """The floating-point inputs, in order; a call may have none."""
         return tuple(self.feeds[port.name] for port in carrying(self.inputs, Values))
 
     @cached_property
@@ -82,12 +85,13 @@ class Call:
 
     @property
     def picked(self) -> Integers | slice:
-        """What picks the positions that are wanted along an axis."""
+        """An index that picks the wanted positions along an axis."""
         return slice(None) if self.at is None else self.at
 
 
 def positions_of(max_len: int, inputs: tuple[Port, ...], feeds: Feeds) -> Integers:
-    """Return the positions of a call, as they are given or counted; see Call.positions."""
+    """Return the positions of a call, given or counted; see Call.positions."""
+    # Given positions win, then those counted from a mask; else the first values say how many tokens there are.
     for port in carrying(inputs, Positions):
         positions: Integers = feeds[port.name]
         return positions
@@ -98,7 +102,7 @@ def positions_of(max_len: int, inputs: tuple[Port, ...], feeds: Feeds) -> Intege
     if not lengths:
         return np.arange(max_len)
     if len(lengths) > 1 and all(axis.kind == "grid" for axis in lengths):
-        return np.indices(tuple(lengths.values()))[:, None]
+        return np.indices(tuple(lengths.values()))[:, None]  # (axes, 1, *grid)
     starts = [int(feeds[port.name][0]) for port in carrying(inputs, Start)]
     return (starts[0] if starts else 0) + np.arange(next(iter(lengths.values())))[None, :]
 
@@ -114,7 +118,7 @@ def queries_and_keys(inputs: tuple[Port, ...], feeds: Feeds) -> tuple[Integers, 
         return positions[0], positions[1]
     sizes = sizes_of(inputs, feeds)
     seq, seq_k = (sizes[axis.name] for axis in axes_of(inputs) if axis.is_length)
-    keys = np.arange(seq_k)[None, :]
+    keys = np.arange(seq_k)[None, :]  # (1, seq_k)
     for port in carrying(inputs, Start):
         return feeds[port.name] + np.arange(seq)[None, :], keys
     for port in carrying(inputs, Mask):
@@ -124,16 +128,16 @@ def queries_and_keys(inputs: tuple[Port, ...], feeds: Feeds) -> tuple[Integers, 
 
 
 def counted(mask: Array, offset: int) -> Integers:
-    """Return positions from a mask: tokens are counted from `offset` on, padding is one before, and never below 0."""
+    """Return positions from a mask: tokens count from `offset` on, padding is at the position before, at least 0."""
     ones = mask.astype(np.int64)
     positions: Integers = np.maximum(np.cumsum(ones, -1) * ones + offset - 1, 0)
     return positions
 
 
 def _counted_by(port: Port, mask: Array, offset: int) -> Integers:
-    """Return positions from a mask of tokens; of a grid's places, of each axis how many are valid up to there.
+    """Return positions from a mask of tokens; on a grid, the counts of valid places along each axis.
 
-    Counts along an axis begin at `offset`, too, and padding has the count of what is before it, as DETR has it.
+    Counts along an axis begin at `offset`, too. Padding has the count of the place before it, as in DETR.
     """
     grid = [i for i in port.lengths if port.axes[i].kind == "grid"]
     if len(grid) < 2:

@@ -1,4 +1,4 @@
-"""What a built encoding is: a module, its ports, the float64 reference, how near to that it must be, what it stores."""
+"""A built encoding: its module, its ports, its float64 reference, its tolerances and the tables that it stores."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ def eps(dtype: str) -> float:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What an output may be off by: `atol + rtol * |expected| + ulps * (one ulp of expected)`, or no bit at all.
+    """How far an output may be from what is expected: `atol + rtol * |expected| + ulps * (one ulp of expected)`.
 
-    The ulp is of the output's own dtype, so that one half ulp allows for one correct rounding. `vector` adds so much of
-    the largest |expected| along the last axis: what a rotation mixes is off relative to all that it mixes.
+    Args:
+        ulps: In ulps of the output's own dtype: one half allows for one correct rounding.
+        vector: Relative to the largest |expected| along the last axis. A rotation mixes two features, so that its
+            result is off relative to both.
+        bits: The output must have the bits that are expected; all else is 0.
     """
 
     atol: float = 0.0
@@ -36,24 +39,22 @@ class Tolerance:
     vector: float = 0.0
     bits: bool = False
 
-    def plus(self, other: Tolerance | None) -> Tolerance:
-        """Return what two causes may add up to; None adds nothing, and where no bit was allowed the other is all."""
-        if other is None or self.bits:
-            return other or self
-        return Tolerance(
-            self.atol + other.atol, self.rtol + other.rtol, self.ulps + other.ulps, self.vector + other.vector
-        )
+    def plus(self, term: Tolerance | None) -> Tolerance:
+        """Return the sum of two tolerances; None is zero, and SAME_BITS + t is t."""
+        if term is None or self.bits:
+            return term or self
+        return Tolerance(self.atol + term.atol, self.rtol + term.rtol, self.ulps + term.ulps, self.vector + term.vector)
 
-    def both_rounded(self, rounded: Tolerance) -> Tolerance:
-        """Return what two sides may differ by that differ by this and are then rounded each; no bit where none did."""
-        return self if self.bits else replace(self, rtol=2 * rounded.rtol, ulps=2 * rounded.ulps)
+    def both_rounded(self, rounding: Tolerance) -> Tolerance:
+        """Return this tolerance between two results after each was rounded; equal results stay equal."""
+        return self if self.bits else replace(self, rtol=2 * rounding.rtol, ulps=2 * rounding.ulps)
 
 
 SAME_BITS = Tolerance(bits=True)
 
 
 class CaseLike(Protocol):
-    """What a tolerance may depend on: the sizes of a call's dynamic axes, and its largest position."""
+    """A call, as far as a tolerance may depend on it: the sizes of its dynamic axes, and its largest position."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -65,7 +66,7 @@ class CaseLike(Protocol):
 
 
 ToleranceOf = Callable[[CaseLike], Tolerance]
-"""A call -> what an output may be off by."""
+"""A call -> how far an output may be off."""
 Reference = Callable[[Feeds, Integers | None], dict[str, Array]]
 Pair = Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"]
 """How two lengths meet; n and m are unlike."""
@@ -75,11 +76,12 @@ Pair = Literal["1,1", "1,n", "n,1", "n,n", "n,m", "n,past+n"]
 class Probes:
     """What must be tried of an encoding, beside what is tried of all.
 
-    lengths: of calls around which the formula changes, or beyond which nothing would be tried.
-    positions: of one call, which together read every row of what is stored.
-    values: numbers which do.
-    masks: of columns of images, how many places count, which do.
-    pairs: how two lengths may meet, the first with the second.
+    Args:
+        lengths: Lengths of calls around which the formula changes, or beyond which nothing would be tried.
+        positions: Positions of one call that together read every stored row.
+        values: Numbers of one call that do.
+        masks: How many places of an image's columns count, in calls that do.
+        pairs: How two lengths may meet, the first with the second.
     """
 
     lengths: tuple[int, ...] = ()
@@ -94,7 +96,7 @@ class NoTables(ValueError):
 
 
 def no_tables(reason: str) -> Callable[[], Tables]:
-    """Return the `tables` of an encoding that has none: it raises NoTables with the reason."""
+    """Return the `tables` of an encoding without tables: a function that raises NoTables with the reason."""
 
     def tables() -> Tables:
         raise NoTables(reason)
@@ -104,17 +106,18 @@ def no_tables(reason: str) -> Callable[[], Tables]:
 
 @dataclass(frozen=True)
 class Tables:
-    """What an encoding stores, where that is all it needs, and how a row is made of it.
+    """The stored tables of an encoding that needs nothing else, and how to make a row of them.
 
-    kind: "rows", one table of them, or "digits", cosines and sines of each digit of a position.
-    arrays: by name, (rows, columns) each.
-    axes: the axis of a position that each column of a row, or each pair of digits, is read by.
-    width: numbers of a row.
-    layout: of a row: "interleaved" s0 c0 s1 c1, "halves" s0 s1 c0 c1, or None where it holds no pairs.
-    end: positions from here on are not held.
-    digits: how many positions the lowest digit counts, then the middle one.
-    zero_row: the position whose row is zeros, though the tables give another; None where there is none.
-    scale_x: what x is multiplied by before a row is added to it.
+    Args:
+        kind: "rows" for a table of rows, "digits" for cosines and sines of each digit of a position.
+        arrays: The tables by name: (rows, columns) each.
+        axes: By which axis of a position each column of a row, or each pair of digits, is read.
+        width: Numbers of a row.
+        layout: "interleaved" s0 c0 s1 c1, "halves" s0 s1 c0 c1, or None for rows without pairs.
+        end: Positions from here on have no row.
+        digits: How many positions the lowest digit counts, then the middle digit.
+        zero_row: The position whose row is zeros, whatever the tables hold; None where no row is.
+        scale_x: What multiplies x before a row is added to it.
     """
 
     kind: Literal["rows", "digits"]
@@ -132,28 +135,28 @@ LEAST_FLOAT16 = 2.0**-14
 
 
 def too_small(largest: float) -> str:
-    """Return why numbers of which the largest is this are not half-safe, or nothing; see Encoding."""
+    """Return why numbers up to `largest` are not half-safe, or an empty text; see Encoding."""
     if not 0 < largest < LEAST_FLOAT16:
         return ""
     return f"float16 has fewer digits below {LEAST_FLOAT16:.2g}, and no number of these is above {largest:.2g}"
 
 
 class Bounded(Protocol):
-    """What gives numbers, and says how far off they may be."""
+    """A source of numbers that says how far off they may be."""
 
     @property
     def half_safe(self) -> str:
-        """Why it is not, or nothing; see Encoding."""
+        """Why its numbers are not, or an empty text; see Encoding."""
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far what it gives may be from the float64 reference, at positions up to one."""
+        """Return how far its numbers may be from the float64 reference, at positions up to `max_position`."""
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far what a graph gives may be from what the eager module does."""
+        """Return how far a graph's numbers may be from the eager module's."""
 
 
 class Source(Bounded, Protocol):
-    """What a source of rows, of angles or of biases says of itself."""
+    """A source of rows, of angles or of biases: what it says of itself."""
 
     @property
     def probes(self) -> Probes:
@@ -174,27 +177,29 @@ class RowSource(Source, Protocol):
         """Return the rows of positions 0..length-1: (1, length, width)."""
 
     def tables(self) -> Tables:
-        """Return what is stored; raise NoTables where that is not all that rows are made of."""
+        """Return the stored tables; raise NoTables where rows are made of more."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """A built encoding: an eager module, its ports, the mathematics it approximates and how well it must.
+    """A built encoding: an eager module, its ports, the mathematics that it approximates, and how well it must.
 
-    family: how its outputs come about ("additive", "rotary", "bias", "grid", ...), or "module" for somebody's own;
-        exporters, headers and plots look up by it.
-    reference: inputs to float64 outputs, from the paper's formula; a second argument, if not None, is the indices along
-        the longest output axis to return.
-    tolerance: how far an output of a call may be from the reference.
-    eager_tolerance: how far a graph on the CPU may be from the eager module in a call.
-    end: positions from here on must be refused, as its ports say; None where there is no such end.
-    tables: what a header or a cache stores; raises NoTables where that is not all it needs.
-    shape: constants of the family: head_dim, rotary_dim, interleaved, width.
-    half_safe: why a float32 graph, converted to half precision, is off by more than a few roundings, or nothing.
-    added: whether rows, or a bias, are added to something that comes in: what is lost beside that is no loss of theirs.
-    fresh: makes a copy of the module that was never called; None where calls change nothing, and the module itself is.
-    learned: the tables that a file or chance gave, in the order that the scheme takes them in, before it makes of them
-        what it stores.
+    Args:
+        family: How its outputs come about ("additive", "rotary", "bias", "grid", ...), or "module" for a user's own;
+            exporters, headers and plots look up by it.
+        reference: Inputs -> float64 outputs, from the paper's formula; a second argument, if not None, picks indices
+            along the longest output axis.
+        tolerance: How far an output of a call may be from the reference.
+        eager_tolerance: How far a graph on the CPU may be from the eager module in a call.
+        tables: What a header or a cache stores; it raises NoTables where an encoding needs more.
+        end: Positions from here on must be refused, as its ports say; None where all are taken.
+        shape: Constants of the family: head_dim, rotary_dim, interleaved, width.
+        half_safe: Why a float32 graph, converted to half precision, is off by more than a few roundings, or an empty
+            text.
+        added: Whether rows, or a bias, are added to a value that comes in: rounding beside that value is its cost.
+        fresh: Makes a copy of the module that was never called; None where calls change nothing.
+        learned: The tables that a file or chance gave, in the order in which the scheme takes them, before it makes its
+            stored tables of them.
     """
 
     family: str
@@ -215,12 +220,13 @@ class Encoding:
     learned: tuple[Tensor, ...] = ()
 
     def uncalled(self) -> Encoding:
-        """Return it with a module that was never called."""
+        """Return this encoding with a module that was never called."""
         return self if self.fresh is None else replace(self, module=self.fresh())
 
 
 def rounding(spec: Spec, add: bool) -> Tolerance:
     """Return what the roundings after the rows may cost: the sum with x, and a cast to a narrower dtype."""
+    # A cast rounds twice: the sum in the dtype of angles, then the result to that of the output.
     if spec.torch_dtype != spec.angle_dtype:
         return Tolerance(rtol=eps(spec.angle_dtype) / 2, ulps=0.5)
     return Tolerance(ulps=0.5 if add else 0.0)

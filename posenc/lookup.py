@@ -19,17 +19,17 @@ def _take_in_positions(table: Tensor, index: Tensor, end: int) -> Tensor:
 
 
 def inside(index: Tensor, end: int) -> Tensor:
-    """Send every negative index to `end`, so that a look-up refuses it instead of counting from the end."""
+    """Send every negative index to `end`: a look-up refuses it there, and would count from the end otherwise."""
     return index.masked_fill(index < 0, end)
 
 
 def following(keys: Tensor, start: Tensor, count: int) -> Tensor:
-    """Return the positions of queries, one after the other, each that of a key: (seq_k,), (1,) -> (1, count, 1).
+    """Return the positions of queries that follow one another among the keys: (seq_k,), (1,) -> (1, count, 1).
 
-    keys: their positions, 0, 1, 2, ... A start below 0, and a query beyond the last key, are refused: by a row of that
-    table which there is not.
+    keys: their positions, 0, 1, 2, ... A start below 0, and a query beyond the last key, are refused: they look up a
+    row that the keys do not have.
     """
-    # Shapes come of what is there anyway, and not of operators: a decode step is a dozen of them.
+    # No operator computes a shape here: a decode step consists of a dozen operators.
     far = torch.full([1, 1], 2**62, dtype=torch.int64, device=start.device)
     at = torch.where(start < 0, far, start) + torch.arange(count, device=start.device)
     if torch.jit.is_scripting():  # type: ignore[attr-defined]
@@ -41,8 +41,8 @@ def _among(keys: Tensor, start: Tensor, at: Tensor) -> Tensor:
     try:
         return torch.nn.functional.embedding(at, keys.unsqueeze(1))
     except IndexError:
-        count, most, got = at.shape[1], keys.shape[0] - at.shape[1], start.tolist()[0]
-        expected = f"0 to {most}" if most >= 0 else "that of fewer queries"
+        count, last, got = at.shape[1], keys.shape[0] - at.shape[1], start.tolist()[0]
+        expected = f"0 to {last}" if last >= 0 else "that of fewer queries"
         raise IndexError(
             f"start must be {expected}, since {count} queries count from it among {keys.shape[0]} keys, got {got}"
         ) from None
@@ -51,8 +51,7 @@ def _among(keys: Tensor, start: Tensor, at: Tensor) -> Tensor:
 def places(none: Tensor, sizes: Tensor, tokens: int) -> Tensor:
     """Return how many places images have, by their heights and widths: (batch, 2) -> (batch,).
 
-    none: a zero, (1, 1). Sizes below 1, and more places than tokens, are refused: by a row of that table which there
-    is not.
+    none: a zero, (1, 1). Sizes below 1, and more places than tokens, are refused: they look up its second row.
     """
     known = sizes.clamp(0, 2**31 - 1)  # a product of two fits an int64
     count = known[:, 0] * known[:, 1]
@@ -73,8 +72,8 @@ def _zeros(none: Tensor, wrong: Tensor, sizes: Tensor, tokens: int) -> Tensor:
 def counted(mask: Tensor, offset: int) -> Tensor:
     """Return positions from an attention mask of 1 and 0: (batch, seq) -> the same.
 
-    Tokens are counted from `offset` on; padding is one before, and never below 0: RoBERTa and OPT have it so with 2,
-    left-padded generation with 0.
+    Tokens count from `offset` on, and padding is at the position before, but never below 0. RoBERTa and OPT count from
+    2, left-padded generation from 0.
     """
     return (mask.cumsum(-1) * mask + (offset - 1)).clamp(min=0)
 
@@ -82,8 +81,8 @@ def counted(mask: Tensor, offset: int) -> Tensor:
 def leading(table: Tensor, length: int) -> Tensor:
     """Return the first rows with a batch axis: (rows, dim) -> (1, length, dim).
 
-    In a graph the slice stops short where the table does: an addition to x then refuses the other length, on the CPU
-    and on CUDA alike; rows that are returned need `exactly`.
+    In a graph the slice stops short at the table's end. An addition to x then refuses the other length, on the CPU and
+    on CUDA alike; rows that are returned need `exactly`.
     """
     check_length(length, table.shape[0])
     return table[:length].view(1, length, table.shape[1])
@@ -92,25 +91,25 @@ def leading(table: Tensor, length: int) -> Tensor:
 def exactly(rows: Tensor, length: int) -> Tensor:
     """Return rows, (1, length, dim), through an operator that refuses any other length in a graph.
 
-    It is a Split, and in ONNX a Reshape.
+    The operator is a Split, and in ONNX a Reshape.
     """
     whole: Tensor = rows.split([length, 0], 1)[0]
     return whole
 
 
 def check_length(length: int, end: int) -> None:
-    """Raise ValueError where a sequence is longer than an encoding has positions."""
+    """Raise ValueError where a sequence has more tokens than the encoding has positions."""
     if length > end:
         raise ValueError("length {} is beyond the {} positions of this encoding".format(length, end))
 
 
 def check_width(width: int, expected: int) -> None:
-    """Raise ValueError where the features of x are not as many as those of the encoding."""
+    """Raise ValueError unless x has as many features as the encoding."""
     if width != expected:
         raise ValueError("x has {} features, this encoding has {}".format(width, expected))
 
 
-def check_same(length: int, other: int) -> None:
-    """Raise ValueError where inputs that share a length have not the same: a single token would be repeated."""
-    if length != other:
-        raise ValueError("an input has {} tokens, another {}: expected as many".format(length, other))
+def check_same(length: int, expected: int) -> None:
+    """Raise ValueError unless two inputs have the same length: a graph would repeat a single token."""
+    if length != expected:
+        raise ValueError("an input has {} tokens, another {}: expected as many".format(length, expected))

@@ -1,6 +1,6 @@
-"""What fits into the memory that is free: asked before anything large is made.
+"""The free memory: checked before a large array is made.
 
-An allocator says so only after minutes of swapping, or never, as pages are given out when they are first written.
+An allocator fails only after minutes of swapping, or never, since pages are given out when they are first written.
 """
 
 import os
@@ -17,7 +17,7 @@ _allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 def free_memory() -> int:
-    """Return how many bytes are free, or can be made so; where the system does not say, more than there can be."""
+    """Return how many bytes are free, or can be freed; 2^63 where the system does not say."""
     try:
         lines = MEMINFO.read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -31,7 +31,7 @@ def free_memory() -> int:
 
 @contextmanager
 def at_most(nbytes: int) -> Iterator[None]:
-    """Allow no array of more bytes than this while what a stranger describes is made, however much memory is free."""
+    """Allow no array of more than `nbytes` while this lasts, however much memory is free: for untrusted files."""
     token = _allowed.set(nbytes)
     try:
         yield
@@ -39,20 +39,23 @@ def at_most(nbytes: int) -> Iterator[None]:
         _allowed.reset(token)
 
 
-def check_room(what: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Raise ValueError, in one line, where an array of a shape and a dtype is larger than the memory that is free.
+def check_room(label: str, shape: tuple[int, ...], dtype: str) -> None:
+    """Raise ValueError, in one line, where an array is larger than the free memory, or than `at_most` allows.
 
-    So it is where it is larger than `at_most` allows.
+    Args:
+        label: what the message calls the array.
+        shape: its shape.
+        dtype: its dtype, as torch and numpy name it.
     """
     itemsize = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
     allowed = _allowed.get()
     needed, free = itemsize, free_memory() if allowed is None else min(allowed, free_memory())
     for size in shape:
-        needed *= size  # of Python's integers, which do not overflow
+        needed *= size  # Python's integers do not overflow
     if needed > free:
         sizes = " x ".join(map(str, shape))
         words = "allowed" if free == allowed else "free"
-        raise ValueError(f"{what} of {sizes} takes {_gib(needed)} GiB; {_gib(free)} GiB are {words}")
+        raise ValueError(f"{label} of {sizes} takes {_gib(needed)} GiB; {_gib(free)} GiB are {words}")
 
 
 def _gib(count: int) -> str:

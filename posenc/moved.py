@@ -10,20 +10,17 @@ from types import ModuleType
 
 MOVED = {
     "posenc.families": {
-        "posenc": "sums:arithmetic",
-        "posenc.sources.bias": (
-            "bias:encode bias_modules:modules by_distance query_bias:by_query relative_values:values"
-        ),
+        "posenc": "sums:arithmetic position_ports:where",
+        "posenc.joins": "cos_sin apply_rotary bias_modules:scores",
+        "posenc.sources.bias": ("bias:encode by_distance query_bias:by_query relative_values:values"),
         "posenc.sources.features": "features:encode",
         "posenc.sources.grid": "grid:encode grid_rows:axis_rows fractions",
         "posenc.sources.interpolated": "interpolation:encode resampled:modules axis_weights:weights",
         "posenc.sources.relative": "relative:encode conformer",
-        "posenc.sources.rotary": (
-            "rotary:encode cos_sin apply_rotary:apply rotary_angles:angles side_by_side ntk_angles:ntk xpos_angles:xpos"
-        ),
+        "posenc.sources.rotary": ("rotary:encode rotary_angles:angles side_by_side ntk_angles:ntk xpos_angles:xpos"),
         "posenc.sources.rows": "learned_tables additive",
         "posenc.sources.window": "window:encode continuous_bias:network resampled_bias:resized decomposed:two_products",
-        "posenc.where": "position_ports:ports places sizes",
+        "posenc.where": "places sizes",
     },
     "posenc.hf": {
         "posenc.hf": "config:model_config",
@@ -33,10 +30,14 @@ MOVED = {
         "posenc.hf.replacing": "replace modules compare",
     },
     "posenc_export.validation": {
-        "posenc_export.validation.planning": "scope plan planned probing unlike sizes feeds left_out",
+        "posenc_export.validation.planning": (
+            "scope plan planned:cases probing:probes unlike:unlike_lengths sizes feeds left_out:padding"
+        ),
         "posenc_export.validation.recording": "record own_module unread nudges choices rounding",
-        "posenc_export.validation.judging": "run call compare verdict progress steps scores model half integrity",
-        "posenc_export.validation.stored": "held reading rebuilding scripts far",
+        "posenc_export.validation.judging": "call compare verdict scores half",
+        "posenc_export.validation.checks": "catalogue",
+        "posenc_export.validation.running": "run progress steps model integrity",
+        "posenc_export.validation.stored": "held:matching reading:rows_read rebuilding scripts far:far_positions",
         "posenc_export.validation.apart": "apart:parent child messages process",
         "posenc_export.validation.report": "report schema basis glossary printed result",
     },

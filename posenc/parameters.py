@@ -7,29 +7,33 @@ A parameter's type is its annotation: int, float, bool, str, None, unions of the
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from posenc.registry import Registry
+from posenc.registry import Registry, did_you_mean
 from posenc.spec import Spec
 
 Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | None"
 Parameters: TypeAlias = "dict[str, Parameter]"
 
 REQUIRED: object = inspect.Parameter.empty
-ABSENT: object = type("ABSENT", (), {"__doc__": "The default of a parameter that is not passed on unless it is given."})
+ABSENT: object = type("ABSENT", (), {})
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 LARGEST = 2**63
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A keyword parameter: its annotation, its default, or REQUIRED, or ABSENT where it may be left out; what it is."""
+    """A keyword parameter: its annotation, its default, and its text in the docstring.
+
+    Args:
+        default: REQUIRED without one; ABSENT if the parameter is not passed on unless it is given.
+    """
 
     name: str
     type: object
@@ -43,7 +47,7 @@ class Parameter:
 
     @property
     def choices(self) -> tuple[object, ...]:
-        """The values that may be given, where they are a Literal or the names of a registry; else none."""
+        """The values of a Literal, or the names in a registry; empty for other types."""
         return tuple(choice for kind in _alternatives(self.type) for choice in _choices(kind))
 
     @property
@@ -56,7 +60,7 @@ class Parameter:
 
 
 def parameters_of(function: Callable[..., object]) -> Parameters:
-    """Return the parameters that can be given by name, but for a leading Spec."""
+    """Return the parameters that can be given by name, without a leading Spec."""
     target = function.__init__ if inspect.isclass(function) else function
     hints, texts = _hints(target), help_of(function)
     described: Parameters = {}
@@ -75,14 +79,17 @@ def defaults(known: Mapping[str, Parameter]) -> dict[str, object]:
 
 
 def help_of(function: Callable[..., object]) -> dict[str, str]:
-    """Return what a docstring says of each parameter: lines `name: text`, and lines that go on farther in."""
+    """Return the text of each parameter in a docstring: lines `name: text` of a section Args:, or without one."""
+    text = inspect.getdoc(function) or ""
+    _, has_section, section = text.partition("\nArgs:\n")
+    lines = textwrap.dedent(section.partition("\n\n")[0]) if has_section else text.partition("\n")[2]
     texts: dict[str, str] = {}
     last = ""
-    for line in (inspect.getdoc(function) or "").splitlines()[1:]:
-        name, colon, text = line.partition(": ")
+    for line in lines.splitlines():
+        name, colon, words = line.partition(": ")
         if colon and name.isidentifier():
-            texts[last := name] = text
-        elif last and line.startswith(" "):
+            texts[last := name] = words
+        elif last and line.startswith(" "):  # goes on farther in
             texts[last] += " " + line.strip()
         else:
             last = ""
@@ -92,7 +99,7 @@ def help_of(function: Callable[..., object]) -> dict[str, str]:
 def _hints(function: Callable[..., object]) -> dict[str, object]:
     try:
         return get_type_hints(function, include_extras=True)
-    except Exception:  # a user's annotations may name what is not there: no type is known then
+    except Exception:  # a user's annotations may name unknown types: then no type is known
         return {}
 
 
@@ -100,9 +107,9 @@ def _hints(function: Callable[..., object]) -> dict[str, object]:
 
 
 def check(values: Mapping[str, object], known: Mapping[str, Parameter], owner: str) -> dict[str, Any]:
-    """Return keyword arguments as their annotations want them.
+    """Return keyword arguments converted to their annotations.
 
-    Whole floats fit int, lists and tuples fit tuples; true and false are no numbers.
+    Whole floats fit int, and lists fit tuples; true and false are not numbers.
     Raises ValueError, in one line, for an unknown name and for a value of another type.
     """
     _check_names(values, known, owner)
@@ -110,14 +117,14 @@ def check(values: Mapping[str, object], known: Mapping[str, Parameter], owner: s
 
 
 def check_required(values: Mapping[str, object], known: Mapping[str, Parameter], owner: str) -> None:
-    """Raise ValueError where a parameter without a default is not there."""
+    """Raise ValueError where a parameter without a default is missing."""
     missing = [name for name, p in known.items() if p.default is REQUIRED and name not in values]
     if missing:
         raise ValueError(f"{owner} needs {', '.join(missing)}: give -p {missing[0]}=VALUE")
 
 
 def fit(parameter: Parameter, value: object) -> object:
-    """Return a value as a parameter's annotation wants it; raise ValueError, in one line, where it does not fit."""
+    """Return a value converted to a parameter's annotation; raise ValueError, in one line, where it does not fit."""
     return _first_that_fits(parameter, value, _from_value)
 
 
@@ -135,20 +142,19 @@ def _first_that_fits(parameter: Parameter, value: Any, read: Callable[[Any, obje
 def _check_names(names: Iterable[str], known: Mapping[str, Parameter], owner: str) -> None:
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = did_you_mean(name, known)
             raise ValueError(f"{owner} has no parameter {name!r}: {hint}it has {', '.join(known) or 'none'}")
 
 
 def _from_value(value: object, kind: object) -> object:
-    """Return a value as one type; raise ValueError where it is none."""
+    """Return a value converted to a type; raise ValueError where it does not fit."""
     if _choices(kind):
-        # equal is not enough: 1 == True
+        # equality is not enough: 1 == True
         fits = any(value == choice and type(value) is type(choice) for choice in _choices(kind))
     elif get_origin(kind) is tuple:
         if not isinstance(value, (list, tuple)) or not value:
             raise ValueError
-        return tuple(_from_value(one, get_args(kind)[0]) for one in value)
+        return tuple(_from_value(item, get_args(kind)[0]) for item in value)
     elif kind in (int, float):
         return _number(value, kind)
     else:
@@ -172,7 +178,7 @@ def _number(value: object, kind: object) -> float:
 
 
 def parse(texts: Iterable[str], known: Mapping[str, Parameter], owner: str) -> dict[str, Any]:
-    """Turn KEY=VALUE texts into keyword arguments; raise ValueError, in one line, for what does not fit."""
+    """Turn KEY=VALUE texts into keyword arguments; raise ValueError, in one line, where one does not fit."""
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -218,14 +224,14 @@ def _guess(text: str) -> object:
 
 
 def _alternatives(kind: object) -> list[object]:
-    """Return the types of a union, or the type alone where it is no union."""
+    """Return the types of a union, or the type itself."""
     if get_origin(kind) in (Union, types.UnionType):
-        return [one for part in get_args(kind) for one in _alternatives(part)]
+        return [leaf for part in get_args(kind) for leaf in _alternatives(part)]
     return [kind]
 
 
 def _choices(kind: object) -> tuple[object, ...]:
-    """Return the values of a Literal, or the names in a registry; else nothing."""
+    """Return the values of a Literal, or the names in a registry; empty for other types."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     registry = get_args(kind)[1] if get_origin(kind) is Annotated else None

@@ -1,8 +1,10 @@
 """What goes in and out of an encoding: ports that say what they carry, axes that say their kind.
 
-Nothing looks a port or an axis up by its name: what is fed, planned and refused follows from kinds and from what is
-carried. An axis has one size wherever its name stands; a name may be a sum of others and of numbers, as `past+seq` or
-`-1+seq+seq_k`, and in an output one of products, too, as `5+height*width` or `-1+2*seq`.
+Nothing looks a port or an axis up by its name: feeds, plans and refusals follow from kinds of axes and from what ports
+carry. What the export does with a kind of port stands in a file of `posenc_export/carries/`.
+
+An axis has one size wherever its name stands. A name may be a sum of other names and numbers, as `past+seq` or
+`-1+seq+seq_k`; in outputs also a sum of products, as `5+height*width` or `-1+2*seq`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Feeds = Mapping[str, Array]
@@ -24,17 +27,19 @@ Kind = Literal["batch", "heads", "length", "grid", "features"]
 
 
 def is_number(factor: str) -> bool:
-    """Whether a factor of an axis's name is a whole number, and names no axis."""
+    """Whether a factor in an axis's name is an integer, not the name of an axis."""
     return factor.removeprefix("-").isdecimal()
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a port: a size makes it fixed, else it is dynamic, at least `least`, and a multiple of `multiple`.
+    """An axis of a port: fixed if it has a size, else dynamic, at least `least`, and a multiple of `multiple`.
 
-    kind: what runs along it: sequences of a batch, heads, positions ("length"; "grid" where they are rows or columns of
-        places), or features.
-    most: sizes beyond this one must be refused; None where none must be.
+    Args:
+        kind: What runs along it: sequences of a batch, heads, positions ("length"; "grid" if positions are rows and
+            columns), or features.
+        most: The largest size that is not refused; None if every size is accepted.
+
     """
 
     name: str
@@ -46,23 +51,23 @@ class Axis:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What its size is the sum of: its own name, or what has a plus between, which may be products."""
+        """The terms whose sum its size is: names, numbers and products, or its own name alone."""
         return tuple(self.name.split("+"))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The axes that its size follows from, each once: itself, or those in its terms."""
+        """The axes that determine its size, without repetition: itself, or the axes in its terms."""
         factors = (factor for term in self.terms for factor in term.split("*"))
         return tuple(dict.fromkeys(factor for factor in factors if not is_number(factor)))
 
     @property
     def is_formula(self) -> bool:
-        """Whether its size follows from those of others."""
+        """Whether its size follows from the sizes of other axes."""
         return self.names != (self.name,)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether its size is that of a call."""
+        """Whether each call has its own size."""
         return self.size is None
 
     @property
@@ -70,19 +75,20 @@ class Axis:
         """Whether positions run along it."""
         return self.kind in ("length", "grid")
 
-    def allowed(self, size: int, most: int | None = None) -> int:
-        """Return a size that it may have, near this one: a multiple, not below its least; up to `most` if it can be."""
+    def allowed(self, size: int, limit: int | None = None) -> int:
+        """Return an allowed size near `size`: rounded up to a multiple, or down if that would exceed the limit."""
         step = self.multiple
-        least = -(-self.least // step) * step
+        least = -(-self.least // step) * step  # the smallest multiple that is not below `least`
         up = max(least, -(-size // step) * step)
-        return up if most is None or up <= most else max(least, most // step * step)
+        return up if limit is None or up <= limit else max(least, limit // step * step)
 
     def size_in(self, sizes: Mapping[str, int]) -> int:
-        """Return its size where the dynamic axes have these sizes."""
+        """Return its size in a call whose dynamic axes have these sizes."""
         if self.size is not None:
             return self.size
-        each = ((int(one) if is_number(one) else sizes[one] for one in term.split("*")) for term in self.terms)
-        return sum(map(prod, each))
+        # "5+height*width" -> (5), (height, width) -> 5 + height * width
+        products = ((int(f) if is_number(f) else sizes[f] for f in term.split("*")) for term in self.terms)
+        return sum(map(prod, products))
 
     def __str__(self) -> str:
         return self.name if self.size is None else str(self.size)
@@ -90,10 +96,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Values:
-    """Numbers, of which nothing is known but the range they are in, if it is.
+    """Numbers, and their range if it is known.
 
-    strict: graphs must refuse numbers that are beyond the range by one or more, the C++ class whatever is beyond it.
-    probabilities: along the last axis they sum to 1.
+    Args:
+        strict: Whether graphs must refuse numbers beyond the range by 1 or more, and the C++ class all beyond it.
+        probabilities: Whether numbers sum to 1 along the last axis.
+
     """
 
     low: float | None = None
@@ -103,7 +111,7 @@ class Values:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The range beyond which numbers must be refused; None where they need not be."""
+        """The range beyond which numbers must be refused; None if none must be."""
         if not self.strict or self.low is None or self.high is None:
             return None
         return self.low, self.high
@@ -111,9 +119,11 @@ class Values:
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions of tokens, below `end`: along the last axis, and along the first where a token has several.
+    """Positions of tokens along the last axis, below `end`; a token may have several, along the first axis.
 
-    ends: where each of those ends, if they do not all end at `end`, which is the largest then.
+    Args:
+        ends: The end of each of a token's positions if they differ; `end` is then the largest.
+
     """
 
     end: int | None = None
@@ -122,9 +132,11 @@ class Positions:
 
 @dataclass(frozen=True)
 class Start:
-    """The position of the first token: the others follow it. Positions are below `end`.
+    """The position of the first token; the others follow it, all below `end`.
 
-    among: the axis of keys, counted from 0, among which all of the tokens must be; None where none are.
+    Args:
+        among: The axis of keys, counted from 0, which must hold all of the tokens; None if there is none.
+
     """
 
     end: int | None = None
@@ -133,11 +145,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Mask:
-    """Which tokens are no padding, along the last axis: 1 and 0, or, added to scores, 0 and minus infinity.
+    """Which tokens along the last axis are valid: 1, or 0 for padding; added to scores, 0 or minus infinity.
 
-    offset: where positions begin that are counted from it; None where none are. end: they are below it.
-    additive: None where nothing but the module says whether it is.
-    causal: it is of queries (the last axis but one) and keys, and hides what comes later, too; no query sees nothing.
+    Args:
+        additive: Whether it is added to scores; None if only the module can tell.
+        offset: The first of the positions that are counted from it; None if positions are not counted from it.
+        causal: Whether it has an axis of queries before the axis of keys, and also hides later keys from each query;
+            every query sees a key.
+
     """
 
     additive: bool | None = False
@@ -148,34 +163,32 @@ class Mask:
 
 @dataclass(frozen=True)
 class Indices:
-    """Integers below `end`, as indices of a table."""
+    """Indices of a table, below `end`."""
 
     end: int | None = None
 
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a dynamic axis, as a number."""
+    """The size of the dynamic axis `of`, as a number."""
 
     of: str
 
 
 @dataclass(frozen=True)
 class Extents:
-    """Sizes of images along the last axis, at least 1: each has as many places, at most, as the dynamic axis `of`."""
+    """Heights and widths of images, along the last axis: at least 1, with a product up to the axis `of`."""
 
     of: str
 
 
 Carries: TypeAlias = "Values | Positions | Start | Mask | Indices | Size | Extents"
-LOOKED_UP = (Positions, Start, Mask, Extents)
-"""What is refused by a look-up: by an index of a row that there is not."""
 ANYTHING = Values()
 
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output: its axes, its dtype by torch's name, and what it carries."""
+    """An input or output: its axes, its dtype by torch's name, and what it carries."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -193,7 +206,7 @@ class Port:
         return [i for i, axis in enumerate(self.axes) if axis.is_length]
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return its shape where the dynamic axes have these sizes."""
+        """Return its shape in a call whose dynamic axes have these sizes."""
         return tuple(axis.size_in(sizes) for axis in self.axes)
 
     def __str__(self) -> str:
@@ -206,9 +219,9 @@ def fixed(size: int, kind: Kind = "features") -> Axis:
 
 
 def axes_of(ports: Iterable[Port]) -> list[Axis]:
-    """Return the dynamic axes of ports, each once, in order; for a sum those it is of."""
+    """Return the dynamic axes of ports without repetition, in order; instead of a formula the axes in it."""
     axes: dict[str, Axis] = {}
-    parts: dict[str, Axis] = {}
+    parts: dict[str, Axis] = {}  # axes in formulas, which may stand nowhere alone
     for port in ports:
         for axis in port.dynamic.values():
             if axis.is_formula:
@@ -219,29 +232,20 @@ def axes_of(ports: Iterable[Port]) -> list[Axis]:
 
 
 def sizes_of(ports: Iterable[Port], feeds: Feeds) -> dict[str, int]:
-    """Return the sizes that the dynamic axes have in a call; those of sums follow from them."""
+    """Return the sizes of the dynamic axes in a call, but for formulas, whose sizes follow from them."""
     named = ((axis, feeds[port.name].shape[i]) for port in ports for i, axis in port.dynamic.items())
     return {axis.name: size for axis, size in named if not axis.is_formula}
 
 
 def carrying(ports: Iterable[Port], *kinds: type[object]) -> list[Port]:
-    """Return the ports that carry one of these."""
+    """Return the ports of these kinds."""
     return [port for port in ports if isinstance(port.carries, kinds)]
 
 
-def bounds_of(port: Port) -> tuple[float, float] | None:
-    """Return the range beyond which the numbers of a port must be refused; None where they need not be."""
-    return port.carries.bounds if isinstance(port.carries, Values) else None
-
-
-def keys_axis(ports: Iterable[Port]) -> str | None:
-    """Return the axis of keys among which the tokens that follow a start must be; None where there is none."""
-    return next((port.carries.among for port in ports if isinstance(port.carries, Start)), None)
-
-
-def are_probabilities(port: Port) -> bool:
-    """Whether a port carries numbers that sum to 1 along the last axis."""
-    return isinstance(port.carries, Values) and port.carries.probabilities
+def counted_from(ports: Iterable[Port]) -> int | None:
+    """Return where positions begin that are counted from a mask; None if no mask gives positions."""
+    offsets = [port.carries.offset for port in ports if isinstance(port.carries, Mask)]
+    return next((offset for offset in offsets if offset is not None), None)
 
 
 BATCH, SEQ = Axis("batch", "batch"), Axis("seq", "length")

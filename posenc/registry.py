@@ -1,27 +1,36 @@
-"""A write-once, ordered table of named things."""
+"""A write-once, ordered table of named items."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class UnknownName(ValueError):
-    """A name that a registry does not hold; its text is one line with the nearest name that it does."""
+    """A name that a registry does not hold; the text is one line with the nearest name that it holds."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the words before a list of known names: the nearest of them, if any is near."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name: file after file, in one file in the order they were registered."""
+    """Items of one kind by name: file after file, and within a file in the order of their registration."""
 
     def __init__(self, kind: str, folder: str = "", *, named_by_files: bool = False) -> None:
-        """Name the kind for error messages; the modules of package `folder` are imported before the first look-up.
+        """Make an empty registry.
 
-        named_by_files: each module there is called as the one thing that it registers.
+        Args:
+            kind: the word of error messages for an item.
+            folder: a package whose modules register items; they are imported before the first look-up.
+            named_by_files: each of these modules has the name of the only item that it registers.
         """
         self.kind = kind
         self.named_by_files = named_by_files
@@ -43,15 +52,13 @@ class Registry(Generic[T]):
         return self._loaded()[name]
 
     def check(self, name: str) -> None:
-        """Raise UnknownName for a name that is not there: without any import, where files are called by their names."""
+        """Raise UnknownName for a name that is not there, without any import if items are named by files."""
         names = self.names()
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise UnknownName(f"unknown {self.kind} {name!r}: {hint}known: {', '.join(names)}")
+            raise UnknownName(f"unknown {self.kind} {name!r}: {did_you_mean(name, names)}known: {', '.join(names)}")
 
     def names(self) -> list[str]:
-        """Return every name; nothing is imported for that where files are called by them."""
+        """Return every name, without any import if items are named by files."""
         if not (self._unread and self.named_by_files):
             return list(self._loaded())
         package = importlib.import_module(self._unread)
@@ -67,7 +74,7 @@ class Registry(Generic[T]):
         return len(self._loaded())
 
     def values(self) -> list[T]:
-        """Return every item, in their order."""
+        """Return every item in order."""
         return list(self._loaded().values())
 
     def _loaded(self) -> dict[str, T]:
@@ -75,9 +82,9 @@ class Registry(Generic[T]):
         if folder:
             for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
                 importlib.import_module(f"{folder}.{module.name}")
-            self._items = dict(sorted(self._items.items(), key=self._place))  # whatever was imported first
+            self._items = dict(sorted(self._items.items(), key=self._place))  # any file may be imported first
         return self._items
 
     def _place(self, entry: tuple[str, T]) -> str:
-        """Return what entries are put in order by: their own name, or that of their module."""
+        """Return the key of the order of entries: their own name, or that of their module."""
         return entry[0] if self.named_by_files else self._modules[entry[0]]

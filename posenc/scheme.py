@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from posenc.encoding import Encoding
 from posenc.parameters import Parameter, Value, check, check_required, parameters_of
 from posenc.registry import Registry
-from posenc.spec import Positions, Spec, UnsupportedSpec
+from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 
 Reasons = Mapping[str, str]
 Builder = Callable[..., Encoding]
@@ -16,12 +16,12 @@ Rows = Callable[[Mapping[str, object]], int | None]
 
 
 def _no_rows(parameters: Mapping[str, object]) -> None:
-    """Return None: the parameters of most schemes name no file whose rows count."""
+    """Return None: the parameters of most schemes say nothing about max_len."""
 
 
 @dataclass(frozen=True)
 class Unsupported:
-    """What cannot work, by kind: the name of a mode, method, way to give positions, dtype or format -> the reason."""
+    """Reasons why a mode, method, way to give positions, dtype or format cannot work, by its name."""
 
     modes: Reasons = field(default_factory=dict)
     methods: Reasons = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Unsupported:
     formats: Reasons = field(default_factory=dict)
 
     def reasons(self) -> dict[str, str]:
-        """Return every reason, by the name of what cannot work."""
+        """Return every reason, by the name of the mode, method, positions, dtype or format."""
         return {**self.modes, **self.methods, **self.positions, **self.dtypes, **self.formats}
 
 
@@ -38,10 +38,19 @@ class Unsupported:
 class Scheme:
     """A registered encoding: `build(spec, **parameters)`, where it comes from, and what cannot work.
 
-    positions: how they are given by default.
-    samples: parameters that tests and documents go through, the smallest first.
-    rows: of parameters that name a file, how many positions that has; None where none does.
-    formula: one line of mathematics, in plain text. models: that use it, by the names that people know.
+    Args:
+        name: the name that users give.
+        build: the function that makes the encoding.
+        paper: where it comes from.
+        positions: how positions are given by default.
+        samples: parameters that tests and documents try, the smallest first.
+        unsupported: what cannot work, with reasons.
+        summary: the first line of the docstring of `build`.
+        rows: a function from parameters to the default max_len: the rows of a file that they name, or None.
+        formula: one line of mathematics, in plain text.
+        models: who uses it, by the names that people know.
+        sums: the modes whose outputs are sums, which a runtime may add in any order: they agree within a tolerance,
+            where every other output has the bits of eager PyTorch on the CPU.
     """
 
     name: str
@@ -54,10 +63,11 @@ class Scheme:
     rows: Rows = _no_rows
     formula: str = ""
     models: tuple[str, ...] = ()
+    sums: tuple[Mode, ...] = ()
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters of its own."""
+        """The parameters of `build`, by name."""
         return parameters_of(self.build)
 
 
@@ -74,13 +84,14 @@ def scheme(
     rows: Rows = _no_rows,
     formula: str = "",
     models: tuple[str, ...] = (),
+    sums: tuple[Mode, ...] = (),
 ) -> Callable[[Builder], Builder]:
     """Register the decorated function `(spec, **parameters) -> Encoding` as the scheme `name`."""
 
     def register(build: Builder) -> Builder:
         summary = (build.__doc__ or "").strip().partition("\n")[0]
         no = unsupported or Unsupported()
-        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, no, summary, rows, formula, models))
+        SCHEMES.add(name, Scheme(name, build, paper, positions, samples, no, summary, rows, formula, models, sums))
         return build
 
     return register
@@ -89,8 +100,8 @@ def scheme(
 def build(name: str, spec: Spec | None = None, **parameters: object) -> Encoding:
     """Build the scheme `name` as a spec asks for it (baked by default).
 
-    Raises ValueError, in one line, for an unknown name, a parameter that it has not or that is of another type or out
-    of range; UnsupportedSpec for a spec that the scheme has no form of.
+    Raises ValueError, in one line, for an unknown name, and for a parameter that is unknown, of another type or out of
+    range; UnsupportedSpec for a spec that the scheme does not support.
     """
     record = SCHEMES[name]
     spec = spec or Spec()
@@ -108,7 +119,7 @@ def build(name: str, spec: Spec | None = None, **parameters: object) -> Encoding
 def _check_supported(record: Scheme, spec: Spec) -> None:
     no = record.unsupported
     choices = [(no.modes, spec.mode), (no.positions, str(spec.positions)), (no.dtypes, spec.dtype)]
-    choices += [(no.methods, spec.method)] if spec.mode == "dynamic" else []
+    choices += [(no.methods, spec.method)] if spec.mode == "dynamic" else []  # a table has no method
     for reasons, choice in choices:
         if choice in reasons:
             raise UnsupportedSpec(f"{record.name} has no {choice} form: {reasons[choice]}")

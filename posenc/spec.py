@@ -1,4 +1,4 @@
-"""What is asked for of any encoding, beside its own parameters: `Spec`."""
+"""The choices that all encodings share, beside their own parameters: `Spec`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 class UnsupportedSpec(ValueError):
-    """An encoding has no such form; the text says why, in one line."""
+    """An encoding does not support a spec; the text says why, in one line."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """How an encoding is built: what every scheme has in common, beside its own parameters.
+    """How an encoding is built: the choices that all schemes share, beside their own parameters.
 
-    mode: "baked", a table of `max_len` rows, or "dynamic", rows computed in the graph.
-    method: how a dynamic graph computes cosines and sines, "exact" by angle addition or "trig" by Sin and Cos; a baked
-        graph has nothing to compute.
-    positions: "implicit" 0..seq-1; "offset" the same from `start` (1,); "explicit" `positions` (batch, seq); "mask"
-        counted from an attention mask (batch, seq); None for the scheme's own default.
-    position_offset: where positions from a mask begin; padding is one before, and never below 0 (RoBERTa and OPT: 2).
-    max_len: rows of a baked table; the length up to which a dynamic graph is validated.
-    dtype: of x and of the output.
+    Args:
+        mode: "baked", a table of `max_len` rows, or "dynamic", rows computed in the graph.
+        method: how a dynamic graph computes cosines and sines, "exact" by angle addition or "trig" by Sin and Cos; a
+            baked graph has nothing to compute.
+        positions: "implicit" 0..seq-1; "offset" the same from `start` (1,); "explicit" `positions` (batch, seq); "mask"
+            counted from an attention mask (batch, seq); None for the scheme's own default.
+        position_offset: where positions from a mask begin; padding is one before, and never below 0 (RoBERTa and OPT:
+            2).
+        max_len: rows of a baked table; the length up to which a dynamic graph is validated.
+        dtype: of x and of the output.
 
     Raises ValueError, in one line, for an unknown choice, and where max_len is below 1.
     """
@@ -65,5 +67,5 @@ class Spec:
 
     @property
     def angle_dtype(self) -> str:
-        """What cosines and sines are computed in: never less than float32, whatever the output is in."""
+        """The dtype of cosines and sines: at least float32, whatever the dtype of the output."""
         return "float64" if self.dtype == "fp64" else "float32"

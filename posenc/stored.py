@@ -1,7 +1,7 @@
-"""What modules store, beside what it must be: tensors whose rows are held against float64, a few at a time.
+"""The tensors that modules store, held against float64 a few rows at a time.
 
-A module whose stored rows may never be read by a call says what each row must be by a method `stored_rows`.
-Learned rows, and rows that every call reads, need none.
+A module with rows that no call of a plan may read says by a method `stored_rows` what each row must be. Learned rows,
+and rows that every call reads, need no such method.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 ROUNDED = Tolerance(ulps=0.5)
-"""What one rounding costs."""
+"""The cost of one rounding."""
 OF_FLOAT64 = 4 * 2.0**-52
-"""What a sine or cosine of float64 is off by, of each radian of its angle."""
+"""How far a sine or cosine of float64 is off, for each radian of its angle."""
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows of a buffer, from one on, and what they must be in float64, and may be off by."""
+    """Rows of a buffer, from row `first` on: their float64 values, and how far off they may be."""
 
     buffer: str
     expected: Array
@@ -43,7 +43,7 @@ class StoresRows(Protocol):
 
 
 def stored_rows(module: nn.Module) -> Iterator[tuple[str, Tensor, StoredRows]]:
-    """Yield the name of each tensor in a module that says what its rows must be, some of its rows, and what they are.
+    """Yield the name of a stored tensor, some of its rows, and what they must be, until all were held.
 
     A module that stands at several places is asked at the first.
     """
@@ -55,18 +55,19 @@ def stored_rows(module: nn.Module) -> Iterator[tuple[str, Tensor, StoredRows]]:
 
 
 def circular(positions: Array, inv_freq: Floats, scale: float = 1.0) -> tuple[Floats, Floats]:
-    """Return sines and cosines of positions x frequencies, times a scale, as parts of one complex number each."""
+    """Return sines and cosines of positions x frequencies, times a scale: parts of complex numbers."""
+    # (n,) x (pairs,) -> (n, pairs)
     waves = scale * np.exp(1j * np.multiply.outer(positions.astype(np.float64), inv_freq))
     return np.asarray(waves.imag), np.asarray(waves.real)
 
 
 def rounded(largest: float, scale: float = 1.0) -> Tolerance:
-    """Return what rows may be off by that are made in float64, of angles up to one, and rounded once."""
+    """Return how far rows may be off that are made in float64, of angles up to `largest`, and rounded once."""
     return Tolerance(atol=abs(scale) * OF_FLOAT64 * largest, ulps=0.5)
 
 
 def laid_out(even: Floats, odd: Floats, interleaved: bool, width: int) -> Floats:
-    """Return two halves of rows as columns: by turns, or one after the other, up to a width."""
+    """Return two halves of rows as columns, by turns or one half after the other: twice (n, pairs) -> (n, width)."""
     rows = np.zeros((len(even), width))
     if interleaved:
         rows[:, 0::2], rows[:, 1::2] = even, odd[:, : width // 2]

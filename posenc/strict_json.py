@@ -1,10 +1,10 @@
-"""JSON of strangers: what it says twice is refused, as one reader takes the first value and another the last."""
+"""Untrusted JSON: an object with a name twice is refused, since readers differ in which of the values they take."""
 
 import json
 
 
 def parse(text: str) -> object:
-    """Return the values of a JSON text; raise ValueError, in one line, where it is none, or says something twice."""
+    """Return the values of a JSON text; raise ValueError, in one line, for other text and for a name twice."""
     try:
         return json.loads(text, object_pairs_hook=_once)
     except RecursionError:

@@ -17,11 +17,13 @@ import functools
 import sys
 
 if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == "posenc_export":
-    # `python -m posenc_export`: Python put the current folder first, which may hold a stranger's json.py.
+    # `python -m posenc_export`: Python put the current folder first, which may hold anybody's json.py
     sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 from posenc import __version__
@@ -74,15 +76,17 @@ def target(
     seed: int = 0,
     parameters: Mapping[str, object] | None = None,
 ) -> Target:
-    """Return what is to be exported: an encoding with its name and what it is made of.
+    """Return what is to be exported: an encoding with its name and the parameters that it is made with.
 
-    source: the name of a scheme; a model's config (`posenc.hf.ModelConfig.load(path)`); or a module of your own, as
-        "package.module:factory", as a module, or as a class or function that makes one.
-    spec: mode, method, positions, max_len and dtype of a scheme; of a module its max_len alone counts.
-    inputs: what goes into a module of your own: ports, or texts of them, as "x: float32[batch, seq, 512]".
-    parameters: keyword arguments of the scheme, or of what makes the module.
+    Args:
+        source: The name of a scheme; a model's config (`posenc.hf.ModelConfig.load(path)`); or a module of your own, as
+            "package.module:factory", as a module, or as a class or function that makes one.
+        spec: Mode, method, positions, max_len and dtype of a scheme; of a module its max_len alone counts.
+        inputs: What goes into a module of your own: ports, or texts of them, as "x: float32[batch, seq, 512]".
+        seed: For random weights and inputs.
+        parameters: Keyword arguments of the scheme, or of the class or function that makes the module.
 
-    Raises BadInput, in one line, where the source stands for nothing that can be exported.
+    Raises BadInput, in one line, where the source cannot be exported.
     """
     from posenc.hf import ModelConfig
     from posenc.spec import Spec
@@ -91,6 +95,7 @@ def target(
 
     spec, parameters = spec or Spec(), parameters or {}
     ports, _ = ports_of(inputs)
+    # a text with a colon names a factory, one without a scheme
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
     if ports and not is_module:
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
@@ -133,35 +138,35 @@ def export(
 ) -> ExportResult:
     """Export a scheme, a model's rotary encoding, or a module of your own to a bundle, and validate it.
 
-    source, inputs: what is exported; see `target`.
-    to: the folder of the bundle [default: ./NAME-MODE]; one that fails goes to TO-failed, and what was at TO stays.
-        What this tool did not write is not replaced without force=True.
-    spec, options: whole, or their fields by name: mode, method, positions, max_len, dtype, position_offset; formats,
-        opset, rotary_op, cpu_isa, namespace, seed, budget, validate, cpp, cpp_name, force, notes; runtimes, require,
-        atol, rtol, timeout, prove, progress.
-    parameters: of the source; every setting that is no field of the spec or the options is one too.
+    Args:
+        source: What is exported; see `target`.
+        to: The folder of the bundle [default: ./NAME-MODE]. A bundle that fails goes to TO-failed, and what was at TO
+            stays. Files that this tool did not write are not replaced without force=True.
+        inputs: What goes into a module of your own; see `target`.
+        spec: Whole, or its fields by name: mode, method, positions, max_len, dtype, position_offset.
+        options: Whole, or their fields by name: formats, opset, rotary_op, cpu_isa, namespace, seed, budget, validate,
+            cpp, force, notes; runtimes, require, atol, rtol, timeout, prove, progress.
+        parameters: Those of the source.
+        **settings: Fields of the spec and of the options; every other name is a parameter of the source.
 
     Returns where the bundle went and the verdicts: `result.passed` says whether all that could run agreed.
     Raises BadInput (what was asked for makes no sense), Unavailable (a required runtime cannot run here), ExportFailed
     (there is no graph that holds for what was asked); each is one line.
     """
-    from dataclasses import replace
-    from pathlib import Path
-
     from posenc_export.cli.from_python import ports_of
     from posenc_export.exporter import ExportOptions, export_target
     from posenc_export.exporter.settings import spec_for, split
 
     ports, assumed = ports_of(inputs)
     parts = split(settings, spec, options or ExportOptions(), source)
-    wanted = replace(parts.options, notes=(*parts.options.notes, *assumed))
+    noted = replace(parts.options, notes=(*parts.options.notes, *assumed))
     values = {**parts.parameters, **(parameters or {})}
 
     def make() -> Target:
         fitting = spec_for(parts, source, values)
-        return target(source, spec=fitting, inputs=ports, seed=wanted.seed, parameters=values)
+        return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
 
-    return export_target(make, wanted, None if to is None else Path(to))
+    return export_target(make, noted, None if to is None else Path(to))
 
 
 @_in_python
@@ -170,16 +175,17 @@ def validate(
 ) -> ValidateResult:
     """Check an existing bundle on this machine, from its golden data alone; the bundle itself is left as it is.
 
-    trust: whether code in the bundle may be run, as that of TorchScript, torch.export, AOTInductor and C++ headers;
-        where not, only what is inert is checked and run: ONNX.
-    options: whole, or its fields by name: runtimes, require, atol, rtol, prove, progress.
+    Args:
+        folder: The bundle.
+        trust: Whether code in the bundle may be run, as that of TorchScript, torch.export, AOTInductor and C++ headers.
+            Otherwise only inert files are checked and run: ONNX.
+        options: Whole, or its fields by name: runtimes, require, atol, rtol, prove, progress.
+        **settings: Fields of the options.
 
     Returns the manifest and the verdicts: `result.passed` says whether all that could run agreed.
     Raises BadInput where the folder is no bundle, or where a runtime is named that runs code which is not trusted,
     Unavailable where a required runtime cannot run here.
     """
-    from pathlib import Path
-
     from posenc_export.exporter.settings import with_fields
     from posenc_export.validation.apart.parent import validate_folder
     from posenc_export.validation.judging.verdict import ValidateOptions
@@ -201,35 +207,35 @@ def bench(
 ) -> BenchResult:
     """Time a scheme, a module or a bundle per runtime, beside a copy of the same bytes and the usual export.
 
-    source: as for `export`, or the path of a bundle's folder (a pathlib.Path).
-    trust: whether code in that bundle may be run, as for `validate`.
-    timing: whole, or its fields by name: lengths, batch, heads, rounds, runtimes; further settings as for `export`.
-        Without a spec or a max_len, tables have a row for every position of the longest call; one from a file its own.
+    Without a spec or a max_len, tables have a row for every position of the longest call, or for every row of a file.
+
+    Args:
+        source: As for `export`, or the path of a bundle's folder (a pathlib.Path).
+        trust: Whether code in that bundle may be run, as for `validate`.
+        inputs: As for `export`.
+        spec: As for `export`.
+        options: As for `export`; opset, rotary_op, seed and progress count.
+        timing: Whole, or its fields by name: lengths, batch, heads, rounds, runtimes.
+        parameters: As for `export`.
+        **settings: Fields of the timing; others as for `export`.
 
     Returns medians and ratios of one run. Raises BadInput where nothing can be timed.
     """
-    from dataclasses import replace
-    from pathlib import Path
-
     from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
     from posenc_export.benchmarks.run import bench_folder, bench_target, check_no_folder, progress_of_bundle
     from posenc_export.exporter import ExportOptions
-    from posenc_export.exporter.settings import fields_of, spec_for, split, with_fields
+    from posenc_export.exporter.settings import fields_of, spec_for, split, with_fields, with_rows
 
     of_timing = {name: settings.pop(name) for name in fields_of(BenchOptions) & settings.keys()}
-    timing = with_fields(timing or BenchOptions(), of_timing)
+    timing, options = with_fields(timing or BenchOptions(), of_timing), options or ExportOptions()
     if isinstance(source, PathLike):
-        progress = progress_of_bundle((options or ExportOptions()).validation, {**settings, **(parameters or {})})
+        progress = progress_of_bundle(options.validation, {**settings, **(parameters or {})})
         return bench_folder(Path(source), timing, progress, trust)
     check_no_folder(source)
-    is_sized = spec is not None or "max_len" in settings
-    if not is_sized:
-        offset = settings.get("position_offset") or 0
-        rows = max(timing.lengths or USUAL_LENGTHS) + (offset if isinstance(offset, int) else 0)
-        settings = {"max_len": rows, **settings}
-    parts = split(settings, spec, options or ExportOptions(), source)
+    sized = with_rows(settings, spec, max(timing.lengths or USUAL_LENGTHS))
+    parts = split(sized, spec, options, source)
     values = {**parts.parameters, **(parameters or {})}
-    fitting = parts.spec if is_sized or timing.lengths else spec_for(replace(parts, sized=False), source, values)
+    fitting = spec_for(replace(parts, sized=sized is settings or bool(timing.lengths)), source, values)
     return bench_target(
         lambda: target(source, spec=fitting, inputs=inputs, seed=parts.options.seed, parameters=values),
         parts.options,

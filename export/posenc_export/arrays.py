@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     import torch
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
-DTYPES = (*FLOATS, "int64", "int32", "bool")
+INTEGERS = ("int64", "int32")
+DTYPES = (*FLOATS, *INTEGERS, "bool")
 LARGE = 2**24
-"""Bytes that are not left to the collector of garbage to free in its own time: collecting takes a tenth of a second."""
+"""Bytes from which on garbage is collected at once, which takes a tenth of a second."""
 
 
 def free(nbytes: int) -> None:
-    """Free now what only a cycle of references holds, where it may be large."""
+    """Free now the objects that only a cycle of references holds, where they may be large."""
     if nbytes >= LARGE:
         gc.collect()
 
@@ -41,6 +42,7 @@ def to_torch(array: Array) -> torch.Tensor:
     import torch
 
     if array.dtype.name == "bfloat16":
+        # torch does not know the dtype of ml_dtypes: hand over the bits
         return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
@@ -55,14 +57,14 @@ def to_numpy(tensor: torch.Tensor) -> Array:
     return np.asarray(tensor.numpy())
 
 
-def same_bits(one: Array, other: Array) -> bool:
+def same_bits(a: Array, b: Array) -> bool:
     """Return whether two arrays of one shape and dtype have the same bits."""
-    bits = f"u{one.dtype.itemsize}"
-    return np.array_equal(one.view(bits), other.view(bits))
+    bits = f"u{a.dtype.itemsize}"  # NaN and -0.0 compare by their bits alone
+    return np.array_equal(a.view(bits), b.view(bits))
 
 
 def to_stored(array: Array) -> Array:
-    """Return what a .npz can hold: bfloat16 as its bits in uint16."""
+    """Return an array as a .npz can hold it: bfloat16 as its bits in uint16."""
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
@@ -72,7 +74,7 @@ def from_stored(array: Array, dtype: str) -> Array:
 
 
 def call_on_arrays(function: Callable[..., object], args: Sequence[Array], device: str = "cpu") -> list[Array]:
-    """Call what takes and returns tensors on arrays; return the outputs as arrays, in order."""
+    """Call a function of tensors on arrays; return the outputs as arrays, in order."""
     import torch
 
     with torch.no_grad():
@@ -80,7 +82,7 @@ def call_on_arrays(function: Callable[..., object], args: Sequence[Array], devic
 
 
 def call_on_copies(function: Callable[..., object], args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Call what may write into its inputs on copies of arrays; return the outputs, and the copies after the call."""
+    """Call a function that may write into its inputs on copies; return the outputs, and the copies after the call."""
     copies = [array.copy() for array in args]
     return call_on_arrays(function, copies), copies
 
@@ -93,7 +95,7 @@ def flatten(outputs: object) -> list[Array]:
 def tensors_of(outputs: object) -> list[torch.Tensor]:
     """Return the tensors of an output: one, or those in tuples, lists, dicts and dataclasses; None is left out.
 
-    Raises TypeError where something else is among them, or nothing.
+    Raises TypeError where there is none, or something else among them.
     """
     import torch
 

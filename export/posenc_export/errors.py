@@ -1,4 +1,4 @@
-"""What can go wrong on a user's side: one line each, and the exit status it ends with."""
+"""Errors that users see: one line each, and the exit status of a command."""
 
 from __future__ import annotations
 
@@ -11,31 +11,28 @@ from unicodedata import category
 import click
 
 STEERING = ("Cc", "Cf", "Zl", "Zp", "Cs")
-"""Kinds of characters that show nothing themselves: control, format, separators of lines, halves of pairs."""
+"""Unicode categories that show nothing themselves: control, format, separators of lines, surrogates."""
 BEGINS_COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
-"""What begins a command of a workflow run, as `::stop-commands::`: GitHub's runner looks behind spaces too."""
+"""The beginning of a workflow command, as `::stop-commands::`; GitHub's runner finds it behind spaces, too."""
 HOLDS_COMMAND = re.compile(r"#(?=#[\w.]*\[)")
-"""What begins one wherever it stands in a line: `##[stop-commands]` for GitHub, `##vso[` for others."""
+"""The beginning of a command anywhere in a line: `##[stop-commands]` for GitHub, `##vso[` for others."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-"""What libraries colour parts of their errors with, on a terminal or not."""
+"""Escape codes by which libraries colour their errors, on a terminal or not."""
 
 
 def decoded(text: str) -> str:
-    """Return a text in which bytes that the locale has no letters for, as those of a file's name, are read as UTF-8."""
+    """Return a text with bytes that the locale could not decode, as in a file's name, read as UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    except UnicodeEncodeError:  # halves of pairs that are no bytes of a name
+    except UnicodeEncodeError:  # surrogates that stand for no byte
         return text
 
 
 def unsteered(text: str) -> str:
-    """Return a text with what would steer a terminal, but for line ends, written as Python escapes it.
-
-    Names, notes and error texts come from bundles of strangers: they must not move the cursor, nor hide lines.
-    """
-    shown = decoded(text)
+    """Return a text in which characters that steer a terminal, but for line ends, are escaped as in Python."""
+    # names, notes and error texts come from bundles that anybody made: they must not move the cursor, nor hide lines
     return "".join(
-        c if c == "\n" or category(c) not in STEERING else c.encode("unicode_escape").decode() for c in shown
+        c if c == "\n" or category(c) not in STEERING else c.encode("unicode_escape").decode() for c in decoded(text)
     )
 
 
@@ -45,14 +42,15 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text that may be printed, as the one line that it is: a second would pass for one of the tool's own."""
+    """Return a text as one line that may be printed: a second line would look like one of the tool's own."""
     return printable(text.replace("\n", "\\n"))
 
 
 class PosencError(click.ClickException):
-    """A failure that is said in one line; below it may stand what it is about, with a caret under the place.
+    """A failure that is said in one line; below it may stand the text that it is about, with a caret under the place.
 
-    in_python: the same to who calls from Python, with keyword arguments in the place of options.
+    Attributes:
+        in_python: The same for callers from Python, with keyword arguments in the place of options.
     """
 
     in_python = ""
@@ -66,7 +64,7 @@ class PosencError(click.ClickException):
 
 
 class BadInput(PosencError):
-    """What was asked for makes no sense, or cannot be read: exit status 2."""
+    """The request makes no sense, or cannot be read: exit status 2."""
 
     exit_code = 2
 
@@ -77,7 +75,7 @@ class Unavailable(PosencError):
     exit_code = 3
 
     def format_message(self) -> str:
-        """Return the text in one line: it may be what a runtime says of a stranger's file."""
+        """Return the text in one line: it may quote what a runtime says of an untrusted file."""
         return one_line(self.message)
 
 
@@ -88,7 +86,7 @@ class ExportFailed(PosencError):
 
 
 class OpsetFailed(ExportFailed):
-    """A program could not be written at an opset; it may be at a newer one: exit status 4."""
+    """A program could not be written at an opset, but perhaps at a newer one: exit status 4."""
 
 
 class ToolFailed(PosencError):
@@ -98,28 +96,29 @@ class ToolFailed(PosencError):
 
 
 class Overloaded(ToolFailed):
-    """What was asked for takes more memory than there is, or goes deeper than Python does: exit status 5."""
+    """The request takes more memory than there is, or recursion deeper than Python's: exit status 5."""
 
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EROFS}
-"""What the system answers where the machine is at its end, whatever was given."""
+"""What the system answers where the machine is at its limits, whatever the input."""
 NO_MEMORY = ("can't allocate memory", "not enough memory", "Failed to allocate memory", "bad_alloc", "bad allocation")
-"""What libraries say of memory in errors of kinds that they raise for much else."""
+"""Words on memory in errors of libraries whose class says nothing."""
 
 
 def check_machine(error: BaseException) -> None:
-    """Raise ToolFailed where an error, or what it came of, is the machine's or the tool's: it is no verdict on a file.
+    """Raise ToolFailed where an error, or its cause, is the machine's or the tool's: it says nothing about a file.
 
-    So are a full disk, no memory left, no more files to open, and a recursion that is too deep for Python.
+    The machine is to blame for a full disk, no memory, no more files to open, and a recursion too deep for Python.
     """
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ToolFailed):  # it says so already
+        if isinstance(cause, ToolFailed):
             raise cause
         if _is_overload(cause):
             raise Overloaded(f"{type(cause).__name__}: {first_line(cause)}") from error
         if isinstance(cause, OSError) and cause.errno in FULL:
             raise ToolFailed(f"{type(cause).__name__}: {first_line(cause)}") from error
+        # as a traceback shows them: the cause, or else what was being handled
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 
@@ -131,7 +130,7 @@ def _is_overload(error: BaseException) -> bool:
 
 @contextmanager
 def own_files() -> Iterator[None]:
-    """Turn what is wrong with files that this tool has just written into ToolFailed."""
+    """Turn BadInput about files that this tool has just written into ToolFailed."""
     try:
         yield
     except BadInput as error:
@@ -139,15 +138,15 @@ def own_files() -> Iterator[None]:
 
 
 @contextmanager
-def bad_input(what: str = "") -> Iterator[None]:
+def bad_input(prefix: str = "") -> Iterator[None]:
     """Turn a ValueError, whose text is one line for users, into BadInput."""
     try:
         yield
     except ValueError as error:
-        raise BadInput(f"{what}{error}") from error
+        raise BadInput(f"{prefix}{error}") from error
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error that says something, without colours; its type where it has no text."""
+    """Return the first line of an error that is not empty, without colours; its type where it has no text."""
     lines = [line.strip() for line in COLOUR.sub("", str(error)).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""The machine that figures are measured on, and the versions of what they are measured with."""
+"""The machine that figures are measured on, and the versions of its software."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("posenc-export", "torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
+from posenc import __version__
+
+PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime-gpu", "onnxruntime", "numpy")
 
 
 def has_nvidia_driver() -> bool:
@@ -23,8 +25,9 @@ def has_nvidia_driver() -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what makes a bundle."""
+    """Return the versions of Python, the platform and the packages that make a bundle."""
     facts = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
+    facts["posenc-export"] = __version__  # the code that runs: what pip has noted of a checkout may be older
     for package in PACKAGES:
         try:
             facts[package] = version(package)
@@ -40,6 +43,7 @@ def processor() -> str:
     if listing.is_file():
         lines = listing.read_text(encoding="utf-8").splitlines()
         name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    # cores of this process, which a container may limit
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{name}, {cores} cores"
 

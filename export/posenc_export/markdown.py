@@ -1,4 +1,4 @@
-"""Tables as Markdown, as plain text and as HTML: whatever is in a cell stays text."""
+"""Tables as Markdown, as plain text and as HTML: the text of a cell never becomes markup."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def plain(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collec
     """Return a table in columns of even width, two spaces apart; `numbers` are flush right."""
     lines = [[cell.replace("\n", "\\n") for cell in line] for line in (columns, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    # numbers line up at their last digit
     sides = [str.rjust if column in numbers else str.ljust for column in columns]
     padded = ([pad(cell, width) for cell, width, pad in zip(line, widths, sides, strict=True)] for line in lines)
     return "\n".join("  ".join(cells).rstrip() for cells in padded)

@@ -1,4 +1,4 @@
-"""RoFormer's frequencies, and what YaRN and LongRoPE multiply attention by, for the references of rope types."""
+"""RoFormer's frequencies, and the ratio of two contexts, for the references of rope types."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def roformer(dim: int, rope_theta: float) -> Floats:
 
 
 def context_ratio(factor: float | None, longer: int | None, original: int) -> float:
-    """Return s = L' / L, where no factor says so."""
+    """Return s = L' / L: the factor, or else the ratio of the two contexts."""
     return float(factor) if factor is not None else float(longer or original) / original

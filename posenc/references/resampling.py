@@ -12,7 +12,7 @@ from posenc.ports import Floats
 
 @dataclass(frozen=True)
 class Resampling:
-    """What `torch.nn.functional.interpolate` is asked for; offset: what is added to a size for the scale."""
+    """Options of `torch.nn.functional.interpolate`; `offset` is added to a size before the scale is made of it."""
 
     cubic: bool
     antialias: bool = False
@@ -20,27 +20,34 @@ class Resampling:
     offset: float = 0.0
 
 
-def resampled(table: Floats, of: Resampling, sizes: Sequence[int]) -> Floats:
+def resampled(table: Floats, how: Resampling, sizes: Sequence[int]) -> Floats:
     """Return a grid (*grid, features) resampled in float64: (*sizes, features)."""
-    unlike = [size != grid for size, grid in zip(sizes, table.shape, strict=False)]
-    for axis, size in enumerate(sizes):
-        shifted = any(unlike) if of.cubic and not of.antialias else unlike[axis]
-        weights = matrix(table.shape[axis], size, of, of.offset if shifted else 0.0)
+    for axis, weights in enumerate(matrices(table.shape, how, sizes)):
+        # (size, rows) times axis `axis` of the table, whose new axis comes out first
         table = np.asarray(np.moveaxis(np.tensordot(weights, table, (1, axis)), 0, axis))
     return table
 
 
-def matrix(grid: int, size: int, of: Resampling, offset: float) -> Floats:
-    """Return the weights of the rows at each place: (size, grid), by the definition of each."""
-    scale = (grid - 1) / max(size - 1, 1) * (size > 1) if of.align_corners else grid / (size + offset)
+def matrices(grid: Sequence[int], how: Resampling, sizes: Sequence[int]) -> list[Floats]:
+    """Return the weights of each axis: (size, rows)."""
+    differs = [size != rows for size, rows in zip(sizes, grid, strict=False)]
+    shifted = [any(differs)] * len(sizes) if how.cubic and not how.antialias else differs
+    return [
+        matrix(rows, size, how, how.offset * shift) for rows, size, shift in zip(grid, sizes, shifted, strict=False)
+    ]
+
+
+def matrix(grid: int, size: int, how: Resampling, offset: float) -> Floats:
+    """Return the weights of the rows at each place: (size, grid)."""
+    scale = (grid - 1) / max(size - 1, 1) * (size > 1) if how.align_corners else grid / (size + offset)
     i = np.arange(size)[:, None]
-    if of.antialias:
-        weights = _kernel((np.arange(grid) + 0.5 - scale * (i + 0.5)) / max(scale, 1.0), of.cubic, -0.5)
+    if how.antialias:
+        weights = _kernel((np.arange(grid) + 0.5 - scale * (i + 0.5)) / max(scale, 1.0), how.cubic, -0.5)
         return np.asarray(weights / weights.sum(1, keepdims=True))
-    place = scale * i if of.align_corners else scale * (i + 0.5) - 0.5
-    near = np.floor(place).astype(np.int64) + np.arange(-1, 3)
+    place = scale * i if how.align_corners else scale * (i + 0.5) - 0.5
+    near = np.floor(place).astype(np.int64) + np.arange(-1, 3)  # (size, 4): the rows that may have a weight
     weights = np.zeros((size, grid))
-    np.add.at(weights, (i, np.clip(near, 0, grid - 1)), _kernel(place - near, of.cubic, -0.75))
+    np.add.at(weights, (i, np.clip(near, 0, grid - 1)), _kernel(place - near, how.cubic, -0.75))
     return weights
 
 

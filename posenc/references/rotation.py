@@ -12,9 +12,12 @@ from posenc.ports import Array, Floats
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which features of queries and keys are a pair, and where heads lie, as the parameters of a scheme say it.
+    """Which features of queries and keys are a pair, and on which axis heads are: the parameters of a scheme.
 
-    full: cosines and sines have a column a feature; else a column a pair.
+    Args:
+        layout: "halves" or "interleaved".
+        tensor_layout: "bhsd" or "bshd".
+        full: cosines and sines have a column a feature; else a column a pair.
     """
 
     layout: str
@@ -25,8 +28,9 @@ class Pairs:
 def apply_rotary(x: Array, angle: Floats, scale: Floats | float, pairs: Pairs) -> Floats:
     """Multiply each pair of features, as a complex number, by scale * exp(i angle): angle (..., seq, pairs) -> as x.
 
-    As many features as there are pairs of angles are rotated; the others pass.
+    The first 2 x pairs features are rotated; the others pass.
     """
+    # (batch, seq, pairs) -> (batch, 1, seq, pairs) or (batch, seq, 1, pairs)
     factor = np.expand_dims(scale * np.exp(1j * angle), 1 if pairs.tensor_layout == "bhsd" else -2)
     count, neighbours = angle.shape[-1], pairs.layout == "interleaved"
     y: Floats = x.astype(np.float64)
@@ -38,7 +42,7 @@ def apply_rotary(x: Array, angle: Floats, scale: Floats | float, pairs: Pairs) -
 
 
 def cos_sin(angle: Floats, scale: float, pairs: Pairs) -> tuple[Array, Array]:
-    """Return scaled cosines and sines, a column a pair, or a column a feature of the layout."""
+    """Return scaled cosines and sines: (..., pairs), or with `full` (..., 2 pairs)."""
     columns = np.arange(angle.shape[-1])
     if pairs.full:
         columns = np.repeat(columns, 2) if pairs.layout == "interleaved" else np.tile(columns, 2)
@@ -47,6 +51,6 @@ def cos_sin(angle: Floats, scale: float, pairs: Pairs) -> tuple[Array, Array]:
 
 def rotary(call: Call, angle: Floats, scale: float, pairs: Pairs) -> tuple[Array, ...]:
     """Return the outputs of a rotary encoding: queries and keys rotated by `angle`, times `scale`; else the two."""
-    if not call.values:
+    if len(call.values) != 2:  # beside a start x stands alone, whose length counts, and no number
         return cos_sin(angle, scale, pairs)
     return tuple(apply_rotary(value, angle, scale, pairs) for value in call.values)

@@ -17,19 +17,20 @@ import numpy as np
 
 from posenc.parameters import ABSENT, REQUIRED, Parameter, Value, parameters_of
 from posenc.ports import Floats
+from posenc.ranges import check_above
 from posenc.registry import Registry
 from posenc.spec import Spec
 
 if TYPE_CHECKING:
-    from posenc.sources.rotary.angles import RotaryAngles
+    from posenc.joins.rotated import RotaryAngles
 
 AT_LEAST_TWO = ("original_max_position_embeddings", "max_position_embeddings")
-"""Parameters that are numbers of positions."""
+"""Parameters that count positions."""
 
 
 @dataclass(frozen=True)
 class Frequencies:
-    """What a rotary encoding rotates by: (pairs,) radians per position, and what multiplies cosines and sines."""
+    """The frequencies of pairs, (pairs,) in radians per position, and the factor of cosines and sines."""
 
     inv_freq: Floats
     attention_factor: float = 1.0
@@ -39,13 +40,13 @@ class Frequencies:
 class RopeType:
     """A way to scale rotary frequencies: `compute(dim, rope_theta, length, **parameters)`.
 
-    samples: parameters for heads of 16 features, that tests try.
-    reference: the same once more, for the float64 reference, written from the paper: it calls nothing that `compute`
-        does.
-    by_length: the parameter that holds the length of a call beyond which the frequencies change; "" where they are
-        the same for every call.
-    in_graph: makes the rotary angles of a dynamic graph; None where frequencies change only once, at that length, from
-        one set to another.
+    Args:
+        samples: parameters that tests try, for heads of 16 features.
+        reference: a second function for the float64 reference, written from the paper, that calls nothing of
+            `compute`.
+        by_length: the parameter with the length of a call beyond which the frequencies change; "" if they are the same
+            for every call.
+        in_graph: makes the rotary angles of a dynamic graph; None if frequencies change only once, at that length.
     """
 
     name: str
@@ -58,7 +59,7 @@ class RopeType:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters of its own."""
+        """The parameters of `compute`, without those that all types share."""
         everything = parameters_of(self.compute)
         return {name: p for name, p in everything.items() if name not in ("dim", "rope_theta", "length")}
 
@@ -77,7 +78,8 @@ def rope_type(
 ) -> Callable[[Callable[..., Frequencies]], Callable[..., Frequencies]]:
     """Register the decorated function `(dim, rope_theta, length, *, parameters) -> Frequencies` as a rope type.
 
-    reference: a function of the same parameters, written from the paper, that shares nothing with it.
+    Args:
+        reference: a function of the same parameters, written from the paper, that shares nothing with it.
     """
 
     def register(compute: Callable[..., Frequencies]) -> Callable[..., Frequencies]:
@@ -89,7 +91,7 @@ def rope_type(
 
 
 def scaling_parameters() -> dict[str, Parameter]:
-    """Return the parameters of all rope types, each once, with the types that take it; none need be given to all."""
+    """Return the parameters of all rope types, each once, with the types that take it; all are optional."""
     merged: dict[str, Parameter] = {}
     takers: dict[str, list[str]] = {}
     for kind in ROPE_TYPES.values():
@@ -115,8 +117,7 @@ class Rope:
         check_scaling(self.rope_type, self.scaling)
         if self.dim < 2 or self.dim % 2:
             raise ValueError(f"rotated features come in pairs: expected an even number of at least 2, got {self.dim}")
-        if not (self.rope_theta > 1 and math.isfinite(self.rope_theta)):
-            raise ValueError(f"rope_theta must be a finite number above 1, got {self.rope_theta}")
+        check_above(1, rope_theta=self.rope_theta)
 
     @property
     def kind(self) -> RopeType:
@@ -125,20 +126,19 @@ class Rope:
 
     @property
     def by_length(self) -> bool:
-        """Whether the frequencies are those of a call's length."""
+        """Whether the frequencies depend on the length of a call."""
         return bool(self.kind.by_length)
 
     @property
     def edges(self) -> tuple[int, ...]:
-        """Lengths of calls around the one beyond which frequencies are others; none where they never are."""
+        """Lengths of calls around the one beyond which frequencies change; empty if they never do."""
         if not self.by_length:
             return ()
-        at = self.switch
-        return (at - 1, at, at + 1, 2 * at + 3)
+        return (self.switch - 1, self.switch, self.switch + 1, 2 * self.switch + 3)
 
     @property
     def switch(self) -> int:
-        """The length of calls beyond which frequencies are others."""
+        """The length of calls beyond which frequencies change."""
         return int(self.scaling[self.kind.by_length])
 
     def at(self, length: int) -> Frequencies:
@@ -147,7 +147,7 @@ class Rope:
 
 
 def check_scaling(name: str, scaling: Mapping[str, Value]) -> None:
-    """Raise ValueError where a rope type lacks a parameter, is given one it does not take, or a factor is not > 0."""
+    """Raise ValueError for a missing or unknown parameter of a rope type, and for a factor that is not above 0."""
     known = ROPE_TYPES[name].parameters
     for key, value in scaling.items():
         if key not in known:
@@ -162,7 +162,7 @@ def _check_value(key: str, value: Value) -> None:
     least, text = (2, "at least 2") if key in AT_LEAST_TWO else (np.nextafter(0, 1), "above 0")
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, bool) or not isinstance(number, (int, float)):
-            continue
+            continue  # a flag or None
         if not (math.isfinite(number) and number >= least):
             raise ValueError(f"{key} must be {text}, got {number}")
 
@@ -173,7 +173,7 @@ def geometric(dim: int, rope_theta: float, over: int | None = None) -> Floats:
 
 
 def stretch_of(factor: float | None, max_position_embeddings: int | None, original: int) -> float:
-    """Return the factor, or what the two contexts say it is."""
+    """Return the factor, or else the ratio of the two contexts."""
     if factor is not None:
         return factor
     if max_position_embeddings is None:

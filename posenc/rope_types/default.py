@@ -9,12 +9,7 @@ def reference(dim: int, rope_theta: float, length: int) -> Frequencies:
     return Frequencies(roformer(dim, rope_theta))
 
 
-@rope_type(
-    "default",
-    paper="arXiv:2104.09864",
-    samples=({},),
-    reference=reference,
-)
+@rope_type("default", paper="arXiv:2104.09864", samples=({},), reference=reference)
 def default(dim: int, rope_theta: float, length: int) -> Frequencies:
     """Return the frequencies of RoFormer: a geometric series from 1 down to nearly 1 / rope_theta."""
     return Frequencies(geometric(dim, rope_theta))

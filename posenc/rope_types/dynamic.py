@@ -38,8 +38,9 @@ def dynamic(dim: int, rope_theta: float, length: int, *, factor: float, max_posi
 
     No state: the frequencies are those of this call's length, whatever was called before.
 
-    factor: by how much the context is stretched.
-    max_position_embeddings: the context the model is made for.
+    Args:
+        factor: by how much the context is stretched.
+        max_position_embeddings: the context the model is made for.
     """
     ntk_exponent(dim)
     stretch = factor * max(length, max_position_embeddings) / max_position_embeddings - (factor - 1)

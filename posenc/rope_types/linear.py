@@ -12,15 +12,11 @@ def reference(dim: int, rope_theta: float, length: int, *, factor: float) -> Fre
     return Frequencies(np.reciprocal(positions_a_radian))
 
 
-@rope_type(
-    "linear",
-    paper="arXiv:2306.15595",
-    samples=({"factor": 4.0},),
-    reference=reference,
-)
+@rope_type("linear", paper="arXiv:2306.15595", samples=({"factor": 4.0},), reference=reference)
 def linear(dim: int, rope_theta: float, length: int, *, factor: float) -> Frequencies:
     """Divide every frequency by `factor`: position interpolation.
 
-    factor: by how much the context is stretched.
+    Args:
+        factor: by how much the context is stretched.
     """
     return Frequencies(geometric(dim, rope_theta) / factor)

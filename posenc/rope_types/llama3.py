@@ -18,7 +18,7 @@ def reference(
     high_freq_factor: float,
     original_max_position_embeddings: int,
 ) -> Frequencies:
-    """Return what `apply_scaling` of the authors' code does, pair by pair, by wavelengths.
+    """Return the frequencies of `apply_scaling` in the authors' code, pair by pair, by wavelengths.
 
     Source: https://github.com/meta-llama/llama-models, models/llama3/model.py.
     """
@@ -55,15 +55,16 @@ def llama3(
 ) -> Frequencies:
     """Interpolate pairs of long wavelength, leave those of short, and blend those between.
 
-    factor: by how much the context is stretched.
-    low_freq_factor: original context / wavelength below which a pair is interpolated in full.
-    high_freq_factor: original context / wavelength above which a pair is left as it is.
-    original_max_position_embeddings: the context the model was first trained for.
+    Args:
+        factor: by how much the context is stretched.
+        low_freq_factor: original context / wavelength below which a pair is interpolated in full.
+        high_freq_factor: original context / wavelength above which a pair is left as it is.
+        original_max_position_embeddings: the context the model was first trained for.
     """
     if high_freq_factor < low_freq_factor:
         raise ValueError(f"high_freq_factor ({high_freq_factor}) must be at least low_freq_factor ({low_freq_factor})")
     unscaled = geometric(dim, rope_theta)
     rotations = original_max_position_embeddings * unscaled / (2 * math.pi)
-    between = max(high_freq_factor - low_freq_factor, 1e-30)  # none: Llama 4 has a step
-    blend = np.clip((rotations - low_freq_factor) / between, 0, 1)
+    width = max(high_freq_factor - low_freq_factor, 1e-30)  # Llama 4 has a step, not a ramp
+    blend = np.clip((rotations - low_freq_factor) / width, 0, 1)
     return Frequencies((1 - blend) * unscaled / factor + blend * unscaled)

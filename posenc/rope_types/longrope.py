@@ -1,4 +1,4 @@
-"""LongRoPE: a divisor of its own for each pair."""
+"""LongRoPE: each pair has a divisor."""
 
 import math
 
@@ -26,10 +26,10 @@ def reference(
     """
     context = original_max_position_embeddings
     factors = short_factor if length <= context else long_factor
-    wavelengths = [one / frequency for one, frequency in zip(factors, roformer(dim, rope_theta).tolist(), strict=True)]
+    wavelengths = np.asarray(factors) / roformer(dim, rope_theta)
     s = context_ratio(factor, max_position_embeddings, context)
     usual = 1.0 if s <= 1 else (1 + np.log2(s) / np.log2(context)) ** 0.5
-    return Frequencies(1 / np.asarray(wavelengths), float(usual) if attention_factor is None else attention_factor)
+    return Frequencies(1 / wavelengths, float(usual) if attention_factor is None else attention_factor)
 
 
 @rope_type(
@@ -58,14 +58,15 @@ def longrope(
     max_position_embeddings: int | None = None,
     attention_factor: float | None = None,
 ) -> Frequencies:
-    """Divide each frequency by a factor of its own: by one set up to the original context, by another beyond it.
+    """Divide each pair's frequency by a factor, from one set up to the original context and from another beyond it.
 
-    short_factor: a divisor a pair, for calls up to the original context.
-    long_factor: a divisor a pair, for longer calls.
-    original_max_position_embeddings: the context the model was first trained for.
-    factor: by how much the context is stretched [default: the ratio of the two contexts].
-    max_position_embeddings: the context the model is made for.
-    attention_factor: multiplies cosines and sines [default: from factor].
+    Args:
+        short_factor: a divisor a pair, for calls up to the original context.
+        long_factor: a divisor a pair, for longer calls.
+        original_max_position_embeddings: the context the model was first trained for.
+        factor: by how much the context is stretched [default: the ratio of the two contexts].
+        max_position_embeddings: the context the model is made for.
+        attention_factor: multiplies cosines and sines [default: from factor].
     """
     for name, factors in (("short_factor", short_factor), ("long_factor", long_factor)):
         if len(factors) != dim // 2:

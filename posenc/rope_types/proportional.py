@@ -15,18 +15,16 @@ def reference(
 
 
 @rope_type(
-    "proportional",
-    paper="arXiv:2410.06205 (p-RoPE)",
-    samples=({"partial_rotary_factor": 0.5},),
-    reference=reference,
+    "proportional", paper="arXiv:2410.06205 (p-RoPE)", samples=({"partial_rotary_factor": 0.5},), reference=reference
 )
 def proportional(
     dim: int, rope_theta: float, length: int, *, factor: float = 1.0, partial_rotary_factor: float = 1.0
 ) -> Frequencies:
     """Rotate the first share of the pairs, at the frequencies of the whole head, and leave the rest still.
 
-    factor: by how much the context is stretched [default: 1].
-    partial_rotary_factor: the share of pairs that are rotated at all [default: 1].
+    Args:
+        factor: by how much the context is stretched [default: 1].
+        partial_rotary_factor: the share of pairs that are rotated at all [default: 1].
     """
     if partial_rotary_factor > 1:
         raise ValueError(f"partial_rotary_factor must be at most 1, got {partial_rotary_factor}")

@@ -66,20 +66,21 @@ def yarn(
 ) -> Frequencies:
     """Interpolate slow pairs, leave fast ones, and ramp between those that rotate beta_fast and beta_slow times.
 
-    original_max_position_embeddings: the context the model was first trained for.
-    factor: by how much the context is stretched [default: the ratio of the two contexts].
-    max_position_embeddings: the context the model is made for.
-    attention_factor: multiplies cosines and sines [default: from factor].
-    mscale: with mscale_all_dim, weighs log(factor) in the attention factor.
-    mscale_all_dim: see mscale.
-    beta_fast: rotations over the original context from which a pair is left as it is [default: 32].
-    beta_slow: rotations below which a pair is interpolated in full [default: 1].
-    truncate: round the ends of the ramp to whole pairs [default: true].
+    Args:
+        original_max_position_embeddings: the context the model was first trained for.
+        factor: by how much the context is stretched [default: the ratio of the two contexts].
+        max_position_embeddings: the context the model is made for.
+        attention_factor: multiplies cosines and sines [default: from factor].
+        mscale: with mscale_all_dim, weighs log(factor) in the attention factor.
+        mscale_all_dim: see mscale.
+        beta_fast: rotations over the original context from which a pair is left as it is [default: 32].
+        beta_slow: rotations below which a pair is interpolated in full [default: 1].
+        truncate: round the ends of the ramp to whole pairs [default: true].
     """
     stretch = stretch_of(factor, max_position_embeddings, original_max_position_embeddings)
 
     def pair(rotations: float) -> float:
-        """Return the (fractional) pair that makes so many rotations over the original context."""
+        """Return the (fractional) index of the pair that makes so many rotations over the original context."""
         return dim * math.log(original_max_position_embeddings / (rotations * 2 * math.pi)) / (2 * math.log(rope_theta))
 
     first, last = pair(beta_fast), pair(beta_slow)
@@ -87,6 +88,7 @@ def yarn(
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, dim - 1)
     width = last - first if first != last else 0.001
+    # 0 for fast pairs, which stay; 1 for slow pairs, which are interpolated
     ramp = np.clip((np.arange(dim // 2) - first) / width, 0, 1)
     unscaled = geometric(dim, rope_theta)
     if attention_factor is None:

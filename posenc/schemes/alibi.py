@@ -43,13 +43,13 @@ class Slopes(nn.Module):
         signed = -slopes if form == "distance" else slopes
         self.register_buffer("slopes", torch.from_numpy(signed[:, None, None]).to(dtype), persistent=False)
 
-    def last(self, keys: Tensor, seq: int) -> Tensor:
-        """Return the bias of the last keys, as queries: (seq_k,) -> (1, heads, seq, seq_k)."""
-        query = torch.arange(seq, device=keys.device) + (keys.shape[0] - seq)
-        return self.between(query.unsqueeze(0).unsqueeze(2), keys)
+    def last(self, keys: Tensor, values: Tensor) -> Tensor:
+        """Return the bias of the last keys, as queries: (seq_k,), (.., .., seq, any) -> (1, heads, seq, seq_k)."""
+        query = torch.arange(values.shape[2], device=keys.device) + (keys.shape[0] - values.shape[2])
+        return self.between(query.unsqueeze(0).unsqueeze(2), keys, None)
 
-    def between(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> as `last`."""
+    def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
+        """Return the bias of positions: (batch, seq, 1), (batch, 1, seq_k) or (seq_k,) -> (.., heads, seq, seq_k)."""
         if self.form == "distance":
             steps = (key - query).abs()
         else:

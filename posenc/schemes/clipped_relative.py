@@ -4,71 +4,29 @@
     values[b, h, i] = scale * sum_j p[b, h, i, j] row(clip(j - i, -left, right))
 
 wav2vec2-BERT has 64 rows before and 8 after a query, SpeechT5 159 and 160; Shaw et al. and VITS as many of either, and
-a second table, of values. Beyond its window VITS adds nothing, the others take the last row. Each query is multiplied
-with every row once, and each key picks a product; of values, see `relative_values`.
+a second table, of values. Beyond its window VITS adds nothing, the others take the last row.
 """
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from posenc.call import Call
-from posenc.encoding import Encoding, Probes, Tolerance
+from posenc.encoding import Encoding
 from posenc.ports import Array, Floats, Integers
 from posenc.scheme import Unsupported, scheme
-from posenc.sources.bias import by_query as query_bias
-from posenc.sources.bias import values as relative_values
-from posenc.sources.bias.by_distance import edge_repeated
-from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
-from posenc.where.sizes import larger
+from posenc.sources.bias import encode as bias
+from posenc.sources.bias.by_query import ByQuery
+from posenc.sources.bias.values import ONE_KEY, WeightedRows
+from posenc.spec import Spec, UnsupportedSpec
+from posenc.weights import Weights
 
 Output = Literal["bias", "scores", "values"]
 Distance = Literal["key_minus_query", "query_minus_key"]
-
-
-class ClippedRows(nn.Module):
-    """A source of biases: products of queries with a row for each distance, the first and the last for all beyond.
-
-    Keys in the first row for every query are not looked up: see ByDistance.
-    """
-
-    rows: Tensor  # (head_dim, before + 1 + after)
-    before: Final[int]
-
-    def __init__(self, rows: Tensor, before: int) -> None:
-        super().__init__()
-        self.before = before
-        self.probes = Probes(lengths=(before, before + 1, before + 2))
-        self.half_safe = query_bias.PRODUCTS
-        self.register_buffer("rows", rows.t().contiguous(), persistent=False)
-        largest = query_bias.LARGEST * float(rows.abs().sum(1).max())
-        self.error = torch.finfo(rows.dtype).eps / 2 * (len(rows[0]) + 1) * largest
-
-    def last(self, q: Tensor, keys: Tensor) -> Tensor:
-        """Return the bias of the last keys, as queries: q (batch, heads, seq, head_dim), (seq_k,)."""
-        seq = q.shape[2]
-        far = larger(keys.shape[0] - seq - max(self.before, 1), 0)
-        query = torch.arange(seq, device=q.device) + (keys.shape[0] - seq)
-        return edge_repeated(self.between(q, query.unsqueeze(1), keys[far:]), far)
-
-    def between(self, q: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Return the bias of positions: q, (1, seq, 1) or (seq, 1), (seq_k,) -> (batch, heads, seq, seq_k)."""
-        products = torch.matmul(q.to(self.rows.dtype), self.rows)
-        at = (key - (query - self.before)).clamp(0, self.rows.shape[1] - 1)
-        return products.gather(3, at.expand(q.shape[0], q.shape[1], q.shape[2], key.shape[0]))
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a bias may be from the reference: as many roundings as features, each of the largest sum."""
-        return Tolerance(atol=self.error)
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's bias may be from this: both may sum in any order."""
-        return Tolerance(atol=2 * self.error)
 
 
 @scheme(
@@ -77,15 +35,13 @@ class ClippedRows(nn.Module):
     formula="bias[h, i, j] = scale q[h, i] . r(j - i), values[h, i] = scale sum_j p[h, i, j] r(j - i), "
     "r(d) = row[min(max(d, -left), right)]",
     models=("Shaw et al.", "Wav2Vec2-BERT", "SeamlessM4T v2", "SpeechT5", "VITS"),
+    sums=("baked", "dynamic"),
     samples=(
         {"head_dim": 8, "left": 20, "right": 3},
         {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero"},
         {"head_dim": 6, "left": 4, "right": 4, "beyond": "zero", "output": "values"},
     ),
-    unsupported=Unsupported(
-        methods={"trig": "a bias has no sines; leave --method trig out"},
-        positions={"explicit": query_bias.PLACES, "mask": query_bias.PLACES},
-    ),
+    unsupported=Unsupported(methods={"trig": "a bias has no sines; leave --method trig out"}),
 )
 def clipped_relative(
     spec: Spec,
@@ -116,19 +72,21 @@ def clipped_relative(
     """
     if left < 0 or right < 0:
         raise ValueError(f"left and right must be at least 0, got {left} and {right}")
-    table = _table(left + 1 + right, head_dim, weights, key, std)
+    count = left + 1 + right
+    table = Weights(weights, key, std).table({"left + 1 + right": count, "head_dim": head_dim}, (count, 64))
     factor = _factor(scale, 1.0 if output == "values" else table.shape[1] ** -0.5)
-    of = Rows(table.double().numpy(), left, right, beyond, distance, scale)
+    trained = Rows(table.double().numpy(), left, right, beyond, distance, scale)
     rows = table.flip(0) if distance == "query_minus_key" else table
     rows = (rows.double() * factor).to(getattr(torch, spec.angle_dtype))
+    result = bias.Output(output, head_dim=rows.shape[1])
     if output == "values":
-        formula = partial(added_values, rows=of)
-        return relative_values.encode(rows, spec, before=left, beyond=beyond == "clip", formula=formula)
-    edge = int(beyond == "zero")
-    source = ClippedRows(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
-    return query_bias.encode(
-        source, spec, output, table.shape[1], formula=partial(reference, rows=of, add=output == "scores")
-    )
+        if spec.positions in ("explicit", "mask"):
+            raise UnsupportedSpec(f"output=values has no {spec.positions} form: {ONE_KEY}")
+        source = WeightedRows(rows, left, beyond == "clip")
+        return bias.encode(source, spec, result, formula=partial(added_values, rows=trained))
+    edge = int(beyond == "zero")  # a row of zeros on either side holds for all keys beyond
+    products = ByQuery(nn.functional.pad(rows, [0, 0, edge, edge]), left + edge)
+    return bias.encode(products, spec, result, formula=partial(reference, rows=trained))
 
 
 def _factor(scale: float | None, usual: float) -> float:
@@ -137,18 +95,6 @@ def _factor(scale: float | None, usual: float) -> float:
     if not np.isfinite(scale) or scale == 0:
         raise ValueError(f"scale must be a finite number other than 0, got {scale}")
     return scale
-
-
-def _table(count: int, head_dim: int | None, weights: str | None, key: str | None, std: float) -> Tensor:
-    if head_dim is not None and head_dim < 1:
-        raise ValueError(f"head_dim must be at least 1, got {head_dim}")
-    if weights is None:
-        return random_table("a table", (count, head_dim or 64), key, std)
-    table = load_matrix(weights, key)
-    if table.shape[0] != count or head_dim not in (None, table.shape[1]):
-        wanted = f"({count}, {head_dim or 'head_dim'})"
-        raise ValueError(f"weights must be {wanted}, left + 1 + right rows, got {tuple(table.shape)} in {weights}")
-    return table
 
 
 @dataclass(frozen=True)
@@ -170,13 +116,16 @@ class Rows:
         return index, (relative == clipped) | (self.beyond == "clip")
 
 
-def reference(call: Call, *, rows: Rows, add: bool) -> tuple[Array]:
-    """Return the bias in float64: each query times the row of each distance, added to scores where they go in."""
-    index, counts = rows.of_pairs(call.query[0], call.key[0])
+def reference(call: Call, *, rows: Rows) -> tuple[Array]:
+    """Return the bias in float64: each query times the row of each distance."""
+    q = call.values[0].astype(np.float64)
     scale = 1 / np.sqrt(rows.table.shape[1]) if rows.scale is None else rows.scale
-    products = scale * (call.values[0].astype(np.float64) @ rows.table.T)
-    bias = np.stack([products[:, :, i, row] for i, row in enumerate(index)], 2) * counts
-    return (call.values[1] + bias if add else bias,)
+    bias = np.zeros((*q.shape[:3], call.key.shape[1]))
+    for sequence in range(len(q)):  # positions are the same for a batch, or each sequence has its own
+        index, counts = rows.of_pairs(*(at[min(sequence, len(at) - 1)] for at in (call.query, call.key)))
+        products = scale * (q[sequence] @ rows.table.T)  # (heads, seq, rows)
+        bias[sequence] = np.stack([products[:, i, row] for i, row in enumerate(index)], 1) * counts
+    return (bias,)
 
 
 def added_values(call: Call, *, rows: Rows) -> tuple[Array]:

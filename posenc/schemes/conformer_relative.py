@@ -13,11 +13,11 @@ The distances d of a call of `seq` frames, first row to last, and the codes that
     chunk        past, ..., 0, ..., -future   Gemma 3n's and Gemma 4's audio: the same rows for each chunk of a call,
                                               all sines, then all cosines of d / base^(i / (d_model / 2 - 1))
 
-The scores of queries with the rows of both, a column each, are then shifted: the last query has its keys from the
+The scores of queries with the rows of `both`, a column for each, are then shifted: the last query has its keys from the
 first column on, the one before it from the second on. There may be more keys than queries, or fewer.
 
 Parakeet ends at 5000 frames, and so does wenet; here a graph that is not baked ends at 2^24. ESPnet, wenet and NeMo
-scale x by sqrt(d_model), too, which is no position.
+scale x by sqrt(d_model), too; a caller does that.
 """
 
 from dataclasses import replace
@@ -28,6 +28,7 @@ import numpy as np
 
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding
+from posenc.joins.rows import Output
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
 from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
@@ -100,10 +101,10 @@ def conformer_relative(
     source = sincos(table, inverse_frequencies(d_model, base), interleaved=True)
     if style == "ascending":
         rows = partial(ascending, d_model=d_model, base=base)
-        return additive.encode(source, spec, additive.Output("rows", d_model), formula=rows)
-    both = style == "both"
-    formula = partial(of_frames, both=both, stored=stored or 0, d_model=d_model, base=base)
-    return _of_frames(source, spec, both, stored, formula)
+        return additive.encode(source, spec, Output("rows", d_model), formula=rows)
+    two_sided = style == "both"
+    formula = partial(of_frames, two_sided=two_sided, stored=stored or 0, d_model=d_model, base=base)
+    return _of_frames(source, spec, two_sided, stored, formula)
 
 
 def _check(style: Style, stored: int | None, chunk: tuple[int, int, int]) -> None:
@@ -123,15 +124,15 @@ def _check_spec(spec: Spec, style: Style, output: str) -> None:
         raise UnsupportedSpec("rows of style=chunk are a constant: they take --baked")
 
 
-def _of_frames(source: SinCosMethod, spec: Spec, both: bool, stored: int | None, formula: Formula) -> Encoding:
+def _of_frames(source: SinCosMethod, spec: Spec, two_sided: bool, stored: int | None, formula: Formula) -> Encoding:
     """Return the encoding of the distances of a call's frames."""
     d_model = source.width
-    module: RelativeRows = (Both if both else Descending)(source, spec, d_model, interleaved=True)
+    module: RelativeRows = (Both if two_sided else Descending)(source, spec, d_model, interleaved=True)
     if stored is not None:
         module = Stored(source, spec, d_model, stored=stored)
     frames = replace(SEQ, most=source.end)
     x = Port("x", (BATCH, frames, fixed(d_model)), spec.torch_dtype)
-    length = Axis("-1+2*seq", "length") if both else frames
+    length = Axis("-1+2*seq", "length") if two_sided else frames
     rows = relative.Rows(
         module=module,
         inputs=(x,),
@@ -165,11 +166,11 @@ def timescales(d_model: int, base: float) -> Floats:
     return np.asarray(base ** (-np.arange(pairs) / max(pairs - 1, 1)))
 
 
-def of_frames(call: Call, *, both: bool, stored: int, d_model: int, base: float) -> tuple[Array]:
+def of_frames(call: Call, *, two_sided: bool, stored: int, d_model: int, base: float) -> tuple[Array]:
     """Return the rows of a call in float64 from the formula."""
     seq = call.sizes[SEQ.name]
     farthest = max(seq, stored) - 1
-    distance = np.arange(farthest, -seq, -1) if both else farthest - np.arange(seq)
+    distance = np.arange(farthest, -seq, -1) if two_sided else farthest - np.arange(seq)
     return (waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True),)
 
 

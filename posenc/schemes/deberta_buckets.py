@@ -8,7 +8,6 @@ made.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -17,17 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Call
-from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance, rounding
+from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.joins.scores import forward_of
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
-from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Integers, Port, fixed
+from posenc.ports import SEQ, Array, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
-from posenc.sources.bias.modules import WAYS
 from posenc.spec import Spec
 from posenc.stored import StoredRows
+from posenc.where import KEYS, queries_and_keys
 from posenc.where.places import CountedPlaces
-from posenc.where.ports import start_port
 
 CHUNK = 2**16
 """Distances that are held against the formula at a time."""
@@ -52,16 +51,16 @@ class LogBuckets(nn.Module):
             "rows", torch.from_numpy(rows.astype(np.min_scalar_type(-int(rows.max()))))[:, None], persistent=False
         )
 
-    def last(self, keys: Tensor, seq: int) -> Tensor:
-        """Return the buckets where the last `seq` keys are the queries: (seq_k,) -> (1, seq, seq_k)."""
-        length = keys.shape[0]
+    def last(self, keys: Tensor, values: Tensor) -> Tensor:
+        """Return the buckets where the last keys are the queries: (seq_k,), (batch, heads, seq, any)."""
+        seq, length = values.shape[2], keys.shape[0]
         query = torch.arange(seq, device=keys.device) + (length - seq)
         # CUDA refuses no index: what is beyond the table is refused by the number of its rows there.
         rows = exactly(leading(self.rows, length), length)[0]
         known = query.masked_fill(query < 0, 2 * self.end)  # so far from any key that no row is theirs
         return self.signed(rows, known.unsqueeze(0).unsqueeze(2), keys)
 
-    def between(self, query: Tensor, key: Tensor) -> Tensor:
+    def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
         """Return the buckets of positions: (1, seq, 1), (seq_k,) -> (1, seq, seq_k)."""
         return self.signed(self.rows, query, key)
 
@@ -120,20 +119,12 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     rows = buckets(np.arange(end), mid, max_distance)
     probes = Probes(lengths=(mid, mid + 1, mid + 2, max_distance, max_distance + 1))
     source = LogBuckets(rows, probes, partial(by_logarithm, num_buckets=num_buckets, far=max_distance))
-    module = WAYS[str(spec.positions)][0](source, CountedPlaces(), torch.int64, 0)
     formula = partial(reference, num_buckets=num_buckets, far=max_distance)
-    join = Join("bias", module, _ports(spec, end), (_RESULT,), rounding(spec, add=False))
-    return encoding(spec, join, bias.claims(source, spec, end), formula)
-
-
-_RESULT = Port("buckets", (fixed(1, "batch"), SEQ, bias.KEYS), "int64")
-
-
-def _ports(spec: Spec, end: int) -> tuple[Port, ...]:
-    dim, keys = Axis("head_dim", "features"), replace(bias.KEYS, most=end)
-    q = Port("q", (BATCH, Axis("heads", "heads"), SEQ, dim), spec.torch_dtype)
-    k = Port("k", (BATCH, Axis("kv_heads", "heads"), keys, dim), spec.torch_dtype)
-    return (q, k) if spec.positions == "implicit" else (q, k, start_port(end, keys.name))
+    where = queries_and_keys(spec, end)
+    module = forward_of("bias", where)(source, CountedPlaces(), torch.int64, 0)
+    values = bias.tensors(spec, bias.Output("bias"), where.places[0])
+    join = Join("bias", module, values, (Port("buckets", (fixed(1, "batch"), SEQ, KEYS), "int64"),))
+    return encoding(spec, where, bias.claims(source, spec), join, formula)
 
 
 def buckets(distance: Integers, mid: int, far: int) -> Integers:
@@ -142,14 +133,14 @@ def buckets(distance: Integers, mid: int, far: int) -> Integers:
     return np.where(distance <= mid, distance, mid + np.searchsorted(firsts, distance, side="right"))
 
 
-def edges(mid: int, far: int, most: int) -> Integers:
+def edges(mid: int, far: int, farthest: int) -> Integers:
     """Return the first distance of each bucket beyond mid, up to a distance.
 
     A distance is in bucket mid + c where mid ((far - 1) / mid)^(c / (mid - 1)) is the first that is not below it. To
     the power of mid - 1 all of that are integers, which decide.
     """
     firsts = [mid + 1]
-    while firsts[-1] <= most:
+    while firsts[-1] <= farthest:
         c, power = len(firsts), mid - 1
         last = max(mid, int(mid * ((far - 1) / mid) ** (c / power)) - 2)  # the last distance of bucket mid + c
         while (last + 1) ** power * mid**c <= (far - 1) ** c * mid**power:

@@ -2,11 +2,13 @@
 
     bias[h, (y, x), (v, u)] = q[h, y, x] . R_row[y - v] + q[h, y, x] . R_column[x - u]
 
-A learned row for each difference of rows, and one for each of columns, of the sides that were trained: 14 x 14 in SAM's
-windows, 64 x 64 in its global layers. Of other sides the tables are resampled as `torch.nn.functional.interpolate`
-does it, linearly. MViTv2 itself pools its keys: here queries and keys are the places of one grid.
+A learned row for each difference of rows, and one for each difference of columns, for the sides that were trained:
+14 x 14 in SAM's windows, 64 x 64 in its global layers. For other sides the tables are resampled
+linearly, as `torch.nn.functional.interpolate` does it. MViTv2 itself pools its keys: here queries and keys are the
+places of one grid.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -25,7 +27,8 @@ from posenc.sources.window import two_products as decomposed
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.two_products import Tables
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_matrix, names_in, one_start, random_table
+from posenc.weight_files import names_in
+from posenc.weights import Weights
 
 NAMES = ("rel_pos_h", "rel_pos_w")
 """What both tables are called, behind the name of their attention."""
@@ -40,6 +43,7 @@ SIDE = 64
     paper="arXiv:2112.01526, equation 4; ViTDet (arXiv:2203.16527), SAM (arXiv:2304.02643)",
     formula="bias[h, (y, x), (v, u)] = q[h, y, x] . row[y - v] + q[h, y, x] . column[x - u]",
     models=("SAM", "SAM-HQ", "ViTDet", "GOT-OCR 2", "DeepSeek-OCR 2", "SLANeXt"),
+    sums=("baked", "dynamic"),
     samples=({"head_dim": 8, "window": (2, 3)},),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )
@@ -67,16 +71,10 @@ def decomposed_relative(
     key: the name of their attention, as vision_encoder.layers.0.attn, before .rel_pos_h and .rel_pos_w.
     std: standard deviation of the random rows, where no weights are given.
     """
-    if head_dim is not None and head_dim < 1:
-        raise ValueError(f"head_dim must be at least 1, got {head_dim}")
-    sides = None if window is None else windows.sides_of("window", window)
-    if weights is None:
-        tables = _random(sides or WINDOW, HEAD_DIM if head_dim is None else head_dim, key, std)
-    else:
-        tables = _from_file(weights, key, sides, head_dim)
-    tables = tables.to(getattr(torch, spec.angle_dtype))
+    sides = (None, None) if window is None else windows.sides_of("window", window)
+    tables = _tables(Weights(weights, key, std), sides, head_dim).to(getattr(torch, spec.angle_dtype))
     baked = _size(spec, size, tables.sides, output == "scores")
-    rows, columns = (table.double().numpy() for table in tables.each)
+    rows, columns = (table.double().numpy() for table in tables.both_sides)
     fixed = None if spec.mode == "dynamic" else (size, window)
     formula = partial(reference, rows=rows, columns=columns, fixed=fixed)
     return decomposed.encode(tables, spec, size=baked, scores=output == "scores", formula=formula)
@@ -96,39 +94,27 @@ def _size(spec: Spec, size: int | tuple[int, ...] | None, window: Sides, scores:
     return sides
 
 
-def _random(sides: Sides, head_dim: int, key: str | None, std: float) -> Tables:
-    height, width = sides
-    rows = random_table("a table", (2 * height - 1, head_dim), key, std)
-    return Tables(rows, random_table("a table", (2 * width - 1, head_dim), key, std))
+def _tables(weights: Weights, sides: tuple[int | None, int | None], head_dim: int | None) -> Tables:
+    """Return the tables of differences of rows and of columns; raise ValueError, in one line, where they do not fit."""
+    names = (weights.key, weights.key) if weights.file is None else _names(weights, names_in(weights.file))
+    tables: list[Tensor] = []
+    for name, axis, side, trained in zip(names, ("height", "width"), sides, WINDOW, strict=True):
+        sizes = {f"2 * {axis} - 1": None if side is None else 2 * side - 1, "head_dim": head_dim}
+        tables.append(replace(weights, key=name).table(sizes, (2 * trained - 1, HEAD_DIM)))
+        head_dim = tables[0].shape[1]
+        if len(tables[-1]) % 2 == 0:
+            raise ValueError(f"weights: {name} must have 2 * {axis} - 1 rows, an odd number, got {len(tables[-1])}")
+    return Tables(*tables)
 
 
-def _from_file(weights: str, key: str | None, sides: Sides | None, head_dim: int | None) -> Tables:
-    """Return both tables of a file; raise ValueError, in one line, where they are not of these sides and features."""
-    names = _names(weights, names_in(weights), key)
-    rows, columns = (load_matrix(weights, name) for name in names)
-    features = rows.shape[1] if head_dim is None else head_dim
-    for name, table, side in zip(names, (rows, columns), sides or (None, None), strict=True):
-        _check_table(f"weights: {name}", table, side, features)
-    return Tables(rows, columns)
-
-
-def _check_table(what: str, table: Tensor, side: int | None, features: int) -> None:
-    if len(table) % 2 == 0:
-        raise ValueError(f"{what} must have 2 * side - 1 rows, an odd number, got {tuple(table.shape)}")
-    shape = (len(table) if side is None else 2 * side - 1, features)
-    if table.shape != shape:
-        raise ValueError(f"{what} must be {shape}, of this window and head_dim, got {tuple(table.shape)}")
-
-
-def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, str]:
-    """Return the names of the tables of the attention that is meant; raise ValueError where not one is."""
+def _names(weights: Weights, tensors: tuple[str, ...]) -> tuple[str, str]:
+    """Return the names of the tables of an attention; raise ValueError where a file has none, or several."""
     first, second = NAMES
     if not tensors:
-        raise ValueError(f"weights: {path} holds one array: give a file of two tables, {first} and {second}")
+        raise ValueError(f"weights: {weights.file} holds one array: give a file of two tables, {first} and {second}")
     starts = [name.removesuffix(first) for name in tensors if name.split(".")[-1] == first]
     whole = [start for start in starts if start + second in tensors]
-    meant = [start for start in whole if key is None or start == f"{key.rstrip('.')}."]
-    start = one_start(path, len(tensors), meant, whole, key=key, what=f"names before .{first} and .{second}")
+    start = weights.prefix(whole, whole, len(tensors), f"names before .{first} and .{second}")
     return start + first, start + second
 
 

@@ -2,8 +2,8 @@
 
 gaussian   sin(2 pi x @ B), cos(2 pi x @ B), B drawn once (arXiv:2006.10739): SAM's points and boxes, noise levels
 log        sin(2^k pi x), cos(2^k pi x), k = 0, 1, ... (arXiv:2003.08934, section 5.1): radiance fields
-           sin(f pi x), cos(f pi x), f from 1 to max_freq / 2, each as many times the one before: timm's FourierEmbed
-linear     the same, each as much more than the one before (arXiv:2103.03206, section 3.2): Perceiver
+           sin(f pi x), cos(f pi x), f from 1 to max_freq / 2 by equal factors: timm's FourierEmbed
+linear     the same, f by equal steps (arXiv:2103.03206, section 3.2): Perceiver
 """
 
 import math
@@ -13,50 +13,50 @@ from typing import Literal
 
 import numpy as np
 
-from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
+from posenc.ranges import check_above, check_at_least
 from posenc.references.features import Parameters, banded, projected
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.sources.features import encode as family
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_tensor, random_table
+from posenc.weights import Weights
 
 Inputs = Literal["as_given", "centered", "logs"]
 Kind = Literal["gaussian", "log", "linear"]
 Order = Literal["halves", "octaves", "numbers"]
 NUMBERS = "coordinates are an input, numbers of each token; use --positions explicit"
-MOST_NUMBERS, MOST_OCTAVES = 1024, 64
-"""A graph has operators for each number of a token; 2^64 is no power that a coordinate is multiplied by."""
+MAX_NUMBERS, MAX_OCTAVES = 1024, 64
+"""A graph has operators for each number of a token; no code multiplies a coordinate by 2^64."""
 MAX_FREQ = 224.0
 """Pixels of an image, in Perceiver's code."""
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """What comes in: numbers of a token, the span that they, or their logarithms, are in, and what is made of them."""
+    """The numbers of a token, as a user gives their parameters; they, or their logarithms, are in -span..span."""
 
     numbers: int
     span: float
     inputs: Inputs
 
     def port(self, spec: Spec) -> Port:
-        """Return their port; they stay in what angles are in, whatever the output is in."""
+        """Return their port, in the dtype of angles, whatever the dtype of the output is."""
         ranges = {"as_given": (-self.span, self.span), "centered": (0.0, 1.0)}
         low, high = ranges.get(self.inputs, (math.exp(-self.span), math.exp(self.span)))
         return Port("x", (BATCH, SEQ, fixed(self.numbers)), spec.angle_dtype, Values(low, high))
 
 
 @dataclass(frozen=True)
-class Bands:
-    """What numbers are multiplied by, (count, numbers), all octaves or not, of pi x or of x; the order of features."""
+class Source:
+    """Cosines and sines of coordinates: how many of each, how many lie together in a row, and the largest angle."""
 
-    frequencies: Floats
-    octaves: bool
-    pi: bool
-    order: Order
+    waves: family.Waves
+    pairs: int
+    block: int
+    max_angle: float
 
 
 @scheme(
@@ -95,47 +95,58 @@ def fourier_features(
 ) -> Encoding:
     """Sines and cosines of numbers along random directions ("gaussian"), or of their octaves or bands.
 
-    in_features: numbers of a token.
-    kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x, or bands by factors, "linear" by steps.
-    features: columns of B [default: those of the weights, or 128], or octaves or bands of each number [default: 10].
-    max_freq: twice the highest band, where the lowest is 1; one for each number, or for all (timm's and Perceiver's
-        max_res) [default: octaves; 224 of "linear"].
-    std: standard deviation of the random B, where no weights are given.
-    weights: a file or a model's folder that holds B, (in_features, features), or (features) of one number.
-    key: the name of B in a file that holds several tensors.
-    inputs: "as_given", "centered" 2x - 1 of x in 0..1 (SAM), "logs" of x above 0 (noise levels).
-    span: numbers, or their logs, are in -span..span; beyond, errors grow.
-    pi: octaves and bands are of pi x (the paper), or else of x (its code).
-    include_input: x itself comes first.
-    order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an octave or
-        a band [default: octaves of octaves, halves of bands].
-    flip_sin_to_cos: cosines before sines.
+    Args:
+        in_features: numbers of a token.
+        kind: "gaussian" 2 pi (x @ B), B random or from a file; "log" 2^k pi x, or bands by factors, "linear" by steps.
+        features: columns of B [default: those of the weights, or 128], or octaves or bands of each number [default:
+            10].
+        max_freq: twice the highest band, where the lowest is 1; one for each number, or for all (timm's and Perceiver's
+            max_res) [default: octaves; 224 of "linear"].
+        std: standard deviation of the random B, where no weights are given.
+        weights: a file or a model's folder that holds B, (in_features, features), or (features) of one number.
+        key: the name of B in a file that holds several tensors.
+        inputs: "as_given", "centered" 2x - 1 of x in 0..1 (SAM), "logs" of x above 0 (noise levels).
+        span: numbers, or their logs, are in -span..span; beyond, errors grow.
+        pi: octaves and bands are of pi x (the paper), or else of x (its code).
+        include_input: x itself comes first.
+        order: "halves" all sines, then all cosines; "numbers" all pairs of a number together, "octaves" all of an
+            octave or a band [default: octaves of octaves, halves of bands].
+        flip_sin_to_cos: cosines before sines.
     """
     coordinates = Coordinates(in_features, span, inputs)
     _check(coordinates, kind, features, std)
     parameters = Parameters(in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos)
-    layout = partial(family.Layout, cos_first=flip_sin_to_cos, include=in_features if include_input else 0)
-    if kind != "gaussian":
+    if kind == "gaussian":
+        alone = order in (None, "halves") and pi and max_freq is None
+        _refuse(not alone, "order, pi and max_freq", "log or linear")
+        matrix = _matrix(coordinates, features, Weights(weights, key, std))
+        matrix = matrix.astype(spec.angle_dtype).astype(np.float64)
+        source, formula = _projection(spec, coordinates, matrix), partial(projected, matrix=matrix)
+    else:
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
         max_freq = MAX_FREQ if max_freq is None and kind == "linear" else max_freq
         frequencies = _frequencies(kind, features or 10, max_freq, in_features)
-        bands = Bands(frequencies, max_freq is None, pi, order or ("octaves" if max_freq is None else "halves"))
-        return _of_bands(spec, coordinates, bands, layout, partial(banded, parameters=parameters))
-    alone = order in (None, "halves") and pi and max_freq is None
-    _refuse(not alone, "order, pi and max_freq", "log or linear")
-    matrix = _matrix(coordinates, features, std, weights, key)
-    matrix = matrix.astype(spec.angle_dtype).astype(np.float64)
-    return _of_projection(spec, coordinates, matrix, layout, partial(projected, matrix=matrix, parameters=parameters))
+        order = order or ("octaves" if max_freq is None else "halves")
+        waves = _bands(spec, frequencies, span, octaves=max_freq is None, pi=pi, by_number=order != "octaves")
+        blocks = {"halves": frequencies.size, "octaves": in_features, "numbers": 1}
+        max_angle = float(frequencies.max()) * span * (math.pi if pi else 1)
+        source, formula = Source(waves, frequencies.size, blocks[order], max_angle), partial(banded)
+    include = in_features if include_input else 0
+    return family.encode(
+        source.waves,
+        spec,
+        coordinates.port(spec),
+        family.Layout(source.pairs, source.block, cos_first=flip_sin_to_cos, include=include),
+        formula=partial(formula, parameters=parameters),
+        largest=lambda _: math.ceil(source.max_angle),
+    )
 
 
 def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:
-    if not 1 <= coordinates.numbers <= MOST_NUMBERS:
-        raise ValueError(f"in_features must be 1 to {MOST_NUMBERS}, got {coordinates.numbers}")
-    if features is not None and features < 1:
-        raise ValueError(f"features must be at least 1, got {features}")
-    for name, value in (("span", coordinates.span), ("std", std)):
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number above 0, got {value}")
+    if not 1 <= coordinates.numbers <= MAX_NUMBERS:
+        raise ValueError(f"in_features must be 1 to {MAX_NUMBERS}, got {coordinates.numbers}")
+    check_at_least(1, features=features)
+    check_above(0, span=coordinates.span, std=std)
     if coordinates.inputs == "centered" and coordinates.span != 1:
         raise ValueError(f"span must be 1 with inputs=centered, which maps 0..1 to -1..1, got {coordinates.span}")
 
@@ -145,70 +156,48 @@ def _refuse(wrong: bool, names: str, kind: str) -> None:
         raise UnsupportedSpec(f"{names} go with kind={kind}")
 
 
-def _matrix(coordinates: Coordinates, features: int | None, std: float, weights: str | None, key: str | None) -> Floats:
+def _matrix(coordinates: Coordinates, features: int | None, weights: Weights) -> Floats:
     """Return the directions, drawn at random or from a file: (numbers, features)."""
-    if weights is not None:
-        return _from_file(coordinates, weights, key, features)
-    shape = (coordinates.numbers, features or 128)
-    check_room("a matrix", shape, "float64")
-    return random_table("a matrix", shape, key, std).double().numpy()
+    numbers, sizes = coordinates.numbers, {"features": features}
+    if numbers > 1:  # files for one number, such as a noise level, hold (features,)
+        sizes = {"in_features": numbers, **sizes}
+    check_room("a matrix", (numbers, features or 128), "float64")
+    matrix = weights.table(sizes, (numbers, 128)[-len(sizes) :])
+    return matrix.double().reshape(numbers, -1).numpy()
 
 
-def _from_file(coordinates: Coordinates, weights: str, key: str | None, features: int | None) -> Floats:
-    """Return the matrix of a file; of one number it may have one axis, as that of noise levels has."""
-    axes = ("in_features", "features")
-    matrix = load_tensor(weights, key, axes[1:] if coordinates.numbers == 1 else axes).double().numpy()
-    matrix = matrix.reshape(-1, matrix.shape[-1])
-    expected = (coordinates.numbers, features or matrix.shape[1])
-    if matrix.shape != expected:
-        raise ValueError(f"weights must be (in_features, features) = {expected}, got {matrix.shape} in {weights}")
-    return matrix
-
-
-def _of_projection(
-    spec: Spec, coordinates: Coordinates, matrix: Floats, layout: "partial[family.Layout]", formula: Formula
-) -> Encoding:
+def _projection(spec: Spec, coordinates: Coordinates, matrix: Floats) -> Source:
+    """Return the source of angles 2 pi (x @ matrix)."""
     logs, centered, pairs = coordinates.inputs == "logs", coordinates.inputs == "centered", matrix.shape[1]
     waves = sincos_of_projection(spec, matrix, coordinates.span, logs=logs, centered=centered)
-    largest = math.ceil(2 * math.pi * coordinates.span * float(np.abs(matrix).sum(0).max()))
-    laid = layout(pairs, pairs)
-    return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
+    return Source(waves, pairs, pairs, 2 * math.pi * coordinates.span * float(np.abs(matrix).sum(0).max()))
 
 
 def _frequencies(kind: Kind, count: int, max_freq: float | tuple[float, ...] | None, numbers: int) -> Floats:
-    """Return octaves, or bands from 1 to half of max_freq, of each number: (count, numbers)."""
+    """Return powers of two, or bands from 1 to half of max_freq, for each number: (count, numbers)."""
     check_room("a token", (count, numbers), "float64")
     if max_freq is None:
-        if count > MOST_OCTAVES:
-            raise ValueError(f"features must be at most {MOST_OCTAVES} octaves with kind=log, got {count}")
+        if count > MAX_OCTAVES:
+            raise ValueError(f"features must be at most {MAX_OCTAVES} octaves with kind=log, got {count}")
         return np.repeat(2.0 ** np.arange(count)[:, None], numbers, 1)
-    highest, at = _highest(max_freq, count, numbers), np.linspace(0, 1, count)[:, None]
-    return np.asarray(1 + at * (highest - 1) if kind == "linear" else highest**at)
+    highest, share = _highest(max_freq, count, numbers), np.linspace(0, 1, count)[:, None]
+    return np.asarray(1 + share * (highest - 1) if kind == "linear" else highest**share)
 
 
 def _highest(max_freq: float | tuple[float, ...], count: int, numbers: int) -> Floats:
-    """Return the highest of so many bands of each number: (numbers,)."""
+    """Return the highest band of each number: (numbers,)."""
     limits = max_freq if isinstance(max_freq, tuple) else (max_freq,)
     text = ",".join(map(str, limits))
     if len(limits) not in (1, numbers):
         raise ValueError(f"max_freq must be one number, or one for each of {numbers} in_features, got {text}")
-    if not all(2 < one < math.inf for one in limits):
+    if not all(2 < limit < math.inf for limit in limits):
         raise ValueError(f"max_freq must be finite numbers above 2, twice the lowest band, got {text}")
     if count < 2:
         raise ValueError(f"features must be at least 2 with max_freq, got {count}")
     return np.broadcast_to(np.asarray(limits) / 2, numbers)
 
 
-def _of_bands(
-    spec: Spec, coordinates: Coordinates, bands: Bands, layout: "partial[family.Layout]", formula: Formula
-) -> Encoding:
-    (count, numbers), span, by_number = bands.frequencies.shape, coordinates.span, bands.order != "octaves"
-    waves: family.Waves
-    if bands.octaves:
-        waves = sincos_of_octaves(spec, count, span, pi=bands.pi, by_number=by_number)
-    else:
-        waves = sincos_of_bands(spec, bands.frequencies, span, pi=bands.pi, by_number=by_number)
-    largest = math.ceil(float(bands.frequencies.max()) * span * (math.pi if bands.pi else 1))
-    pairs = count * numbers
-    laid = layout(pairs, {"halves": pairs, "octaves": numbers, "numbers": 1}[bands.order])
-    return family.encode(waves, spec, coordinates.port(spec), laid, formula=formula, largest=lambda _: largest)
+def _bands(spec: Spec, frequencies: Floats, span: float, *, octaves: bool, pi: bool, by_number: bool) -> family.Waves:
+    if octaves:
+        return sincos_of_octaves(spec, len(frequencies), span, pi=pi, by_number=by_number)
+    return sincos_of_bands(spec, frequencies, span, pi=pi, by_number=by_number)

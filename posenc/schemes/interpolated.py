@@ -1,8 +1,8 @@
-"""A learned grid of positions, resampled to the size of the input, as vision transformers have it.
+"""A learned grid of positions, resampled to the size of the input, as in vision transformers.
 
-A grid of one size is trained; an image of another has more places, or fewer, and takes its rows from between those
-of the grid: bicubic in ViT and DINOv2, bilinear in SigLIP2, antialiased or not. What is right is what
-`torch.nn.functional.interpolate` gives. At the grid's own size rows come out as they are, to the bit.
+A grid of one size is trained; an image of another size has more places, or fewer, and takes its rows from between those
+of the grid: bicubic in ViT and DINOv2, bilinear in SigLIP2, antialiased or not. The results are those of
+`torch.nn.functional.interpolate`. At the grid's own size rows come out unchanged, to the bit.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,13 @@ from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
-from posenc.references.resampling import Resampling, matrix, resampled
+from posenc.ranges import check_at_least
+from posenc.references.resampling import Resampling, matrices, resampled
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated import encode as interpolation
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_tensor, random_table
+from posenc.weights import Weights
 
 NO_POSITION = "places are those of x; use --positions implicit"
 D_MODEL, GRID = 768, (37, 37)
@@ -34,6 +35,7 @@ D_MODEL, GRID = 768, (37, 37)
     paper="arXiv:2010.11929, section 3.2; DINOv2 (arXiv:2304.07193), SigLIP2 (arXiv:2502.14786)",
     formula="PE[y, x] = sum_ij a(y, i) G[i, j] b(x, j), G the learned grid, a and b the weights of the interpolation",
     models=("ViT", "DeiT", "CLIP vision", "DINOv2", "SigLIP", "SigLIP 2"),
+    sums=("dynamic",),
     samples=(
         {"d_model": 6, "grid": (4, 3)},
         {"d_model": 5, "grid": (7,), "antialias": True, "prefix": 0},
@@ -63,55 +65,51 @@ def interpolated(
 ) -> Encoding:
     """A learned grid of rows, resampled to the height and width of x, or to its length.
 
-    d_model: features [default: those of the weights, or 768].
-    grid: rows and columns that were trained, or one number for a line [default: what the weights
-        hold where that is a square, or 37,37].
-    prefix: rows before those of the grid, kept as they are, for class and register tokens.
-    mode: bicubic as ViT and DINOv2, or bilinear (linear, of a line) as SigLIP2.
-    antialias: weigh more rows where they become fewer.
-    align_corners: the first and the last place lie on the first and the last row.
-    offset: what is added to the size where the scale is made of it, but at the grid's own size; 0.1 in DINOv2.
-    output: "add" x + the rows of its places, "rows" those of the prefix and of all places, in the order of tokens.
-    size: height and width, or a length, that a baked grid is resampled to [default: those of the grid].
-    sizes: "grid" those of x (batch, height, width, d_model), for all images; "each" those that an input `sizes` gives
-        each image, of x (batch, seq, d_model), as SigLIP2-NaFlex has it: padding has the row of the first place.
-    weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder: (prefix + places, d_model), or
-        (height, width, d_model).
-    key: the name of the table in a file that holds several tensors.
-    std: standard deviation of the random rows, where no weights are given.
+    Args:
+        d_model: features [default: those of the weights, or 768].
+        grid: rows and columns that were trained, or one number for a line [default: what the weights hold where that is
+            a square, or 37,37].
+        prefix: rows before those of the grid, kept as they are, for class and register tokens.
+        mode: bicubic as ViT and DINOv2, or bilinear (linear, of a line) as SigLIP2.
+        antialias: weigh more rows where they become fewer.
+        align_corners: the first and the last place lie on the first and the last row.
+        offset: added to the size before the scale is made of it, but not at the grid's own size; 0.1 in DINOv2.
+        output: "add" x + the rows of its places, "rows" those of the prefix and of all places, in the order of tokens.
+        size: height and width, or the length, of a baked grid [default: those of the trained grid].
+        sizes: "grid", x is (batch, height, width, d_model) and all images have its size; "each", x is (batch, seq,
+            d_model) and an input `sizes` holds the size of each image, as in SigLIP2-NaFlex: padding has the row of the
+            first place.
+        weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder: (prefix + places, d_model), or
+            (height, width, d_model).
+        key: the name of the table in a file that holds several tensors.
+        std: standard deviation of the random rows, where no weights are given.
     """
-    _check(grid, prefix, align_corners, offset, std)
-    of = Filter(mode == "bicubic", antialias, align_corners, offset)
-    if weights is None:
-        held, table = _random(d_model, grid, prefix, key, std)
-    else:
-        held, table = _from_file(weights, key, d_model, grid, prefix)
+    _check(grid, prefix, align_corners, offset)
+    kernel = (mode == "bicubic", antialias, align_corners, offset)
+    held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
-    rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), of)
+    rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), Filter(*kernel))
     exact, add = table.double().numpy(), output == "add"
-    learned, kind = exact[prefix:].reshape(*held, -1), Resampling(mode == "bicubic", antialias, align_corners, offset)
+    learned, how = exact[prefix:].reshape(*held, -1), Resampling(*kernel)
     if sizes == "each":
         _check_each(spec, held, prefix, size)
         return interpolation.encode_each(
-            rows, spec, add=add, formula=partial(reference_of_tokens, table=learned, of=kind, add=add)
+            rows, spec, add=add, formula=partial(reference_of_tokens, table=learned, how=how, add=add)
         )
     fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
     size = _size(spec, size, held)
     check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
-    formula = partial(reference, table=learned, of=kind, before=None if add else exact[:prefix], fixed=fixed)
+    formula = partial(reference, table=learned, how=how, before=None if add else exact[:prefix], fixed=fixed)
     return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
-def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float, std: float) -> None:
+def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offset: float) -> None:
     if grid is not None and (len(grid) not in (1, 2) or min(grid) < 1):
         raise ValueError(f"grid must be one or two numbers of at least 1, got {_text(grid, ',')}")
-    if prefix < 0:
-        raise ValueError(f"prefix must be at least 0, got {prefix}")
+    check_at_least(0, prefix=prefix)
     if not 0 <= offset < 1 or (offset and align_corners):
         value = f"{offset} with align_corners" if align_corners else offset
         raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {value}")
-    if not std > 0:
-        raise ValueError(f"std must be above 0, got {std}")
 
 
 def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...]) -> tuple[int, ...]:
@@ -126,39 +124,31 @@ def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...]) -> tu
 
 def _check_each(spec: Spec, grid: tuple[int, ...], prefix: int, size: tuple[int, ...] | None) -> None:
     if spec.mode == "baked" or size is not None:
-        raise UnsupportedSpec("sizes=each takes a size from each image: a table of one holds for none; use --dynamic")
+        raise UnsupportedSpec("sizes=each takes a size from each image, which no table of one size has; use --dynamic")
     if len(grid) != 2 or prefix:
         values = f"grid={_text(grid, ',')} and prefix={prefix}"
-        raise UnsupportedSpec(f"sizes=each takes a grid of height and width, and tokens of it alone, got {values}")
+        raise UnsupportedSpec(f"sizes=each takes a grid of height and width without a prefix, got {values}")
 
 
-Held = tuple[tuple[int, ...], Tensor]
-"""The grid, and the table of its rows and of those before them."""
-
-
-def _random(d_model: int | None, grid: tuple[int, ...] | None, prefix: int, key: str | None, std: float) -> Held:
-    held, d_model = grid or GRID, D_MODEL if d_model is None else d_model
-    if d_model < 1:
-        raise ValueError(f"d_model must be at least 1, got {d_model}")
-    return held, random_table("a grid", (prefix + prod(held), d_model), key, std)
-
-
-def _from_file(weights: str, key: str | None, d_model: int | None, grid: tuple[int, ...] | None, prefix: int) -> Held:
-    """Return what a file holds, (rows, features) or (height, width, features); raise ValueError where it is neither."""
+def _table(
+    weights: Weights, d_model: int | None, grid: tuple[int, ...] | None, prefix: int
+) -> tuple[tuple[int, ...], Tensor]:
+    """Return the sizes of the grid, and the rows before it and of it: (prefix + places, d_model)."""
+    random = (prefix + prod(grid or GRID), D_MODEL)
     try:
-        table = load_tensor(weights, key, ("rows", "features"))
+        table = weights.table({"rows": None, "d_model": d_model}, random)
     except ValueError as error:
+        if weights.file is None:
+            raise
         try:
-            table = load_tensor(weights, key, ("height", "width", "features"))
+            table = weights.table({"height": None, "width": None, "d_model": d_model})
         except ValueError:
             raise error from None
-    if d_model not in (None, table.shape[-1]):
-        raise ValueError(f"d_model must be the {table.shape[-1]} features of {weights}, got {d_model}")
-    return _held(table, weights, grid, prefix), table.flatten(0, -2)
+    return (grid or GRID if weights.file is None else _grid_of(table, weights.file, grid, prefix)), table.flatten(0, -2)
 
 
-def _held(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int) -> tuple[int, ...]:
-    """Return how many rows a table from a file has along each axis; raise ValueError where that is not as asked for."""
+def _grid_of(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int) -> tuple[int, ...]:
+    """Return the sizes of the grid in a table from a file; raise ValueError where they are not those asked for."""
     if table.dim() == 3:
         held = tuple(table.shape[:2])
         if prefix or grid not in (None, held):
@@ -171,8 +161,8 @@ def _held(table: Tensor, weights: str, grid: tuple[int, ...] | None, prefix: int
         rows = f"{weights} has {len(table)} rows, {prefix} of them prefix"
         raise ValueError(f"{rows}: the others are no square, give grid=HEIGHT,WIDTH, or another prefix")
     if grid is not None and prod(grid) != places:
-        wanted = f"prefix {prefix} and a grid of {_text(grid)} take {prefix + prod(grid)}"
-        raise ValueError(f"{weights} has {len(table)} rows: {wanted}")
+        needed = f"prefix {prefix} and a grid of {_text(grid)} take {prefix + prod(grid)}"
+        raise ValueError(f"{weights} has {len(table)} rows: {needed}")
     return grid or (side, side)
 
 
@@ -181,31 +171,30 @@ def _text(sizes: Sequence[int], between: str = " x ") -> str:
 
 
 def reference(
-    call: Call, *, table: Floats, of: Resampling, before: Floats | None, fixed: Sequence[int] | None
+    call: Call, *, table: Floats, how: Resampling, before: Floats | None, fixed: Sequence[int] | None
 ) -> tuple[Array]:
-    """Return x + the rows of its places in float64, or those rows as tokens, behind the ones `before`.
+    """Return x + the rows of its places in float64, or those rows as tokens, behind the rows `before`.
 
-    fixed: the sizes of a baked grid, as they are given.
+    Args:
+        fixed: the sizes of a baked grid, as a user gives them.
     """
-    rows = resampled(table, of, fixed or call.values[0].shape[1:-1])
+    rows = resampled(table, how, fixed or call.values[0].shape[1:-1])
     if before is None:
         return (call.values[0].astype(np.float64) + rows,)
-    return (np.concatenate([before, rows.reshape(-1, rows.shape[-1])])[None],)
+    return (np.concatenate([before, rows.reshape(-1, rows.shape[-1])])[None],)  # (1, before + places, features)
 
 
-def reference_of_tokens(call: Call, *, table: Floats, of: Resampling, add: bool) -> tuple[Array]:
+def reference_of_tokens(call: Call, *, table: Floats, how: Resampling, add: bool) -> tuple[Array]:
     """Return the rows of the tokens of each image in float64, or x + those rows."""
     (x,) = call.values
-    rows = np.stack([rows_of_image(table, of, image, x.shape[1]) for image in call.extents])
+    rows = np.stack([rows_of_image(table, how, image, x.shape[1]) for image in call.extents])
     return (x.astype(np.float64) + rows if add else rows,)
 
 
-def rows_of_image(table: Floats, of: Resampling, sizes: Sequence[int], tokens: int) -> Floats:
+def rows_of_image(table: Floats, how: Resampling, sizes: Sequence[int], tokens: int) -> Floats:
     """Return the rows of the first tokens of an image in float64: (tokens, features)."""
     height, width = map(int, sizes)
     places = [token if token < height * width else 0 for token in range(tokens)]
-    unlike = [size != grid for size, grid in zip((height, width), table.shape, strict=False)]
-    shifted = [any(unlike)] * 2 if of.cubic and not of.antialias else unlike
-    down = matrix(table.shape[0], height, of, of.offset * shifted[0])[[place // width for place in places]]
-    across = matrix(table.shape[1], width, of, of.offset * shifted[1])[[place % width for place in places]]
-    return np.asarray(np.einsum("th,tw,hwf->tf", down, across, table, optimize=True))
+    down, across = matrices(table.shape, how, (height, width))
+    rows, columns = down[[place // width for place in places]], across[[place % width for place in places]]
+    return np.asarray(np.einsum("th,tw,hwf->tf", rows, columns, table, optimize=True))

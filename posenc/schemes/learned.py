@@ -1,4 +1,4 @@
-"""Learned tables of positions, as in GPT-2 and BERT: one trained row a position, and none beyond the last."""
+"""Learned tables of positions, as in GPT-2 and BERT: a trained row for each position up to the last."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,12 +11,13 @@ from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.rows import Output
 from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.rows import additive
 from posenc.sources.rows.learned_tables import LearnedTable, SummedTables
 from posenc.spec import Spec, UnsupportedSpec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights, load_tensor
 
 Key = str | None
 WIDTH = 512
@@ -24,11 +25,12 @@ WIDTH = 512
 
 
 def rows_of_file(parameters: Mapping[str, object]) -> int | None:
-    """Return how many positions the longest table of a file has; None where no file is given."""
+    """Return how many positions the longest table of a file has; None without a file."""
     weights, key, offset = (parameters.get(name) for name in ("weights", "key", "offset"))
     if not isinstance(weights, str):
         return None
-    rows = max(load_matrix(weights, one).shape[0] for one in set(_keys(key if isinstance(key, str) else None)))
+    names = _keys(key if isinstance(key, str) else None)
+    rows = max(len(load_tensor(weights, name, ("rows", "d_model"))) for name in set(names))
     return max(1, rows - (offset if isinstance(offset, int) else 0))
 
 
@@ -55,30 +57,33 @@ def learned(
 ) -> Encoding:
     """A trainable table of max_len rows, from a file of weights or drawn at random.
 
-    d_model: features [default: those of the weights, or 512].
-    output: "add" x + row, "rows" the rows at the positions, "table" the whole table with no input.
-    weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder; max_len is at most its rows, and by
-        default all of them.
-    key: the name of the table in a file that holds several tensors. Several names, with commas between: a token has a
-        position in each (--positions explicit, (tables, batch, seq)), below its rows, and the rows are added up.
-    std: standard deviation of the random rows, where no weights are given.
-    offset: rows before that of position 0 (OPT and BART: 2). Padding of a mask has the row before that of the first
-        token, which may be one before position 0: OPT's is offset=2, RoBERTa's is --position-offset 2.
+    Args:
+        d_model: features [default: those of the weights, or 512].
+        output: "add" x + row, "rows" the rows at the positions, "table" the whole table with no input.
+        weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder; max_len is at most its rows, and by
+            default all of them.
+        key: the name of the table in a file that holds several tensors. Several names, with commas between: a token has
+            a position in each (--positions explicit, (tables, batch, seq)), and the rows are added up.
+        std: standard deviation of the random rows, where no weights are given.
+        offset: rows before that of position 0 (OPT and BART: 2). Padding of a mask has the row before that of the first
+            token, which may be one before position 0: OPT's is offset=2, RoBERTa's is --position-offset 2.
     """
     keys = _keys(key)
-    tables = {None: _random(spec, d_model, key, std, offset)} if weights is None else _read(weights, keys, d_model)
-    _check(spec, {one: table.shape[0] for one, table in tables.items()}, offset, weights, len(keys))
+    rows = spec.max_len + max(0, offset)
+    sizes = {"rows": None, "d_model": d_model}
+    tables = {name: Weights(weights, name, std).table(sizes, (rows, WIDTH)) for name in dict.fromkeys(keys)}
+    _check(spec, tables, offset, weights, len(keys))
     dtype = getattr(torch, spec.angle_dtype)
-    tables = {one: table.to(dtype) for one, table in tables.items()}
-    # Positions from a mask are those of rows, as their port says: `offset` is among them.
-    before = 0 if spec.positions == "mask" else offset
-    formula = partial(reference, [tables[one] for one in keys], before=before, add=output == "add")
-    spec, first = _in_rows(spec, offset)
-    each = {one: LearnedTable(table[first : first + spec.max_len].contiguous()) for one, table in tables.items()}
-    slots = [each[one] for one in keys]
+    tables = {name: table.to(dtype) for name, table in tables.items()}
+    # Positions from a mask count rows, `offset` among them: padding has the row before that of the first token.
+    first = 0 if spec.positions == "mask" else offset
+    formula = partial(reference, [tables[name] for name in keys], before=first, add=output == "add")
+    if spec.positions == "mask":
+        spec = replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset)
+    rows_of = {name: LearnedTable(table[first : first + spec.max_len].contiguous()) for name, table in tables.items()}
+    slots = [rows_of[name] for name in keys]
     several = SummedTables(slots) if len(slots) > 1 else None
-    width = slots[0].weight.shape[1]
-    returned = additive.Output(output, width, ends=several.ends if several else ())
+    returned = Output(output, slots[0].weight.shape[1], ends=several.ends if several else ())
     return additive.encode(several or slots[0], spec, returned, formula=formula)
 
 
@@ -87,64 +92,33 @@ def _keys(key: str | None) -> tuple[Key, ...]:
     return (None,) if key is None else tuple(part.strip() for part in key.split(","))
 
 
-def _in_rows(spec: Spec, offset: int) -> tuple[Spec, int]:
-    """Return a spec, and the row of its position 0.
-
-    Positions from a mask are those of rows: padding has the row before that of the first token, which may be one before
-    position 0.
-    """
-    if spec.positions != "mask":
-        return spec, offset
-    return replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset), 0
-
-
-def _random(spec: Spec, d_model: int | None, key: Key, std: float, offset: int) -> Tensor:
-    _check_width(d_model)
-    return random_table("a table", (spec.max_len + max(0, offset), d_model or WIDTH), key, std)
-
-
-def _read(weights: str, keys: tuple[Key, ...], d_model: int | None) -> dict[Key, Tensor]:
-    """Return the tables of a file, each once."""
-    _check_width(d_model)
-    tables = {key: load_matrix(weights, key) for key in dict.fromkeys(keys)}
-    widths = {key: table.shape[1] for key, table in tables.items()}
-    if len(set(widths.values())) > 1:
-        words = ", ".join(f"{key} {width}" for key, width in widths.items())
-        raise ValueError(f"tables whose rows are added up have as many columns, those of {weights}: {words}")
-    columns = next(iter(widths.values()))
-    if d_model not in (None, columns):
-        raise ValueError(f"d_model must be the {columns} columns of {weights}, got {d_model}")
-    return tables
-
-
-def _check(spec: Spec, rows: Mapping[Key, int], offset: int, weights: str | None, slots: int) -> None:
-    """Raise ValueError, in one line, where tables do not have the rows that are asked for, or a spec no such form."""
-    least, most = min(rows.values()), max(rows.values())
-    if not 0 <= offset < least:
-        raise ValueError(
-            f"offset must be at least 0 and below the {least} rows of {weights or 'the table'}, got {offset}"
-        )
-    if spec.max_len > most - offset:
-        behind = f" behind offset {offset}" if offset else ""
-        raise ValueError(f"max_len must be at most the {most - offset} rows of {weights}{behind}, got {spec.max_len}")
+def _check(spec: Spec, tables: Mapping[Key, Tensor], offset: int, weights: str | None, slots: int) -> None:
+    """Raise ValueError, in one line, where tables do not fit each other or what is asked for."""
+    if len({table.shape[1] for table in tables.values()}) > 1:
+        widths = ", ".join(f"{name} {table.shape[1]}" for name, table in tables.items())
+        raise ValueError(f"tables whose rows are added up have as many columns, those of {weights}: {widths}")
+    min_rows, max_rows = min(map(len, tables.values())), max(map(len, tables.values()))
+    if not 0 <= offset < min_rows:
+        held = f"{min_rows} rows of {weights or 'the table'}"
+        raise ValueError(f"offset must be at least 0 and below the {held}, got {offset}")
+    if spec.max_len > max_rows - offset:
+        held = f"{max_rows - offset} rows of {weights}" + (f" behind offset {offset}" if offset else "")
+        raise ValueError(f"max_len must be at most the {held}, got {spec.max_len}")
     if slots > 1 and spec.positions != "explicit":
         raise UnsupportedSpec(
             f"{slots} tables have no {spec.positions} form: a token has a position in each; use --positions explicit"
         )
 
 
-def _check_width(d_model: int | None) -> None:
-    if d_model is not None and d_model < 1:
-        raise ValueError(f"d_model must be at least 1, got {d_model}")
-
-
 def reference(weights: list[Tensor], call: Call, *, before: int, add: bool) -> tuple[Array]:
-    """Return the output in float64: rows looked up and added to x, at the positions that are wanted.
+    """Return the output in float64: rows looked up and added to x, at the positions to compare.
 
-    weights: whole tables, one for each position of a token. before: rows before that of position 0.
+    Args:
+        weights: whole tables, as many as a token has positions.
+        before: rows before that of position 0.
     """
     positions = call.positions[..., call.picked] + before
-    of_each = positions if len(weights) > 1 else positions[None]
+    by_table = positions if len(weights) > 1 else positions[None]  # (tables, batch, seq)
     tables = (weight.detach().cpu().numpy().astype(np.float64) for weight in weights)
-    rows = np.sum([table[at] for table, at in zip(tables, of_each, strict=True)], axis=0)
+    rows = np.sum([table[at] for table, at in zip(tables, by_table, strict=True)], axis=0)
     return (call.values[0][:, call.picked].astype(np.float64) + rows if add and call.values else rows,)

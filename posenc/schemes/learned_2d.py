@@ -1,7 +1,7 @@
-"""Learned rows of the rows and of the columns of a grid, as DETR has them with position_embedding_type="learned".
+"""Learned embeddings of the rows and of the columns of a grid: DETR with position_embedding_type="learned".
 
-Two tables: a place of a grid has the row of its column and the row of its row, side by side, column first in DETR
-(arXiv:2005.12872) and its kin. What lies beyond a table was never trained, and is refused.
+Two tables: a place of a grid has the embeddings of its column and of its row, side by side, column first in DETR
+(arXiv:2005.12872) and its kin. Places beyond a table were never trained, and are refused.
 """
 
 from collections.abc import Mapping
@@ -19,19 +19,18 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sources.grid import encode as grid
 from posenc.sources.rows.learned_tables import LearnedTable
 from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights, load_tensor
 
-Tables = tuple[Tensor, Tensor]
-"""Of rows and of columns, (size, features) each."""
 ROWS, DIM = 50, 256
-"""Rows of each of DETR's tables, where nobody says how many, and features of both."""
+"""Rows of each of DETR's tables, and features of both together."""
 
 
 def rows_of(parameters: Mapping[str, object]) -> int | None:
     """Return how many rows each table has."""
     weights, key, rows = (parameters.get(name) for name in ("weights", "key", "rows"))
     if isinstance(weights, str):
-        return min(map(len, _read(weights, key if isinstance(key, str) else None)))
+        names = _names(weights, key if isinstance(key, str) else None)
+        return min(len(load_tensor(weights, name, ("rows", "dim / 2"))) for name in names)
     return max(1, rows) if isinstance(rows, int) else ROWS
 
 
@@ -63,21 +62,28 @@ def learned_2d(
 ) -> Encoding:
     """Trainable rows of each row and of each column of a grid, side by side.
 
-    dim: features, half by the row, half by the column [default: those of the weights, or 256].
-    rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
-    order: whose half comes first, "column_first" as in DETR, or "row_first".
-    tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
-    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
-    key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
-    std: standard deviation of the random rows, where no weights are given.
+    Args:
+        dim: features, half by the row, half by the column [default: those of the weights, or 256].
+        rows: of each table [default: those of the weights, or max_len, which is 50 by default, as in DETR].
+        order: whose half comes first, "column_first" as in DETR, or "row_first".
+        tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
+        weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, with both tables, of one shape.
+        key: the names of the tables of rows and of columns, as ...row_embeddings.weight,...column_embeddings.weight.
+        std: standard deviation of the random rows, where no weights are given.
     """
-    _check(dim, rows)
-    tables = _random(spec, dim, rows, key, std) if weights is None else _from_file(weights, key, dim, rows)
+    if dim is not None and (dim < 2 or dim % 2):
+        raise ValueError(f"dim must be an even number of at least 2, got {dim}")
+    names = (key, key) if weights is None else _names(weights, key)
+    sizes = {"rows": rows, "dim / 2": None if dim is None else dim // 2}
+    tables: list[Tensor] = []
+    for name in names:
+        tables.append(Weights(weights, name, std).table(sizes, (spec.max_len, DIM // 2)))
+        sizes = dict(zip(sizes, tables[0].shape, strict=True))  # both tables have one shape
     if spec.max_len > len(tables[0]):
         held = f"{len(tables[0])} rows of {weights or 'the tables'}"
         raise ValueError(f"max_len must be at most the {held}, got {spec.max_len}")
     dtype = getattr(torch, spec.angle_dtype)
-    tables = (tables[0].to(dtype), tables[1].to(dtype))
+    tables = [table.to(dtype) for table in tables]
     sources = [LearnedTable(table[: spec.max_len].contiguous()) for table in tables]
     axes, channels_first = (1, 0) if order == "column_first" else (0, 1), tensor_layout == "bdhw"
     layout = grid.GridLayout(("height", "width"), axes, add=False, channels_first=channels_first)
@@ -86,42 +92,20 @@ def learned_2d(
     return grid.encode(sources, [table.shape[1] for table in tables], spec, layout, formula=formula)
 
 
-def _check(dim: int | None, rows: int | None) -> None:
-    if dim is not None and (dim < 2 or dim % 2):
-        raise ValueError(f"dim must be an even number of at least 2, got {dim}")
-    if rows is not None and rows < 1:
-        raise ValueError(f"rows must be at least 1, got {rows}")
-
-
-def _random(spec: Spec, dim: int | None, rows: int | None, key: str | None, std: float) -> Tables:
-    shape = (rows or spec.max_len, (dim or DIM) // 2)
-    return random_table("a table of rows", shape, key, std), random_table("a table of columns", shape, key, std)
-
-
-def _from_file(weights: str, key: str | None, dim: int | None, rows: int | None) -> Tables:
-    """Return the tables of a file; raise ValueError, in one line, where they are not of the shape that both must be."""
-    tables = _read(weights, key)
-    height, width = tables[0].shape
-    wanted = (rows or height, dim // 2 if dim else width)
-    shapes = [tuple(table.shape) for table in tables]
-    if shapes != [wanted] * 2:
-        got = f"{shapes[0]} of rows and {shapes[1]} of columns"
-        raise ValueError(f"weights: both tables must be (rows, dim / 2), here {wanted}, got {got}")
-    return tables
-
-
-def _read(weights: str, key: str | None) -> Tables:
+def _names(weights: str, key: str | None) -> list[str]:
+    """Return the names of the tables of rows and of columns; raise ValueError where there are not two."""
     if weights.endswith(".npy"):
         raise ValueError(f"weights must hold two tables by their names, as .safetensors and .pt do, got {weights}")
     names = [] if key is None else [name.strip() for name in key.split(",")]
     if len(names) != 2:
-        wanted = "two names, of the table of rows and of that of columns, with a comma between"
-        raise ValueError(f"key must be {wanted}: key=ROWS,COLUMNS of {weights}, got {key or 'none'}")
-    return load_matrix(weights, names[0]), load_matrix(weights, names[1])
+        two = "two names, of the table of rows and of that of columns, with a comma between"
+        raise ValueError(f"key must be {two}: key=ROWS,COLUMNS of {weights}, got {key or 'none'}")
+    return names
 
 
 def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: str) -> tuple[Array]:
-    """Return the output in float64: of each place the row of its column and that of its row, as they lie."""
+    """Return the output in float64: the embeddings of column and row of each place, in the layout of the output."""
     by_row, by_column = (table[at] for table, at in zip(tables, call.positions, strict=True))
     rows = np.concatenate([by_column, by_row] if order == "column_first" else [by_row, by_column], -1)
+    # (1, height, width, dim) -> (1, dim, height, width)
     return (np.moveaxis(rows, -1, 1) if tensor_layout == "bdhw" else rows,)

@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
 from posenc.parameters import Value
 from posenc.ports import Array, Integers
 from posenc.references import rotation
@@ -20,7 +21,6 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.angles import AxialAngles
-from posenc.sources.rotary.apply import Heads
 from posenc.spec import Spec
 
 ONE_POSITION = "each token has several positions; of text alone all are equal, which is the scheme rope"
@@ -53,16 +53,18 @@ def mrope(
 ) -> Encoding:
     """Queries and keys rotated by several positions a token: time, height and width.
 
-    head_dim: features of a head.
-    rotary_dim: features that are rotated, the first ones; the others pass [default: all].
-    sections: how many pairs are rotated by each position, of rotary_dim / 2 in all.
-    section_layout: "sectioned" one run of pairs after the other (Qwen2-VL), "interleaved" by turns (Qwen3-VL).
-    rope_theta: the base of the frequencies.
-    rope_type: how frequencies are scaled; not by types that depend on the length of a call.
-    layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
-    tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
-    output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
-    width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers returns.
+    Args:
+        head_dim: features of a head.
+        rotary_dim: features that are rotated, the first ones; the others pass [default: all].
+        sections: how many pairs are rotated by each position, of rotary_dim / 2 in all.
+        section_layout: "sectioned" one run of pairs after the other (Qwen2-VL), "interleaved" by turns (Qwen3-VL).
+        rope_theta: the base of the frequencies.
+        rope_type: how frequencies are scaled; not by types that depend on the length of a call.
+        layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
+        tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
+        output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
+        width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers
+            returns.
     """
     heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
     rope = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
@@ -78,7 +80,7 @@ def mrope(
 
 
 def _angles(spec: Spec, rope: Rope, axis_of_pair: Integers) -> AxialAngles:
-    """Return the angles of three positions: a sincos method for the pairs of each, put in order at the end."""
+    """Return the angles of three positions: a sincos method for the pairs of each; then all pairs in their order."""
     frequencies = rope.at(spec.max_len)
     parts = [frequencies.inv_freq[axis_of_pair == axis] for axis in range(3)]
     order = np.argsort(axis_of_pair, kind="stable")
@@ -87,7 +89,7 @@ def _angles(spec: Spec, rope: Rope, axis_of_pair: Integers) -> AxialAngles:
 
 
 def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) -> Integers:
-    """Return which of the three positions each pair is rotated by: (pairs,) of 0, 1, 2.
+    """Return which of the three positions rotates each pair: (pairs,) of 0, 1, 2.
 
     sectioned     0 0 0 1 1 1 2 2 2; a fourth section is time again          interleaved   0 1 2 0 1 2 0 0 0
     """
@@ -108,9 +110,12 @@ def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) ->
 
 @dataclass(frozen=True)
 class PairAxes:
-    """What the reference rotates by: the paper's frequencies, and how many pairs have each position.
+    """The paper's frequencies, and the position that rotates each pair.
 
-    alternate: time, height, width, time, ... as far as each goes, then time alone; else one after the other.
+    Args:
+        exact: makes the frequencies.
+        sections: how many pairs each position rotates.
+        alternate: time, height, width, time, ... as far as each goes, then time alone; else section after section.
     """
 
     exact: Callable[[], Frequencies]
@@ -118,7 +123,7 @@ class PairAxes:
     alternate: bool
 
     def position_of(self, pair: int) -> int:
-        """Return which position a pair is rotated by, as Qwen's code says it.
+        """Return the index of the position that rotates a pair, as in Qwen's code.
 
         `apply_multimodal_rotary_pos_emb` of Qwen2-VL splits the pairs and takes piece i from position i % 3;
         `apply_interleaved_mrope` of Qwen3-VL overwrites time at 1, 4, 7, ... by height, at 2, 5, 8, ... by width.
@@ -136,4 +141,5 @@ def reference(call: Call, *, axes: PairAxes, pairs: rotation.Pairs) -> tuple[Arr
     """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
     exact = axes.exact()
     angles = [call.positions[axes.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
+    # (batch, seq, pairs)
     return rotation.rotary(call, np.stack(angles, -1), exact.attention_factor, pairs)

@@ -1,4 +1,4 @@
-"""Rotary position embedding (RoPE, arXiv:2104.09864), with every scaling of its frequencies in use."""
+"""Rotary position embedding (RoPE, arXiv:2104.09864), with all rope types."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +8,8 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
+from posenc.joins.rotated import RotaryAngles
 from posenc.parameters import Value
 from posenc.ports import Array
 from posenc.references import rotation
@@ -15,8 +17,7 @@ from posenc.rope_types import ROPE_TYPES, Frequencies, Rope, scaling_parameters
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
-from posenc.sources.rotary.angles import LongRopeAngles, RotaryAngles, StaticAngles
-from posenc.sources.rotary.apply import Heads
+from posenc.sources.rotary.angles import LongRopeAngles, StaticAngles
 from posenc.spec import Spec
 
 SMALL: dict[str, Value] = {"head_dim": 16}
@@ -51,14 +52,16 @@ def rope(
 ) -> Encoding:
     """Queries and keys rotated by position x frequency, pair by pair.
 
-    head_dim: features of a head.
-    rotary_dim: features that are rotated, the first ones; the others pass [default: all].
-    rope_theta: the base of the frequencies.
-    rope_type: how frequencies are scaled; each type takes parameters of its own, as in transformers.
-    layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
-    tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
-    output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
-    width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers returns.
+    Args:
+        head_dim: features of a head.
+        rotary_dim: features that are rotated, the first ones; the others pass [default: all].
+        rope_theta: the base of the frequencies.
+        rope_type: how frequencies are scaled; each type takes parameters of its own, as in transformers.
+        layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
+        tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
+        output: "rotate" q and k, or "cos_sin" the cosines and sines at positions.
+        width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers
+            returns.
     """
     heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
     frequencies = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
@@ -75,24 +78,26 @@ def rope(
 
 
 def angles_of(rope: Rope, spec: Spec) -> RotaryAngles:
-    """Return the rotary angles by the frequencies of a rope type; of a table, by those of a call of max_len."""
+    """Return the rotary angles of a rope type; a table has the frequencies of a call of max_len."""
     check_table(spec, rope.dim)  # before the frequencies, which are as wide
     whole = rope.at(spec.max_len)
     if spec.mode == "baked" or not rope.by_length:
         return StaticAngles(sincos(spec, whole.inv_freq, scale=whole.attention_factor))
     if rope.kind.in_graph is not None:
         return rope.kind.in_graph(rope, spec)
-    both = np.concatenate([rope.at(rope.switch).inv_freq, rope.at(rope.switch + 1).inv_freq])
-    return LongRopeAngles(sincos(spec, both, scale=whole.attention_factor), rope.switch)
+    short_and_long = np.concatenate([rope.at(rope.switch).inv_freq, rope.at(rope.switch + 1).inv_freq])
+    return LongRopeAngles(sincos(spec, short_and_long, scale=whole.attention_factor), rope.switch)
 
 
 def reference(
     spec: Spec, call: Call, *, exact: Callable[[int], Frequencies], pairs: rotation.Pairs
 ) -> tuple[Array, ...]:
-    """Return the outputs in float64, from the paper's frequencies of the call's own length, at every position.
+    """Return the outputs in float64 at every position, from the paper's frequencies for the length of the call.
 
-    exact: the length of a call -> its frequencies, by the reference of a rope type.
+    Args:
+        exact: the length of a call -> its frequencies, by the reference of a rope type.
     """
     frequencies = exact(spec.max_len if spec.mode == "baked" else int(call.positions.max()) + 1)
+    # (batch, seq, 1) * (pairs,)
     angle = call.positions[..., None].astype(np.float64) * frequencies.inv_freq
     return rotation.rotary(call, angle, frequencies.attention_factor, pairs)

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
 from posenc.ports import Array
 from posenc.references import rotation
 from posenc.rope_types import Rope
@@ -17,7 +18,6 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.angles import AxialAngles
-from posenc.sources.rotary.apply import Heads
 from posenc.spec import Spec
 
 
@@ -46,12 +46,14 @@ def rope_2d(
 ) -> Encoding:
     """Queries and keys of image patches rotated by row and column; implicit positions are a grid of any size.
 
-    head_dim: features of a head, a multiple of four; half of them are rotated by the row, half by the column.
-    rope_theta: the base of the frequencies, the same for rows and columns.
-    layout: which features are a pair: "halves" i and i + head_dim / 2, "interleaved" 2 i and 2 i + 1.
-    tensor_layout: "bhsd" (batch, head, height, width, dim) or "bshd" (batch, height, width, head, dim).
-    output: "rotate" q and k, or "cos_sin" the cosines and sines at explicit positions (2, batch, seq).
-    width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers returns.
+    Args:
+        head_dim: features of a head, a multiple of four; half of them are rotated by the row, half by the column.
+        rope_theta: the base of the frequencies, the same for rows and columns.
+        layout: which features are a pair: "halves" i and i + head_dim / 2, "interleaved" 2 i and 2 i + 1.
+        tensor_layout: "bhsd" (batch, head, height, width, dim) or "bshd" (batch, height, width, head, dim).
+        output: "rotate" q and k, or "cos_sin" the cosines and sines at explicit positions (2, batch, seq).
+        width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers
+            returns.
     """
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
     if head_dim % 4:
@@ -73,5 +75,6 @@ def reference(call: Call, *, head_dim: int, rope_theta: float, pairs: rotation.P
     quarter = head_dim // 4
     inv_freq = np.power(float(rope_theta), -np.arange(quarter) / quarter)
     rows, columns = call.positions
+    # (batch, seq, pairs): first those of the row
     angle = np.concatenate([rows[..., None] * inv_freq, columns[..., None] * inv_freq], -1)
     return rotation.rotary(call, angle, 1.0, pairs)

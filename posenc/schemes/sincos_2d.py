@@ -5,7 +5,6 @@ row. timm's build_sincos2d_pos_embed is row_first: interleave_sin_cos=True is la
 reverse_coord=True goes through the places of a grid whose height and width are exchanged.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,22 +15,26 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array, Floats
+from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.grid import encode as grid
 from posenc.sources.grid.axis_rows import AxisRows, CenterCrop
-from posenc.sources.grid.fractions import Fraction, fractions
+from posenc.sources.grid.fractions import AxisFraction, fraction_rows
 from posenc.spec import Spec
 
 FEW = 256
-"""Places of an axis up to which a table holds those of every size, where nobody says how many."""
+"""The default max_len where a table holds the places of every size."""
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where places are: 0, 1, ... times a step; of the middle of `crop` places; or scaled so that each axis is as long.
+    """The coordinates of places along an axis: 0, 1, ... times a step.
 
-    base: how long each axis is, whatever its size; None where a place is one from the next. scale: divides them all.
+    Args:
+        crop: the places of a longer axis whose middle they are.
+        base: the length of each axis, whatever its size; None where the distance of neighbours is 1.
+        scale: divides all coordinates.
     """
 
     crop: int | None
@@ -40,17 +43,17 @@ class Coordinates:
 
     @property
     def step(self) -> float:
-        """How far a place is from the next, where that is the same in every call."""
+        """The distance of neighbours, where it is the same in every call."""
         return (1.0 if self.base is None or self.crop is None else self.base / self.crop) / self.scale
 
     @property
     def relative(self) -> bool:
-        """Whether a call's own size changes where its places are."""
+        """Whether coordinates depend on the size of a call."""
         return self.base is not None and self.crop is None
 
 
 def rows_of(parameters: Mapping[str, object]) -> int | None:
-    """Return how many places an axis has, where parameters say so, or where tables grow with the square of it."""
+    """Return the places of an axis: those of the crop, or a few where tables grow with the square of them."""
     crop = parameters.get("crop")
     if isinstance(crop, int):
         return crop
@@ -86,21 +89,26 @@ def sincos_2d(
 ) -> Encoding:
     """Sines and cosines of row and column, added to the patches of an image.
 
-    dim: features, a multiple of four; one half goes by the row, the other by the column.
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    order: whose half comes first, "column_first" as in MAE and SD3, "row_first" as in timm and RT-DETR.
-    layout: of each half "halves", all its sines, then all its cosines, or "interleaved" sin, cos, sin, cos, ...; or of
-        both "sines_first": the sines of both, then the cosines of both.
-    output: "add" x + PE, "rows" PE alone, (1, height, width, dim).
-    spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
-    crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
-    base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if there is
-        one, as in diffusers.
-    interpolation_scale: what divides all coordinates.
+    Args:
+        dim: features, a multiple of four; one half goes by the row, the other by the column.
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        order: whose half comes first, "column_first" as in MAE and SD3, "row_first" as in timm and RT-DETR.
+        layout: of each half "halves", all its sines, then all its cosines, or "interleaved" sin, cos, sin, cos, ...; or
+            of both "sines_first": the sines of both, then the cosines of both.
+        output: "add" x + PE, "rows" PE alone, (1, height, width, dim).
+        spacing: exponents of the base are i / n of n frequencies as in the "paper", or i / (n - 1), as in ViT ("half").
+        crop: the size of a square grid whose middle x is (SD3's pos_embed_max_size); a larger x is refused.
+        base_size: how long an axis is, whatever its size: coordinates are place * base_size / size, of the crop if
+            there is one, as in diffusers.
+        interpolation_scale: what divides all coordinates.
     """
-    _check(dim, base, spacing)
+    least = 8 if spacing == "half" else 4
+    if dim < least or dim % 4:
+        raise ValueError(f"dim must be a multiple of 4, at least {least}, got {dim}")
+    check_above(1, base=base)
+    check_above(0, interpolation_scale=interpolation_scale)
+    check_at_least(1, crop=crop, base_size=base_size)
     where = Coordinates(crop, base_size, interpolation_scale)
-    _check_coordinates(where)
     inv_freq = frequencies(dim // 2, base, spacing)
     source = _source(spec, inv_freq, where, interleaved=layout == "interleaved")
     column_first, add = order == "column_first", output == "add"
@@ -110,41 +118,25 @@ def sincos_2d(
     return grid.encode([source, source], [dim // 2] * 2, spec, grid_layout, formula=formula, step=where.step)
 
 
-def _check(dim: int, base: float, spacing: str) -> None:
-    least = 8 if spacing == "half" else 4
-    if dim < least or dim % 4:
-        raise ValueError(f"dim must be a multiple of 4, at least {least}, got {dim}")
-    if not (base > 1 and math.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
-
-
-def _check_coordinates(where: Coordinates) -> None:
-    for name, size in (("crop", where.crop), ("base_size", where.base)):
-        if size is not None and size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}")
-    if not (where.scale > 0 and math.isfinite(where.scale)):
-        raise ValueError(f"interpolation_scale must be a finite number above 0, got {where.scale}")
-
-
 def frequencies(features: int, base: float, spacing: str) -> Floats:
-    """Return radians from a coordinate to the next, a number a pair of features."""
+    """Return radians per unit of a coordinate, for each pair of features: (pairs,)."""
     pairs = features // 2
     return np.asarray(float(base) ** (-np.arange(pairs) / (pairs - (spacing == "half"))))
 
 
 def _source(spec: Spec, inv_freq: Floats, where: Coordinates, *, interleaved: bool) -> AxisRows:
     if where.relative:
-        whole = Fraction(float(where.base or 1) / where.scale, shift=-1.0)
-        return fractions(whole, inv_freq, spec, interleaved=interleaved)
+        whole = AxisFraction(float(where.base or 1) / where.scale, shift=-1.0)
+        return fraction_rows(whole, inv_freq, spec, interleaved=interleaved)
     of_spec = spec if where.crop is None else replace(spec, max_len=where.crop)
     check_table(of_spec, 2 * len(inv_freq))
-    each = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)
-    return each if where.crop is None else CenterCrop(each, where.crop, step=where.step)
+    rows = sincos(of_spec, inv_freq * where.step, interleaved=interleaved)
+    return rows if where.crop is None else CenterCrop(rows, where.crop, step=where.step)
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters, as they are given: all that the reference knows."""
+    """The parameters as a user gives them."""
 
     dim: int
     base: float
@@ -157,14 +149,14 @@ class Parameters:
     interpolation_scale: float
 
     def coordinates(self, places: Array, size: int) -> Floats:
-        """Return where places of an axis are: of the middle of the crop, as far apart as makes that base_size long."""
+        """Return the coordinates of the places of an axis: the middle of the crop, scaled to base_size."""
         whole = size if self.crop is None else self.crop
         in_whole = places.astype(np.float64) + (whole - size) // 2
         return in_whole * (whole if self.base_size is None else self.base_size) / whole / self.interpolation_scale
 
 
 def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
-    """Return the output in float64: of row and column each its sines and its cosines, as they lie."""
+    """Return the output in float64: sines and cosines of row and column, in their layout."""
     pairs = parameters.dim // 4
     exponents = np.arange(pairs) / (pairs - 1 if parameters.spacing == "half" else pairs)
     inv_freq = np.exp(-exponents * np.log(float(parameters.base)))
@@ -179,5 +171,6 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     elif parameters.layout == "halves":
         rows = np.concatenate([half[wave] for half in halves for wave in (0, 1)], -1)
     else:
+        # (2, 1, h, w, pairs) -> (1, h, w, pairs, 2) -> (1, h, w, 2 pairs)
         rows = np.concatenate([np.moveaxis(half, 0, -1).reshape(*half.shape[1:4], -1) for half in halves], -1)
     return (call.values[0].astype(np.float64) + rows if parameters.output == "add" else rows,)

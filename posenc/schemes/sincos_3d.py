@@ -1,10 +1,9 @@
-"""Fixed sines and cosines of the places of a video: some features by the frame, then as of an image by row and column.
+"""Fixed sines and cosines of the places of a video: some features by the frame, the others by row and column.
 
-CogVideoX (diffusers' get_3d_sincos_pos_embed) gives a quarter to the frame, V-JEPA a half, and the row its half of the
-others first. VideoMAE's table is none of these: it is the scheme `sinusoidal`, over places one after another.
+CogVideoX (diffusers' get_3d_sincos_pos_embed) gives a quarter of the features to the frame, V-JEPA a half; V-JEPA has
+the row before the column. VideoMAE's table is another: the scheme `sinusoidal`, which counts all places in one line.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,17 +14,18 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array, Floats
+from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
 from posenc.spec import Spec
 
 FEW = 256
-"""Places of an axis, where nobody says how many: those of three axes are many."""
+"""The default max_len: three axes have many places."""
 
 
 def rows_of(parameters: Mapping[str, object]) -> int:
-    """Return how many places an axis has, where nobody says so."""
+    """Return the default places of an axis."""
     return FEW
 
 
@@ -56,17 +56,23 @@ def sincos_3d(
 ) -> Encoding:
     """Sines and cosines of frame, row and column, added to the patches of a video.
 
-    dim: features: those of the frame come first, then half of the others by the row and half by the column.
-    temporal: features of the frame, an even number [default: a quarter of all].
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    order: whose half comes first after the frame's, "column_first" as in CogVideoX, "row_first" as in V-JEPA.
-    output: "add" x + PE, "rows" PE alone, (1, frames, height, width, dim).
-    spatial_interpolation_scale: what divides row and column.
-    temporal_interpolation_scale: what divides the frame.
+    Args:
+        dim: features: first those of the frame; half of the others by the row, half by the column.
+        temporal: features of the frame, an even number [default: a quarter of all].
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        order: whose half comes first after the frame's, "column_first" as in CogVideoX, "row_first" as in V-JEPA.
+        output: "add" x + PE, "rows" PE alone, (1, frames, height, width, dim).
+        spatial_interpolation_scale: divides row and column.
+        temporal_interpolation_scale: divides the frame.
     """
     widths = shares(dim, temporal)
     scales = (temporal_interpolation_scale, spatial_interpolation_scale, spatial_interpolation_scale)
-    _check(base, scales)
+    check_above(1, base=base)
+    check_above(
+        0,
+        temporal_interpolation_scale=temporal_interpolation_scale,
+        spatial_interpolation_scale=spatial_interpolation_scale,
+    )
     check_table(spec, max(widths))
     inv_freqs = [inverse_frequencies(width, base) / scale for width, scale in zip(widths, scales, strict=True)]
     by_frame, by_place = (sincos(spec, inv_freq) for inv_freq in inv_freqs[:2])
@@ -79,29 +85,20 @@ def sincos_3d(
 
 
 def shares(dim: int, temporal: int | None) -> list[int]:
-    """Return the features of frame, row and column; raise ValueError where there are no such shares."""
+    """Return how many features frame, row and column have; raise ValueError where dim does not divide so."""
     if dim < 4:
         raise ValueError(f"dim must be at least 8, got {dim}")
     first = dim // 4 if temporal is None else temporal
     if first < 2 or first % 2 or dim - first < 4 or (dim - first) % 4:
         raise ValueError(
-            "temporal must be even, and what it leaves of dim a multiple of 4, for row and column: "
-            f"got {first} of {dim}"
+            f"temporal must be even, and the rest of dim a multiple of 4, for row and column: got {first} of {dim}"
         )
     return [first, (dim - first) // 2, (dim - first) // 2]
 
 
-def _check(base: float, scales: tuple[float, ...]) -> None:
-    if not (base > 1 and math.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
-    for name, scale in zip(("temporal", "spatial"), scales, strict=False):
-        if not (scale > 0 and math.isfinite(scale)):
-            raise ValueError(f"{name}_interpolation_scale must be a finite number above 0, got {scale}")
-
-
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters, as they are given: all that the reference knows. scales: of frames, and of places."""
+    """The parameters as a user gives them; scales of frames, and of rows and columns."""
 
     dim: int
     temporal: int | None
@@ -112,7 +109,7 @@ class Parameters:
 
 
 def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
-    """Return the output in float64: of each axis all sines, then all cosines, of place / scale / base^(2 i / width)."""
+    """Return the output in float64: per axis all sines, then all cosines, of place / scale / base^(2 i / width)."""
     of_frame = parameters.dim // 4 if parameters.temporal is None else parameters.temporal
     of_place = (parameters.dim - of_frame) / 2
     frames, rows, columns = call.positions
@@ -126,5 +123,5 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     ):
         angle = at[..., None] / scale / np.power(float(parameters.base), 2.0 * np.arange(int(width) // 2) / width)
         waves += [np.sin(angle), np.cos(angle)]
-    output = np.concatenate(waves, -1)
+    output = np.concatenate(waves, -1)  # (1, frames, height, width, dim)
     return (call.values[0].astype(np.float64) + output if parameters.output == "add" else output,)

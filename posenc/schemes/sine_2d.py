@@ -1,11 +1,11 @@
-"""The sines and cosines of DETR (arXiv:2005.12872): of the places of padded images, as fractions of what is valid.
+"""The sines and cosines of DETR (arXiv:2005.12872) for places of padded images, as fractions of the valid size.
 
     y = scale * (valid places up to here in this column + shift) / (valid places in this column + 1e-6), x alike
     PE = sin(y / T^0), cos(y / T^0), sin(y / T^(2 / n)), cos(y / T^(2 / n)), ..., then those of x; n = dim / 2
 
-Conditional DETR, MaskFormer, SAM 2 have it as it is, Grounding DINO with a temperature of 20, Deformable DETR with a
-shift of -0.5. RT-DETR's, of rows and columns 0, 1, ... as they are, is the scheme `sincos_2d` with order=row_first.
-A row or column without a valid place has a row like one of a single place: Deformable DETR's formula has -0.5 / 1e-6.
+Conditional DETR, MaskFormer and SAM 2 have the same, Grounding DINO has a temperature of 20, Deformable DETR a shift of
+-0.5. RT-DETR takes rows and columns 0, 1, ... themselves: that is the scheme `sincos_2d` with order=row_first.
+A fully padded axis counts as having one valid place; Deformable DETR's formula would give it -0.5 / 1e-6.
 """
 
 import math
@@ -19,21 +19,22 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import Array
+from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
 from posenc.sources.grid import encode as grid
 from posenc.sources.grid.axis_rows import CountRows, Counts
-from posenc.sources.grid.fractions import Fraction, fractions
+from posenc.sources.grid.fractions import AxisFraction, fraction_rows
 from posenc.spec import Spec
 
 SMALL = 1e-6
-"""What DETR adds to a number of places before it divides by it."""
+"""DETR adds it to the number of places that it divides by."""
 FEW = 256
-"""Places of an axis up to which a table holds those of every size, where nobody says how many."""
+"""The default max_len where a table holds the places of every size."""
 
 
 def rows_of(parameters: Mapping[str, object]) -> int | None:
-    """Return how many places an axis has, where tables grow with the square of it."""
+    """Return the default places of an axis where tables grow with the square of them."""
     return FEW if parameters.get("normalize", True) else None
 
 
@@ -58,18 +59,19 @@ def sine_2d(
     order: Literal["row_first", "column_first"] = "row_first",
     tensor_layout: Literal["bdhw", "bhwd"] = "bdhw",
 ) -> Encoding:
-    """Sines and cosines of the valid places of padded images; with --positions implicit, of whole ones.
+    """Sines and cosines of the valid places of padded images, or, with --positions implicit, of images without padding.
 
-    dim: features, a multiple of four; one half goes by the row, the other by the column.
-    temperature: wavelengths grow geometrically from 2 pi to temperature * 2 pi.
-    normalize: count places as fractions of those that are valid; else 1, 2, 3, ...
-    scale: the whole of a row or column, in radians of the first frequency.
-    shift: what is added to a count before it is divided, -0.5 for the middle of places (Deformable DETR).
-    order: whose half comes first, "row_first" as in DETR, or "column_first".
-    tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
+    Args:
+        dim: features, a multiple of four; one half goes by the row, the other by the column.
+        temperature: wavelengths grow geometrically from 2 pi to temperature * 2 pi.
+        normalize: count places as fractions of those that are valid; else 1, 2, 3, ...
+        scale: the whole of a row or column, in radians of the first frequency.
+        shift: what is added to a count before it is divided, -0.5 for the middle of places (Deformable DETR).
+        order: whose half comes first, "row_first" as in DETR, or "column_first".
+        tensor_layout: "bdhw" (batch, dim, height, width) or "bhwd" (batch, height, width, dim), of x and of the output.
     """
     _check(spec, dim, temperature, scale, shift)
-    fraction = Fraction(scale, shift, SMALL) if normalize else None
+    fraction = AxisFraction(scale, shift, SMALL) if normalize else None
     source = _source(spec, dim // 2, temperature, fraction)
     layout = grid.GridLayout(
         ("height", "width"),
@@ -88,20 +90,18 @@ def sine_2d(
 def _check(spec: Spec, dim: int, temperature: float, scale: float, shift: float) -> None:
     if dim < 4 or dim % 4:
         raise ValueError(f"dim must be a multiple of 4, at least 4, got {dim}")
-    if not (temperature > 1 and math.isfinite(temperature)):
-        raise ValueError(f"temperature must be a finite number above 1, got {temperature}")
-    if not (scale > 0 and math.isfinite(scale)):
-        raise ValueError(f"scale must be a finite number above 0, got {scale}")
+    check_above(1, temperature=temperature)
+    check_above(0, scale=scale)
     if not -1 <= shift <= 1:
         raise ValueError(f"shift must be within one place, from -1 to 1, got {shift}")
     if spec.position_offset:
         raise ValueError(f"position_offset must be 0: valid places are counted from 1, got {spec.position_offset}")
 
 
-def _source(spec: Spec, width: int, temperature: float, fraction: Fraction | None) -> CountRows:
+def _source(spec: Spec, width: int, temperature: float, fraction: AxisFraction | None) -> CountRows:
     inv_freq = inverse_frequencies(width, temperature)
     if fraction is not None:
-        return fractions(fraction, inv_freq, spec, interleaved=True)
+        return fraction_rows(fraction, inv_freq, spec, interleaved=True)
     counted = replace(spec, max_len=spec.max_len + 1)  # counts from 0, where padding comes first, up to max_len
     check_table(counted, width)
     return Counts(sincos(counted, inv_freq, interleaved=True))
@@ -109,7 +109,7 @@ def _source(spec: Spec, width: int, temperature: float, fraction: Fraction | Non
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters, as they are given: all that the reference knows."""
+    """The parameters as a user gives them."""
 
     dim: int
     temperature: float
@@ -121,15 +121,16 @@ class Parameters:
 
 
 def reference(spec: Spec, call: Call, *, parameters: Parameters) -> tuple[Array]:
-    """Return the output in float64, as the formula above has it."""
+    """Return the output in float64, from the formula above."""
     counts = call.positions if spec.positions == "mask" else call.positions + 1
     column, half = np.arange(parameters.dim // 2), parameters.dim // 2
     halves = []
     for axis in (0, 1) if parameters.order == "row_first" else (1, 0):
         count = counts[axis].astype(np.float64)
         if parameters.normalize:
-            whole = np.maximum(count.max(1 + axis, keepdims=True), 1)
+            whole = np.maximum(count.max(1 + axis, keepdims=True), 1)  # (batch, 1, width) or (batch, height, 1)
             count = parameters.scale * (count + parameters.shift) / (whole + 1e-6)
+        # (batch, height, width, dim / 2)
         angle = count[..., None] / np.power(float(parameters.temperature), 2.0 * (column // 2) / half)
         halves.append(np.where(column % 2, np.cos(angle), np.sin(angle)))
     rows = np.concatenate(halves, -1)

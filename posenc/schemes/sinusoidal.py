@@ -2,8 +2,8 @@
 
 PE(p, 2i) = sin(p / base^(2i / d_model))        PE(p, 2i + 1) = cos(p / base^(2i / d_model))
 
-Its authors' code, tensor2tensor, has i / (half - 1) for the exponent, of half = d_model // 2 sines and as many cosines,
-and a column of zeros where d_model is odd; fairseq and Whisper have it thence.
+Its authors' code, tensor2tensor, has the exponent i / (half - 1), half = d_model // 2 sines and as many cosines, and a
+column of zeros where d_model is odd; fairseq and Whisper took that over.
 """
 
 import math
@@ -15,7 +15,9 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.encoding import Encoding, RowSource
+from posenc.joins.rows import Output
 from posenc.ports import Array, Floats
+from posenc.ranges import check_above, check_not_zero
 from posenc.scheme import scheme
 from posenc.sincos import (
     check_table,
@@ -27,12 +29,17 @@ from posenc.sincos import (
 )
 from posenc.sources.rows import additive
 from posenc.spec import Spec
-from posenc.weights import load_number
+from posenc.weights import Weights
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a row of sinusoids is made by; width None is that of x, half the spacing to 1 / base."""
+    """The parameters of a row of sinusoids.
+
+    Args:
+        width: columns; None for as many as x has.
+        half: whether exponents are i / (half - 1), so that frequencies end at 1 / base.
+    """
 
     width: int | None
     base: float
@@ -70,31 +77,29 @@ def sinusoidal(
 ) -> Encoding:
     """Sines and cosines of position / base^(2i / d_model).
 
-    d_model: features, odd ones too; "auto" takes them from each x (dynamic with --method trig only).
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    layout: "interleaved" sin, cos, sin, cos, ... or "halves" all sines, then all cosines (Marian, fairseq, Whisper).
-    spacing: of exponents: "paper" 2i / d_model, or "half" i / (d_model // 2 - 1), up to 1, with a last column of zeros
-        where d_model is odd (fairseq, Whisper and tensor2tensor, in halves).
-    output: "add" x + PE, "rows" PE at the positions, "table" the whole table with no input.
-    strict_even: refuse an odd d_model.
-    padding_row: the position whose row is zeros (fairseq's padding_idx, with --position-offset one more).
-    scale_x: x * scale_x + PE; "sqrt" is the square root of d_model.
-    scale: x + scale * PE.
-    weights: a file of weights, or a model's folder, that a learned scale is read from: one number.
-    key: its name there.
+    Args:
+        d_model: features, odd ones too; "auto" takes them from each x (dynamic with --method trig only).
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        layout: "interleaved" sin, cos, sin, cos, ... or "halves" all sines, then all cosines (Marian, fairseq,
+            Whisper).
+        spacing: of exponents: "paper" 2i / d_model, or "half" i / (d_model // 2 - 1), up to 1, with a last column of
+            zeros where d_model is odd (fairseq, Whisper and tensor2tensor, in halves).
+        output: "add" x + PE, "rows" PE at the positions, "table" the whole table with no input.
+        strict_even: refuse an odd d_model.
+        padding_row: the position whose row is zeros (fairseq's padding_idx, with --position-offset one more).
+        scale_x: x * scale_x + PE; "sqrt" is the square root of d_model.
+        scale: x + scale * PE.
+        weights: a file of weights, or a model's folder, that a learned scale is read from: one number.
+        key: its name there.
     """
     _check(d_model, base, strict_even, spacing)
     width = None if d_model == "auto" else d_model
     rows = Rows(width, base, layout == "interleaved", spacing == "half", padding_row, _scale(scale, weights, key))
     of_x = _scale_x(scale_x, width, output)
     formula = partial(
-        reference,
-        rows=rows,
-        scale=scale if weights is None else rows.scale,
-        scale_x=scale_x,
-        add=output == "add",
+        reference, rows=rows, scale=scale if weights is None else rows.scale, scale_x=scale_x, add=output == "add"
     )
-    returned = additive.Output(output, width, scale_x=of_x, scale=rows.scale)
+    returned = Output(output, width, scale_x=of_x, scale=rows.scale)
     return additive.encode(_source(spec, rows), spec, returned, formula=formula)
 
 
@@ -107,24 +112,20 @@ def _check(d_model: int | str, base: float, strict_even: bool, spacing: str) -> 
         raise ValueError(f"d_model must be even with strict_even, got {d_model}")
     if d_model == "auto" and spacing == "half":
         raise ValueError("d_model=auto computes the paper's frequencies: give a number with spacing=half")
-    if not (base > 1 and np.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
+    check_above(1, base=base)
 
 
 def _scale(scale: float, weights: str | None, key: str | None) -> float:
-    """Return what multiplies rows, as it is given, or read from a file."""
-    if weights is None and key is not None:
-        raise ValueError(f"key names a number in a file: give weights=FILE beside key={key}")
+    """Return the factor of rows: the parameter, or a number in a file."""
     if weights is not None and scale != 1.0:
         raise ValueError(f"scale is read from {weights}: leave scale={scale} out")
-    number = scale if weights is None else load_number(weights, key)
-    if not number or not math.isfinite(number):
-        raise ValueError(f"scale must be a finite number other than 0, got {number}")
+    number = Weights(weights, key).number(scale)
+    check_not_zero(scale=number)
     return number
 
 
 def _scale_x(scale_x: float | str, width: int | None, output: str) -> float:
-    """Return what multiplies x."""
+    """Return the factor of x."""
     if scale_x == "sqrt" and width is None:
         raise ValueError("scale_x=sqrt needs the number that d_model is: it is auto")
     number = math.sqrt(width or 1) if isinstance(scale_x, str) else scale_x
@@ -142,17 +143,12 @@ def _source(spec: Spec, rows: Rows) -> RowSource:
     check_table(spec, rows.width)  # before the frequencies, which are as wide
     frequencies: Floats = (inverse_frequencies_to_base if rows.half else inverse_frequencies)(rows.width, rows.base)
     return sincos_rows(
-        spec,
-        frequencies,
-        width=rows.width,
-        scale=rows.scale,
-        interleaved=rows.interleaved,
-        zero_row=rows.padding_row,
+        spec, frequencies, width=rows.width, scale=rows.scale, interleaved=rows.interleaved, zero_row=rows.padding_row
     )
 
 
 def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
-    """Return the output in float64 from the formula alone, at the positions that are wanted."""
+    """Return the output in float64, from the formula alone, at the positions to compare."""
     d = call.values[0].shape[2] if rows.width is None else rows.width
     positions = call.positions[..., call.picked, None].astype(np.float64)
     y = scale * _waves(positions, d, rows)

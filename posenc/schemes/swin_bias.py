@@ -20,13 +20,13 @@ from posenc.references.resampling import Resampling, resampled
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.interpolated.encode import SUMS, Grid
-from posenc.sources.interpolated.modules import Plane
+from posenc.sources.interpolated.modules import Resample2d
 from posenc.sources.interpolated.weights import Filter
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.resized import ResampledBias, ResampledBiasOfClass
 from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights
 
 OF_CLASS = 3
 """Rows of the class token: to a place, from a place, to itself."""
@@ -40,6 +40,7 @@ SIDE = 64
     paper="arXiv:2103.14030",
     formula="bias[h, i, j] = table[(row_i - row_j, column_i - column_j), h]",
     models=("Swin", "BEiT", "Donut", "Data2Vec vision"),
+    sums=("dynamic",),
     samples=({"heads": 3, "window": (2, 3)}, {"heads": 2, "window": 3, "class_token": True}),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )
@@ -70,10 +71,7 @@ def swin_bias(
     scores, baked = output == "scores", spec.mode == "baked"
     windows.check_bias(spec, 3 if heads is None else heads, sides[0] * sides[1] + class_token if baked else 1)
     rows = (2 * sides[0] - 1) * (2 * sides[1] - 1) + OF_CLASS * class_token
-    if weights is None:
-        table = random_table("a table", (rows, heads or 3), key, std)
-    else:
-        table = _from_file(weights, key, rows, heads)
+    table = Weights(weights, key, std).table({"differences": rows, "heads": heads}, (rows, 3))
     table = table.to(getattr(torch, spec.angle_dtype))
     formula = partial(
         reference,
@@ -93,17 +91,18 @@ def swin_bias(
 
 def _dynamic(spec: Spec, grid: Grid, sides: Sides, formula: Formula) -> Encoding:
     """Return the encoding of a window as large as each x, its table resampled in the graph."""
-    dtype, plane, class_token = getattr(torch, spec.torch_dtype), Plane(grid.weight, grid.of), len(grid.prefix) > 0
+    dtype, class_token = getattr(torch, spec.torch_dtype), len(grid.prefix) > 0
+    plane = Resample2d(grid.weight, grid.filter)
 
-    def off(sides: Sides) -> float:
+    def error_bound(sides: Sides) -> float:
         sizes = _differences(sides)
-        return grid.off(sizes, spec.angle_dtype) + grid.off(sizes, "float64")
+        return grid.error_bound(sizes, spec.angle_dtype) + grid.error_bound(sizes, "float64")
 
     made = windows.OfAny(
         ResampledBiasOfClass(plane, grid.prefix, dtype) if class_token else ResampledBias(plane, dtype),
         grid.weight.shape[-1],
         formula=formula,
-        off=off,
+        off=error_bound,
         lengths=tuple(dict.fromkeys(sides)),
         before=int(class_token),
         half_safe=SUMS,
@@ -120,14 +119,6 @@ def _parts(table: Tensor, sides: Sides, class_token: bool) -> tuple[Tensor, Tens
     """Return the grid of differences (2h - 1, 2w - 1, heads), and the rows of the class token: (3 or 0, heads)."""
     rows, columns = _differences(sides)
     return table[: rows * columns].reshape(rows, columns, -1), table[rows * columns :].clone()
-
-
-def _from_file(weights: str, key: str | None, rows: int, heads: int | None) -> Tensor:
-    table = load_matrix(weights, key)
-    if table.shape != (rows, heads or table.shape[1]):
-        shape = f"({rows}, {'heads' if heads is None else heads})"
-        raise ValueError(f"weights: the table of this window and heads must be {shape}, got {tuple(table.shape)}")
-    return table
 
 
 def with_class(index: Integers, rows: int) -> Integers:

@@ -19,13 +19,15 @@ from posenc.call import Call, Formula
 from posenc.encoding import Encoding, eps
 from posenc.memory import check_room
 from posenc.ports import Array, Floats
+from posenc.ranges import check_at_least
 from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
 from posenc.sources.window.network import ContinuousBias, Network
 from posenc.spec import Spec
-from posenc.weights import load_tensor, names_in, one_start, record
+from posenc.weight_files import names_in
+from posenc.weights import Weights, record
 
 LAYERS = (("0.weight", "0.bias", "2.weight"), ("fc1.weight", "fc1.bias", "fc2.weight"))
 """What the tensors of the network are called after its own name: by the authors, by timm's RelPosMlp."""
@@ -41,6 +43,7 @@ SIDE = 64
     paper="arXiv:2111.09883",
     formula="bias[h, i, j] = 16 sigmoid(network(c(dr), c(dc)))[h], c(d) = sign(d) log2(1 + 8 |d| / (side - 1)) / 3",
     models=("Swin V2",),
+    sums=("dynamic",),
     samples=({"heads": 3, "window": (2, 3), "hidden": 16}, {"heads": 2, "hidden": 8, "pretrained_window": 12}),
     unsupported=Unsupported(methods=windows.NO_SINES, positions=windows.NO_POSITIONS),
 )
@@ -67,10 +70,9 @@ def swin_cpb(
     """
     sides, norm = windows.sides_of("window", window), _norm(pretrained_window)
     windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
-    if hidden is not None and hidden < 1:
-        raise ValueError(f"hidden must be at least 1, got {hidden}")
+    check_at_least(1, hidden=hidden)
     check_room("a network", (hidden or 1, 2 + (heads or 3)), "float32")
-    network = _random(heads or 3, hidden or 512, key) if weights is None else _from_file(weights, key, heads, hidden)
+    network = _network(Weights(weights, key), heads, hidden)
     network = network.to(getattr(torch, spec.angle_dtype))
     scores, baked = output == "scores", spec.mode == "baked"
     formula = partial(
@@ -89,40 +91,29 @@ def _norm(pretrained: int | tuple[int, ...]) -> Sides:
     return norm
 
 
-def _random(heads: int, hidden: int, key: str | None) -> Network:
-    if key is not None:
-        raise ValueError(f"key names tensors in a file: give weights=FILE beside key={key}")
-    first, second = nn.Linear(2, hidden), nn.Linear(hidden, heads, bias=False)
-    return Network(*(record(tensor.detach()) for tensor in (first.weight, first.bias, second.weight)))
+def _network(weights: Weights, heads: int | None, hidden: int | None) -> Network:
+    if weights.file is None:
+        weights.check_key()
+        layers = nn.Linear(2, hidden or 512), nn.Linear(hidden or 512, heads or 3, bias=False)
+        return Network(*(record(t.detach()) for t in (layers[0].weight, layers[0].bias, layers[1].weight)))
+    first, bias, second = (Weights(weights.file, name) for name in _names(weights, names_in(weights.file)))
+    units = first.table({"hidden": hidden, "2": 2})
+    sizes = {"heads": heads, "hidden": len(units)}
+    return Network(units, bias.table({"hidden": len(units)}), second.table(sizes))
 
 
-def _from_file(weights: str, key: str | None, heads: int | None, hidden: int | None) -> Network:
-    names = _names(weights, names_in(weights), key)
-    first = load_tensor(weights, names[0], ("hidden", "2"))
-    bias, second = load_tensor(weights, names[1], ("hidden",)), load_tensor(weights, names[2], ("heads", "hidden"))
-    units, outputs = hidden or len(first), heads or len(second)
-    for name, tensor, shape in zip(names, (first, bias, second), ((units, 2), (units,), (outputs, units)), strict=True):
-        if tensor.shape != shape:
-            raise ValueError(f"weights: {name} must be {shape} of these heads and hidden, got {tuple(tensor.shape)}")
-    return Network(first, bias, second)
-
-
-def _names(path: str, tensors: tuple[str, ...], key: str | None) -> tuple[str, ...]:
-    """Return the names of the three tensors of the network that is meant; raise ValueError where not one is."""
+def _names(weights: Weights, tensors: tuple[str, ...]) -> list[str]:
+    """Return the names of the three tensors of a network; raise ValueError where a file has none, or several."""
     ends = {name.removesuffix(layers[0]): layers for layers in LAYERS for name in tensors if name.endswith(layers[0])}
-    whole = {start: [start + end for end in ends[start]] for start in ends}
-    networks = {start: names for start, names in whole.items() if set(names) <= set(tensors)}
-    if key is None:
-        meant = [start for start in networks if start == "" or start.rstrip(".").endswith(NETWORKS)]
-    else:
-        meant = [start for start in networks if start == f"{key.rstrip('.')}."]
-    known = [start for start in networks if start.rstrip(".").endswith(NETWORKS)]
-    return tuple(networks[one_start(path, len(tensors), meant, known, key=key, what="networks of such a bias")])
+    names = {start: [start + end for end in layers] for start, layers in ends.items()}
+    networks = {start: names for start, names in names.items() if set(names) <= set(tensors)}
+    usual = [start for start in networks if start == "" or start.rstrip(".").endswith(NETWORKS)]
+    return networks[weights.prefix(list(networks), usual, len(tensors), "networks of such a bias")]
 
 
-def _baked(spec: Spec, network: Network, of: tuple[Sides, Sides], scores: bool, formula: Formula) -> Encoding:
-    """Return the encoding of a window whose network ran here, in float64; of: its sides, and those that are 1."""
-    sides, norm = of
+def _baked(spec: Spec, network: Network, window: tuple[Sides, Sides], scores: bool, formula: Formula) -> Encoding:
+    """Return the encoding of a window whose network ran here, in float64: its sides, and the sides that scale to 1."""
+    sides, norm = window
     check_room("a hidden layer", (2 * sides[0] - 1, 2 * sides[1] - 1, len(network.first)), "float64")
     with torch.no_grad():
         table = ContinuousBias(network.to(torch.float64), norm, torch.float64).table(*sides).to(network.first.dtype)

@@ -2,15 +2,14 @@
 
 The first half of the buckets hold one distance each, the others grow geometrically up to max_distance; encoders have as
 many buckets again for keys after a query. transformers (`T5Attention._relative_position_bucket`) takes a float32
-logarithm, which misplaces a distance that lies on an edge exactly: of 48 buckets up to 81, causal, it puts
-54 = 24 * 1.5^2 into 39, not 40. Of T5's own 32 up to 128 it misplaces none. Here integers decide, once.
+logarithm, which misplaces a distance that lies on an edge exactly: with 48 causal buckets up to 81, it puts
+54 = 24 * 1.5^2 into 39, not 40. T5's own 32 buckets up to 128 have no such distance. Here integers decide, once.
 """
 
 from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from posenc.call import Call
 from posenc.encoding import Encoding
@@ -20,7 +19,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_distance import ByDistance
 from posenc.spec import Spec
-from posenc.weights import load_matrix, random_table
+from posenc.weights import Weights
 
 
 @scheme(
@@ -56,7 +55,8 @@ def t5_bias(
     std: standard deviation of a random table, where no weights are given.
     """
     single, growing = _shares(num_buckets, max_distance, bidirectional)
-    table = _table(heads, num_buckets, weights, key, std).to(getattr(torch, spec.angle_dtype))
+    sizes = {"num_buckets": num_buckets, "heads": heads}
+    table = Weights(weights, key, std).table(sizes, (num_buckets, 8)).to(getattr(torch, spec.angle_dtype))
     last = edges(single, growing, max_distance)[-1]
     check_room("a table", (2 * last + 1, table.shape[1]), spec.angle_dtype)
     past = buckets(np.arange(last + 1), single, growing, max_distance)
@@ -69,25 +69,13 @@ def t5_bias(
 def _shares(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, int]:
     """Return how many buckets of a direction hold one distance, and how many grow."""
     if num_buckets < 2 or (bidirectional and (num_buckets % 2 or num_buckets < 4)):
-        wanted = "an even number of at least 4, a half for each direction" if bidirectional else "at least 2"
-        raise ValueError(f"num_buckets must be {wanted}, got {num_buckets}")
-    each = num_buckets // 2 if bidirectional else num_buckets
-    single, half = each // 2, num_buckets // 2
-    if max_distance <= half:  # the logarithm takes any above `single`; so near to it, distances are fewer than buckets
+        expected = "an even number of at least 4, a half for each direction" if bidirectional else "at least 2"
+        raise ValueError(f"num_buckets must be {expected}, got {num_buckets}")
+    direction = num_buckets // 2 if bidirectional else num_buckets
+    single, half = direction // 2, num_buckets // 2
+    if max_distance <= half:  # the logarithm takes any above `single`, but then buckets outnumber distances
         raise ValueError(f"max_distance must be above {half}, half of num_buckets, got {max_distance}")
-    return single, each - single
-
-
-def _table(heads: int | None, num_buckets: int, weights: str | None, key: str | None, std: float) -> Tensor:
-    if heads is not None and heads < 1:
-        raise ValueError(f"heads must be at least 1, got {heads}")
-    if weights is None:
-        return random_table("a table", (num_buckets, heads or 8), key, std)
-    table = load_matrix(weights, key)
-    if table.shape[0] != num_buckets or heads not in (None, table.shape[1]):
-        wanted = f"({num_buckets}, {heads or 'heads'})"
-        raise ValueError(f"weights must be {wanted}, a row for each bucket, got {tuple(table.shape)} in {weights}")
-    return table
+    return single, direction - single
 
 
 def edges(single: int, growing: int, far: int) -> list[int]:
@@ -116,11 +104,11 @@ def reference(call: Call, *, weight: Floats, far: int, bidirectional: bool) -> t
     On an edge the logarithm may come out a last digit below an integer: 1e-9 of a bucket is added.
     """
     relative = call.key[:, None, :] - call.query[:, :, None]
-    each = len(weight) // 2 if bidirectional else len(weight)
-    single = each // 2
+    direction = len(weight) // 2 if bidirectional else len(weight)
+    single = direction // 2
     distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
     growth = np.log(np.maximum(distance, single) / single) / np.log(far / single)
-    large = np.minimum(single + np.floor(growth * (each - single) + 1e-9), each - 1)
+    large = np.minimum(single + np.floor(growth * (direction - single) + 1e-9), direction - 1)
     bucket = np.where(distance < single, distance, large).astype(np.int64)
-    bucket += each * (relative > 0) if bidirectional else 0
+    bucket += direction * (relative > 0) if bidirectional else 0
     return (np.moveaxis(weight[bucket], -1, 1),)

@@ -2,14 +2,14 @@
 
 angle = scale * t * max_period^(-i / (half - downscale_freq_shift)), i = 0, ..., half - 1, with half = dim // 2
 
-DDPM (arXiv:2006.11239) has it with a shift of 1; ADM (arXiv:2105.05233) and what came after with 0, and cosines first.
+DDPM (arXiv:2006.11239) has a shift of 1; ADM (arXiv:2105.05233) and its successors have 0, and cosines first.
 Parameters and their defaults are those of `get_timestep_embedding` in diffusers.
 
-Steps with fractions are taken as they are, negative ones too: EDM's schedules give log(sigma) / 4. Beyond max_len
-either way they are refused, as is infinity: by the C++ class all of them, by a graph those that are beyond by more than
-half of its unit, which is 1 or a fraction of it; it answers those between rightly. NaN is refused, or, where a machine
-makes 0 of it, comes out of a graph as NaN. Whole steps are positions: what is negative, or beyond a table, is refused.
-What --method trig computes refuses nothing.
+Steps may be fractions and negative numbers: EDM's schedules give log(sigma) / 4. Steps beyond -max_len..max_len are
+refused, infinity too: the C++ class refuses all of them; a graph refuses those that are farther out than half of its
+unit, which is 1 or a fraction of it, and answers the others rightly. A graph refuses NaN, or answers it with NaN where
+the machine casts it to 0. Whole steps are positions: a negative step, or one beyond a table, is refused. --method trig
+refuses nothing.
 """
 
 import math
@@ -21,13 +21,14 @@ import numpy as np
 from posenc.call import Call
 from posenc.encoding import Encoding, Probes
 from posenc.ports import Array, Axis, Floats, Port, Positions, Values
+from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos, sincos_of_steps
 from posenc.sources.features import encode as features
 from posenc.spec import Spec
 
 STEPS = Axis("batch", "length")
-"""Steps run along the batch: as many are tried in a call as of positions."""
+"""Steps run along the batch, so that a plan tries as many in a call as of positions."""
 AS_INPUT = "steps are an input, one for each sequence of a batch; use --positions explicit"
 
 
@@ -50,17 +51,23 @@ def timestep(
     max_period: float = 10000.0,
     steps: Literal["float", "int"] = "float",
 ) -> Encoding:
-    """Sines and cosines of diffusion timesteps, as get_timestep_embedding of diffusers has them.
+    """Sines and cosines of diffusion timesteps, as in get_timestep_embedding of diffusers.
 
-    dim: features; of an odd number the last is 0.
-    flip_sin_to_cos: cosines before sines (Stable Diffusion, Flux).
-    downscale_freq_shift: by how many frequencies the slowest is beyond max_period (Stable Diffusion, Flux: 0).
-    scale: multiplies every angle (Qwen-Image: 1000, of steps from 0 to 1).
-    max_period: the slowest wavelength is about 2 pi times this.
-    steps: "float" fractions and negative numbers too, from -max_len to max_len; "int" from 0 to max_len - 1.
+    Args:
+        dim: features; if the number is odd, the last is 0.
+        flip_sin_to_cos: cosines before sines (Stable Diffusion, Flux).
+        downscale_freq_shift: subtracted from dim / 2 in the exponent of a frequency (Stable Diffusion, Flux: 0).
+        scale: multiplies every angle (Qwen-Image: 1000, for steps from 0 to 1).
+        max_period: the slowest wavelength is about 2 pi times this.
+        steps: "float" fractions and negative numbers too, from -max_len to max_len; "int" from 0 to max_len - 1.
     """
-    _check(dim, downscale_freq_shift, scale, max_period)
     pairs = dim // 2
+    check_at_least(2, dim=dim)
+    if not (math.isfinite(downscale_freq_shift) and downscale_freq_shift < pairs):
+        got = f"the {pairs} frequencies of dim={dim}, got {downscale_freq_shift}"
+        raise ValueError(f"downscale_freq_shift must be below {got}")
+    check_above(0, scale=scale)
+    check_above(1, max_period=max_period)
     inv_freq = scale * max_period ** (-np.arange(pairs, dtype=np.float64) / (pairs - downscale_freq_shift))
     formula = partial(
         reference, dim=dim, first=flip_sin_to_cos, shift=downscale_freq_shift, scale=scale, period=max_period
@@ -70,19 +77,8 @@ def timestep(
     return encode(spec, inv_freq, partial(features.encode, spec=spec, layout=layout, formula=formula))
 
 
-def _check(dim: int, shift: float, scale: float, max_period: float) -> None:
-    if dim < 2:
-        raise ValueError(f"dim must be at least 2, got {dim}")
-    if not (math.isfinite(shift) and shift < dim // 2):
-        raise ValueError(f"downscale_freq_shift must be below the {dim // 2} frequencies of dim={dim}, got {shift}")
-    if not (scale > 0 and math.isfinite(scale)):
-        raise ValueError(f"scale must be a finite number above 0, got {scale}")
-    if not (max_period > 1 and math.isfinite(max_period)):
-        raise ValueError(f"max_period must be a finite number above 1, got {max_period}")
-
-
 def _of_integers(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Encoding:
-    """Return the encoding of whole steps: they are positions."""
+    """Return the encoding of whole steps, which are positions."""
     source, fastest = sincos(spec, inv_freq), float(inv_freq.max())
     port = Port("timesteps", (STEPS,), "int64", Positions(source.end))
     return encode(
@@ -91,19 +87,19 @@ def _of_integers(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> E
 
 
 def _of_floats(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Encoding:
-    """Return the encoding of steps with fractions, which stay in what angles are in, whatever the output is in."""
-    source, most = sincos_of_steps(spec, inv_freq), spec.max_len
-    values = Values(-float(most), float(most), strict=source.end is not None)
+    """Return the encoding of steps with fractions, which are in the dtype of angles, whatever that of the output is."""
+    source, end = sincos_of_steps(spec, inv_freq), spec.max_len
+    values = Values(-float(end), float(end), strict=source.end is not None)
     port = Port("timesteps", (STEPS,), spec.angle_dtype, values)
-    largest, probes = math.ceil(most * max(1.0, float(inv_freq.max()))), Probes(values=source.probes.values)
+    largest, probes = math.ceil(end * max(1.0, float(inv_freq.max()))), Probes(values=source.probes.values)
     return encode(source, x=port, largest=lambda _: largest, probes=probes)
 
 
 def reference(call: Call, *, dim: int, first: bool, shift: float, scale: float, period: float) -> tuple[Array]:
-    """Return the features in float64, of the steps that are wanted."""
+    """Return the features in float64, at the steps to compare."""
     steps = call.values[0] if call.values else call.positions
     half = dim // 2
     exponent = -math.log(period) * np.arange(half) / (half - shift)
     angle = scale * (steps[call.picked, None].astype(np.float64) * np.exp(exponent))
     waves = [np.cos(angle), np.sin(angle)] if first else [np.sin(angle), np.cos(angle)]
-    return (np.concatenate([*waves, np.zeros((len(angle), dim % 2))], -1),)
+    return (np.concatenate([*waves, np.zeros((len(angle), dim % 2))], -1),)  # (steps, dim)

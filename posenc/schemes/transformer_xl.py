@@ -8,9 +8,10 @@ Rows of distances d from a query back to a key: with `seq` queries, the last of 
     uni      seq_k, ..., 0                  XLNet with attn_type uni
     bi       seq_k, ..., 0, ..., 1 - seq    XLNet; a negative distance is that of a key after its query
 
-The scores of a query with these rows, a column each, are then shifted: the query before the last needs them one column
-later, and so on. Both codes do it by views of other shapes, and what a query must not see is then whatever lies there
-in memory; here it is 0. XLNet's `bi_data` joins two such calls, the second of negative distances, as training does.
+The scores of a query with these rows, a column for each row, are then shifted: the query before the last needs them one
+column later, and so on. Both codes do it by views of other shapes, and leave whatever lies in memory at keys that a
+query must not see; here those scores are 0. XLNet's `bi_data` joins two such calls, the second of negative distances,
+as training does.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
 from posenc.sources.relative import encode as relative
-from posenc.sources.relative.encode import RelativeRows, shifted, skewed
+from posenc.sources.relative.encode import RelativeRows, relative_shift, with_zeros
 from posenc.spec import Spec
 from posenc.where.sizes import larger
 
@@ -47,7 +48,7 @@ class Causal(RelativeRows):
 
 
 class Uni(RelativeRows):
-    """The same, and of one more key before the first."""
+    """Distances from the last query back to every key, and to one more key before the first."""
 
     def forward(self, k: Tensor) -> Tensor:
         """Return the rows: (batch, seq_k, d_model) -> (1, 1 + seq_k, d_model)."""
@@ -56,7 +57,7 @@ class Uni(RelativeRows):
 
 
 class Bi(RelativeRows):
-    """The same, and from the first query to every query after it."""
+    """Distances as in `Uni`, and from the first query on to every query after it."""
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the rows: (batch, seq, d_model), (batch, seq_k, d_model) -> (1, seq + seq_k, d_model)."""
@@ -70,7 +71,7 @@ class CausalShift(nn.Module):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq_k) -> the same."""
-        return seen(skewed(scores, scores.shape[3]))
+        return seen(relative_shift(with_zeros(scores), scores.shape[2] - 1, scores.shape[3]))
 
 
 class UniShift(nn.Module):
@@ -78,7 +79,7 @@ class UniShift(nn.Module):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, 1 + seq_k) -> (batch, heads, seq, seq_k)."""
-        return seen(shifted(scores, scores.shape[2], scores.shape[3] - 1))
+        return seen(relative_shift(scores, scores.shape[2], scores.shape[3] - 1))
 
 
 class BiShift(nn.Module):
@@ -87,7 +88,7 @@ class BiShift(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq + seq_k) -> (batch, heads, seq, seq_k)."""
         seq, seq_k = scores.shape[2], scores.shape[3] - scores.shape[2]
-        return shifted(scores, seq, larger(scores.shape[3] - 1, seq_k))[:, :, :, :seq_k]
+        return relative_shift(scores, seq, larger(scores.shape[3] - 1, seq_k))[:, :, :, :seq_k]
 
 
 def seen(scores: Tensor) -> Tensor:

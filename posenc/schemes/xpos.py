@@ -14,21 +14,22 @@ import torch
 
 from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.joins.apply_rotary import Heads
 from posenc.ports import Array
+from posenc.ranges import check_above
 from posenc.references import rotation
 from posenc.rope_types import Rope
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
 from posenc.sources.rotary.angles import StaticAngles
-from posenc.sources.rotary.apply import Heads
 from posenc.sources.rotary.xpos import Fade, XPosAngles
 from posenc.spec import Spec
 
 HEADROOM = 64
-"""How large keys may be before, times their scale, they overflow."""
-MOST = 2**19
-"""Positions from its center up to which a scale is stored, whatever the dtype holds."""
+"""The largest key that does not overflow when it is multiplied by its scale."""
+MAX_RADIUS = 2**19
+"""Positions on either side of the center for which a scale is stored at most, whatever the dtype holds."""
 
 
 @scheme(
@@ -56,17 +57,20 @@ def xpos(
 ) -> Encoding:
     """Queries and keys rotated as by RoPE, and scaled so that their product fades with distance.
 
-    head_dim: features of a head.
-    rope_theta: the base of the frequencies.
-    gamma: how little the first pair fades; zeta runs from gamma / (1 + gamma) to nearly 1.
-    scale_base: positions over which a pair fades by its zeta.
-    center: where the scale is 1: a position, as the paper has it at 0, or "length" for half the call's length, as the
-        authors' code has it; keys cached at one length then do not fit queries of another.
-    layout: which features are a pair: "halves" i and i + head_dim / 2, "interleaved" 2 i and 2 i + 1.
-    tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
+    Args:
+        head_dim: features of a head.
+        rope_theta: the base of the frequencies.
+        gamma: the larger, the less pairs fade; zeta runs from gamma / (1 + gamma) to nearly 1.
+        scale_base: positions over which a pair fades by its zeta.
+        center: the position where the scale is 1, 0 in the paper, or "length" for half the call's length, as in the
+            authors' code; keys cached at one length then do not fit queries of another.
+        layout: which features are a pair: "halves" i and i + head_dim / 2, "interleaved" 2 i and 2 i + 1.
+        tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
     """
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
-    _check(gamma, scale_base, center)
+    check_above(0, gamma=gamma, scale_base=scale_base)
+    if isinstance(center, int) and center < 0:
+        raise ValueError(f"center must be at least 0, or length, got {center}")
     check_table(spec, head_dim)
     fade = _fade(spec, head_dim, gamma, scale_base, None if center == "length" else center)
     _check_fits(spec, fade)
@@ -77,27 +81,20 @@ def xpos(
     return rotary.encode(angles, spec, heads, rotary.Output(), formula=formula)
 
 
-def _check(gamma: float, scale_base: float, center: int | str) -> None:
-    for name, value in (("gamma", gamma), ("scale_base", scale_base)):
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number above 0, got {value}")
-    if isinstance(center, int) and center < 0:
-        raise ValueError(f"center must be at least 0, or length, got {center}")
-
-
 def _fade(spec: Spec, head_dim: int, gamma: float, scale_base: float, center: int | None) -> Fade:
     zeta = (np.arange(0, head_dim, 2) / head_dim + gamma) / (1 + gamma)
     if not zeta[0] < 1:
         raise ValueError(f"gamma is too large for anything to fade: got {gamma}")
-    radius, half = (radius_of(one, float(zeta[0]), scale_base) for one in (spec, replace(spec, dtype="fp16")))
-    return Fade(zeta, scale_base, center, radius, half)
+    slowest = float(zeta[0])
+    in_half = radius_of(replace(spec, dtype="fp16"), slowest, scale_base)
+    return Fade(zeta, scale_base, center, radius_of(spec, slowest, scale_base), in_half)
 
 
 def radius_of(spec: Spec, slowest: float, scale_base: float) -> int:
-    """Return how far from its center a scale stays within what the output's dtype holds, in blocks of 64 positions."""
+    """Return the distance from the center up to which a scale fits the output's dtype, a multiple of 64 positions."""
     largest = float(torch.finfo(getattr(torch, spec.torch_dtype)).max)
     radius = int(scale_base * math.log(largest / HEADROOM) / -math.log(slowest))
-    return max(64, min(radius, MOST) // 64 * 64)
+    return max(64, min(radius, MAX_RADIUS) // 64 * 64)
 
 
 def _check_fits(spec: Spec, fade: Fade) -> None:
@@ -115,7 +112,7 @@ def _check_fits(spec: Spec, fade: Fade) -> None:
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters, as they are given: all that the reference knows."""
+    """The parameters as a user gives them."""
 
     head_dim: int
     rope_theta: float
@@ -128,6 +125,7 @@ def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> t
     """Return the outputs in float64, at every position."""
     positions = call.positions[..., None].astype(np.float64)
     share = 2 * np.arange(parameters.head_dim // 2) / parameters.head_dim
+    # (batch, seq, 1) * (pairs,)
     angle = positions * np.power(float(parameters.rope_theta), -share)
     middle = parameters.center if isinstance(parameters.center, int) else (max(int(positions.max()), -2) + 2) // 2
     zeta = (share + parameters.gamma) / (1 + parameters.gamma)

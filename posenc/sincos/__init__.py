@@ -1,8 +1,8 @@
-"""Cosines and sines: of position x frequency, by three methods, and of angles that are no position's, by two.
+"""Cosines and sines: of position x frequency, by three methods, and of other angles, by two.
 
 `SinCosTable` stores the rows, `AngleAddition` composes them from three small tables, `DirectSinCos` computes them with
 Sin and Cos. Steps with fractions, coordinates and angles that a graph computes have makers of their own below.
-Everything that depends on the method, what is made says itself: nothing outside of this folder asks for its name.
+Whatever depends on the method is asked of the object that a maker returns: only this folder knows methods by name.
 """
 
 from typing import Protocol
@@ -16,7 +16,7 @@ from posenc.memory import check_room
 from posenc.ports import Floats
 from posenc.sincos.angle_addition import LOW, MID, AngleAddition
 from posenc.sincos.direct import ComputedSinCos, DirectAngles, DirectSinCos, SelfAdjustingSinCos
-from posenc.sincos.fractional import FractionalSteps
+from posenc.sincos.fractional import FractionalAngleAddition
 from posenc.sincos.octaves import DirectOctaves, Octaves
 from posenc.sincos.projection import DirectProjection, Projection
 from posenc.sincos.rows import inverse_frequencies, inverse_frequencies_to_base
@@ -82,7 +82,7 @@ class AngleSinCos(Protocol):
         """Return cosines and sines: (...) -> twice (...)."""
 
     def tolerance(self, max_angle: float) -> Tolerance:
-        """Return how far they may be from the float64 reference, at angles up to one, in radians."""
+        """Return how far they may be from the float64 reference, at angles up to `max_angle` radians."""
 
     def eager_tolerance(self, max_angle: float) -> Tolerance:
         """Return how far a graph's may be from those of the eager module."""
@@ -91,10 +91,15 @@ class AngleSinCos(Protocol):
 def sincos(
     spec: Spec, inv_freq: Floats, *, scale: float = 1.0, width: int | None = None, interleaved: bool = False
 ) -> SinCosMethod:
-    """Return what computes rows of cosines and sines as a spec asks for: the method of whatever has positions.
+    """Return the source of rows of cosines and sines, by position, whose method a spec asks for.
 
-    inv_freq: (pairs,) radians per position. scale: multiplies every cosine and sine. width: columns of a row, 2 pairs
-    unless it is odd. Raises ValueError where there is no memory for the tables.
+    Args:
+        inv_freq: (pairs,) radians per position.
+        scale: multiplies every cosine and sine.
+        width: columns of a row [default: 2 pairs]; an odd width drops the last cosine.
+        interleaved: whether a sine stands beside its cosine.
+
+    Raises ValueError where the tables are larger than the free memory.
     """
     width = 2 * len(inv_freq) if width is None else width
     check_table(spec, width)
@@ -115,10 +120,15 @@ def sincos_rows(
     interleaved: bool = False,
     zero_row: int | None = None,
 ) -> RowSource:
-    """Return a source of rows, as `sincos` does, in which there may be zeros: in one row, and in a last column.
+    """Return a source of rows, as `sincos` does, that may have a row and a last column of zeros.
 
-    width: columns of a row; where pairs have one less, the last column is zeros. zero_row: the position whose row is
-    zeros; a table stores them. Raises ValueError where there is no memory for the tables, and no such position.
+    Args:
+        inv_freq: (pairs,) radians per position.
+        width: columns of a row; if it is 2 pairs + 1, the last column is zeros.
+        scale, interleaved: as for `sincos`.
+        zero_row: the position whose row is zeros; a table stores them.
+
+    Raises ValueError where the tables are larger than the free memory, and where `zero_row` is out of range.
     """
     if spec.mode == "baked":
         check_table(spec, width)
@@ -132,7 +142,7 @@ def sincos_rows(
 
 
 def with_zero_row(source: RowSource, row: int | None) -> RowSource:
-    """Return a source whose row at a position, if there is one, is zeros; raise ValueError where it has none there."""
+    """Return a source whose row at a position, if not None, is zeros; raise ValueError where it is out of range."""
     _check_zero_row(row, source.end)
     return source if row is None else ZeroRow(source, row)
 
@@ -144,7 +154,7 @@ def _check_zero_row(row: int | None, end: int | None) -> None:
 
 
 def check_table(spec: Spec, width: int) -> None:
-    """Raise ValueError, in one line, where the largest table, or a short call, is more than the memory that is free."""
+    """Raise ValueError, in one line, where the largest table, or a short call, is larger than the free memory."""
     if spec.mode == "dynamic" and spec.method == "trig":
         check_room("a call", (LOW, width), spec.angle_dtype)
     else:
@@ -152,47 +162,58 @@ def check_table(spec: Spec, width: int) -> None:
 
 
 def computed_sincos(spec: Spec) -> ComputedSinCos:
-    """Return what computes cosines and sines of frequencies that the graph computes: no table can hold those."""
+    """Return the module for frequencies that the graph itself computes."""
     return ComputedSinCos(reduced=spec.method == "exact", dtype=getattr(torch, spec.angle_dtype))
 
 
 def sincos_of_angles(spec: Spec) -> AngleSinCos:
-    """Return what computes cosines and sines of angles that the graph computes: a series, or Cos and Sin."""
+    """Return the module for angles that the graph itself computes: a series, or Cos and Sin."""
     kind = SeriesSinCos if spec.method == "exact" else DirectAngles
     return kind(getattr(torch, spec.angle_dtype))
 
 
-def sincos_of_steps(spec: Spec, inv_freq: Floats) -> FractionalSteps | DirectSinCos:
-    """Return what computes cosines and sines of step x frequency, of steps with fractions, from -max_len to max_len.
+def sincos_of_steps(spec: Spec, inv_freq: Floats) -> FractionalAngleAddition | DirectSinCos:
+    """Return the module for step x frequency, of steps with fractions from -max_len to max_len.
 
-    inv_freq: (pairs,) radians per step. Raises ValueError where there is no memory for the tables.
+    Args:
+        inv_freq: (pairs,) radians per step.
+
+    Raises ValueError where the tables are larger than the free memory.
     """
     dtype, baked = getattr(torch, spec.angle_dtype), spec.mode == "baked"
     if baked or spec.method == "exact":
-        return FractionalSteps(inv_freq, spec.max_len, stored=baked, dtype=dtype)
+        return FractionalAngleAddition(inv_freq, spec.max_len, stored=baked, dtype=dtype)
     return DirectSinCos(inv_freq, 2 * len(inv_freq), interleaved=False, dtype=dtype)
 
 
 def sincos_of_projection(
     spec: Spec, matrix: Floats, span: float, *, logs: bool, centered: bool
 ) -> Projection | DirectProjection:
-    """Return what computes cosines and sines of 2 pi (x @ matrix), of x or its logarithm, or of 2x - 1.
+    """Return the module for cosines and sines of 2 pi (x @ matrix).
 
-    matrix: (numbers, pairs). span: what numbers, or their logarithms, are within.
+    Args:
+        matrix: (numbers, pairs).
+        span: the largest absolute number, or logarithm.
+        logs: x stands for its logarithm.
+        centered: x stands for 2x - 1.
     """
     dtype = getattr(torch, spec.angle_dtype)
     if spec.method == "trig":
         return DirectProjection(matrix, span, logs=logs, centered=centered, dtype=dtype)
     if not centered:
         return Projection(matrix, np.zeros(matrix.shape[1]), span, logs=logs, dtype=dtype)
-    # 2x - 1 is no step of its own, which would be rounded: x goes with twice the matrix, and with a phase.
+    # (2x - 1) @ matrix = x @ 2 matrix - its sum: 2x - 1 itself would be rounded
     return Projection(2 * matrix, -matrix.sum(0), span, logs=logs, dtype=dtype)
 
 
 def sincos_of_octaves(spec: Spec, octaves: int, span: float, *, pi: bool, by_number: bool) -> Octaves | DirectOctaves:
-    """Return what computes cosines and sines of 2^k pi x, or of 2^k x, k = 0..octaves-1, of numbers within a span.
+    """Return the module for cosines and sines of 2^k pi x, k = 0..octaves-1.
 
-    by_number: all octaves of a number lie together; else all numbers of an octave.
+    Args:
+        octaves: how many powers of two.
+        span: the largest absolute number.
+        pi: whether 2^k x is multiplied by pi.
+        by_number: all octaves of a number lie together; else all numbers of an octave.
     """
     dtype = getattr(torch, spec.angle_dtype)
     if spec.method == "trig":
@@ -203,20 +224,27 @@ def sincos_of_octaves(spec: Spec, octaves: int, span: float, *, pi: bool, by_num
 def sincos_of_bands(
     spec: Spec, bands: Floats, span: float, *, pi: bool, by_number: bool
 ) -> Projection | DirectProjection:
-    """Return what computes cosines and sines of x, or pi x, times each of its bands, of numbers within a span.
+    """Return the module for cosines and sines of pi x times each of its bands.
 
-    bands: (count, numbers). by_number: all bands of a number lie together; else all numbers of a band. Raises
-    ValueError where there is no memory for the matrix.
+    Args:
+        bands: (count, numbers) frequencies of each number.
+        span: the largest absolute number.
+        pi: whether x is multiplied by pi.
+        by_number: all bands of a number lie together; else all numbers of a band.
+
+    Raises ValueError where the matrix is larger than the free memory.
     """
     count, numbers = bands.shape
     check_room("a matrix", (numbers, count * numbers), "float64")
-    circles = np.einsum("kn,nm->nkm", bands / (2 if pi else 2 * np.pi), np.eye(numbers))  # each number by its own alone
+    # (numbers, count, numbers): a number has columns of its own, with zeros for all others
+    circles = np.einsum("kn,nm->nkm", bands / (2 if pi else 2 * np.pi), np.eye(numbers))
     matrix = circles.swapaxes(1, 2) if by_number else circles
+    # (numbers, count * numbers)
     return sincos_of_projection(spec, matrix.reshape(numbers, -1), span, logs=False, centered=False)
 
 
 def self_adjusting_sincos(spec: Spec, base: float, *, interleaved: bool, scale: float = 1.0) -> SelfAdjustingSinCos:
-    """Return what computes rows as wide as each x; raise ValueError where a spec asks for tables."""
+    """Return a source of rows as wide as each x; raise ValueError where a spec asks for tables."""
     if spec.mode == "baked" or spec.method == "exact":
         raise ValueError("d_model=auto has no table to store: it takes --dynamic --method trig")
     return SelfAdjustingSinCos(base, interleaved=interleaved, dtype=getattr(torch, spec.angle_dtype), scale=scale)

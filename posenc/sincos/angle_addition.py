@@ -9,7 +9,7 @@ others as sines and cosines. The largest error over all 2^24 positions of 64 fre
 * The number of blocks is at least two (`torch.sym_max`). With one block torch.export would record "fewer than two
   blocks", and the graph would hold for one block only, without a message. Any traced length from 2 on is therefore
   safe.
-* Split cuts rows to length, not Slice: a Split refuses a length that is not there. In ONNX it is written as a Slice of
+* Split cuts rows to length, not Slice: a Split refuses a length beyond the rows. In ONNX it is written as a Slice of
   one row and a Reshape (`formats/onnx/forms.py`), which ONNX Runtime copies in one move as it does a Split. A Slice of
   rows took 0.17 ms at length 512, where a Split took 0.13 ms for the whole graph.
 * `//` and `%` take digits from integers. A division that exports through float32 would hold the position as a float,
@@ -43,7 +43,7 @@ END = LOW * MID * HIGH
 """Angle addition holds every position below this: 2^24 = 16,777,216."""
 DIGITS = ("low_sin", "low_cos", "mid_sin", "mid_cos", "high_sin", "high_cos")
 BY_BLOCK = ("mid_sin", "mid_cos", "high_sin", "high_cos")
-"""What the number of a block looks up; a position looks up the lowest digit too."""
+"""Tables that the number of a block looks up; a position looks up the lowest digit, too."""
 EVERY_ROW = tuple((i * LOW * MID) + LOW * (37 * i % MID) + i % LOW for i in range(HIGH))
 """Positions that read every row of every table: 37 and 512 have no divisor in common."""
 
@@ -80,13 +80,7 @@ class AngleAddition(nn.Module):
     probes = Probes(lengths=(127, 128, 129), positions=EVERY_ROW)  # two blocks but for a row, whole, and a row more
 
     def __init__(
-        self,
-        inv_freq: Floats,
-        width: int,
-        *,
-        interleaved: bool,
-        dtype: torch.dtype,
-        scale: float = 1.0,
+        self, inv_freq: Floats, width: int, *, interleaved: bool, dtype: torch.dtype, scale: float = 1.0
     ) -> None:
         super().__init__()
         self.width = width
@@ -110,12 +104,12 @@ class AngleAddition(nn.Module):
 
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
-        # Negative positions go to the end first: from there on every quotient is a plain integer division.
+        # Negative positions are moved to the end first: then every quotient is a plain integer division.
         positions = inside(positions, self.end)
         a_sin, a_cos = self.block_starts(positions // self.block)
         digit = positions % self.block
         b_sin, b_cos = take(self.low_sin, digit, self.end), take(self.low_cos, digit, self.end)
-        return a_cos * b_cos - a_sin * b_sin, a_sin * b_cos + a_cos * b_sin
+        return a_cos * b_cos - a_sin * b_sin, a_sin * b_cos + a_cos * b_sin  # cos(a + b), sin(a + b)
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
@@ -128,11 +122,12 @@ class AngleAddition(nn.Module):
         quarter_ahead = arrange(cos, -sin, self.interleaved, self.width).unsqueeze(1)
         rows = (start * self.row_cos + quarter_ahead * self.row_sin).flatten(0, 1)  # (blocks * 64, width)
         # A Split refuses a length beyond the rows. In ONNX it is a Slice of one row of numbers: that is as fast.
-        first: Tensor = rows.split([length, rows.shape[0] - length])[0]
+        first: Tensor = rows.split([length, rows.shape[0] - length])[0]  # (length, width)
         return first.unsqueeze(0)
 
     def block_starts(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return sines and cosines of the positions 64 * index: (...) -> twice (..., pairs)."""
+        # index = 512 high + mid
         high = index // self.radix
         mid = index % self.radix
         a_sin, a_cos = take(self.high_sin, high, self.end), take(self.high_cos, high, self.end)
@@ -144,7 +139,7 @@ class AngleAddition(nn.Module):
         return Tolerance(atol=reduced_error(self.low_sin.dtype) + float64_error(max_position))
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def tables(self) -> Tables:

@@ -12,7 +12,7 @@ from posenc.ports import Floats
 from posenc.sincos.rows import arrange, float64_error
 
 FAR = Probes(lengths=(2**16, 2**16 + 1, 2**24))
-"""Nothing is refused, so nothing but this is tried far out."""
+"""No position is refused, so a plan tries no position far out by itself."""
 HOLDS_POSITIONS = (
     "a float holds each position and its angle: float16 has no odd number above 2048, bfloat16 none above 256, and an "
     "angle as large has no digit left for its sine"
@@ -50,7 +50,7 @@ class DirectSinCos(nn.Module):
 
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
-        angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq
+        angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq  # (..., 1) * (pairs,)
         if self.scale == 1.0:
             return angles.cos(), angles.sin()
         return angles.cos() * self.scale, angles.sin() * self.scale
@@ -73,7 +73,7 @@ class DirectSinCos(nn.Module):
 
 
 class SelfAdjustingSinCos(nn.Module):
-    """Rows by Sin and Cos for whatever width x has: the frequencies too are computed, in float64, at each call."""
+    """Rows by Sin and Cos that are as wide as x: the frequencies too are computed, in float64, at each call."""
 
     slope: Tensor
     interleaved: Final[bool]
@@ -93,7 +93,7 @@ class SelfAdjustingSinCos(nn.Module):
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=positions.device)
-        inv_freq = torch.exp(pairs * (self.slope / width)).to(self.dtype)
+        inv_freq = torch.exp(pairs * (self.slope / width)).to(self.dtype)  # base^(-2 i / width)
         angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq
         if self.scale == 1.0:
             return arrange(angles.sin(), angles.cos(), self.interleaved, width)
@@ -117,10 +117,11 @@ class SelfAdjustingSinCos(nn.Module):
 
 
 class ComputedSinCos(nn.Module):
-    """Cosines and sines of frequencies that the graph itself computes in float64, as dynamic NTK does.
+    """Cosines and sines of frequencies that the graph itself computes in float64, as for dynamic NTK.
 
-    reduced: whole circles are taken off in float64, before Sin and Cos in `dtype`; otherwise the product is in `dtype`,
-    as in training code.
+    Args:
+        reduced: whole circles are taken off in float64, before Sin and Cos in `dtype`; otherwise the product is in
+            `dtype`, as in training code.
     """
 
     two_pi: Tensor  # a buffer, as a graph would hold Python's number in float32
@@ -139,6 +140,7 @@ class ComputedSinCos(nn.Module):
         """Return cosines and sines: int64 (...), float64 (pairs,) -> twice (..., pairs)."""
         if self.reduced:
             angles = positions.to(torch.float64).unsqueeze(-1) * inv_freq
+            # The angle without whole circles is at most pi.
             angles = (angles - (angles / self.two_pi).round() * self.two_pi).to(self.dtype)
         else:
             angles = positions.to(self.dtype).unsqueeze(-1) * inv_freq.to(self.dtype)
@@ -156,9 +158,11 @@ class ComputedSinCos(nn.Module):
 
 
 class DirectAngles(nn.Module):
-    """Cosines and sines of angles that the graph itself computes, by Cos and Sin in `dtype`, as training code has them.
+    """Cosines and sines of angles that the graph itself computes, by Cos and Sin in `dtype`, as in training code.
 
-    unit: radians of the unit that angles are in. within: the dtype that they are computed in.
+    Attributes:
+        unit: radians of the unit that angles are in.
+        within: the dtype that angles are computed in.
     """
 
     unit = 1.0
@@ -173,7 +177,7 @@ class DirectAngles(nn.Module):
         return angles.cos(), angles.sin()
 
     def tolerance(self, max_angle: float) -> Tolerance:
-        """Return how far they may be from the reference, at angles up to one: four roundings of it, and the sine's."""
+        """Return how far they may be from the reference: four roundings of the angle, and the sine's."""
         return Tolerance(atol=torch.finfo(self.within).eps * (2 * max_angle + 1))
 
     def eager_tolerance(self, max_angle: float) -> Tolerance:
@@ -182,12 +186,12 @@ class DirectAngles(nn.Module):
 
 
 def reduced_error(dtype: torch.dtype) -> float:
-    """Return what Sin and Cos of an angle of at most pi are off by, or two angle additions: 3e-7 in float32."""
+    """Return a bound on the error of Sin and Cos up to pi, or of two angle additions: 3e-7 in float32."""
     return 3e-7 * torch.finfo(dtype).eps / 2.0**-23
 
 
 def direct_tolerance(dtype: torch.dtype, max_position: int) -> Tolerance:
-    """Return what a product of a position and a frequency in `dtype` may cost its sine: four roundings of the angle."""
+    """Return a bound on the error of the sine of position x frequency in `dtype`: four roundings of the angle."""
     return Tolerance(atol=4 * torch.finfo(dtype).eps * max(max_position, 1))
 
 

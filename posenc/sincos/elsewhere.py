@@ -1,4 +1,4 @@
-"""Sources that begin at another position than 0: what an implicit call gives far out, without all tokens before."""
+"""Sources that begin at another position than 0: the rows of an implicit call far out, without all tokens before."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ def digits_of(module: nn.Module) -> dict[str, AngleAddition]:
 
 @contextmanager
 def begun_at(module: nn.Module, start: int) -> Iterator[None]:
-    """Count every position that such a part of a module is asked for from another one on, while this lasts."""
+    """Add `start` to every position that such parts of a module are asked for, while this lasts."""
     parts = list(digits_of(module).values())
     for part in parts:
         part.cos_sin = partial(_cos_sin, part.cos_sin, start)  # type: ignore[method-assign]

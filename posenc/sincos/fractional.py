@@ -1,9 +1,11 @@
-"""Cosines and sines of fractional numbers, from digits as in angle addition and from the rest.
+"""cos and sin of fractional positions: angle addition for the whole part, a polynomial for the rest.
 
-A step is a whole number of units 2^-k, exact in float32, and a rest. The whole number has two digits with a table of
-about sqrt(n) rows each, or one row when baked; k makes the rest an angle of at most 0.25 (pi / 4 when baked). Two
-angle additions join the three. Measured up to 2^17: 2.0e-7, baked 1.3e-7. `get_timestep_embedding` of diffusers is off
-by 7e-5 at steps up to 1000, and by 1e-4 with a scale of 1000 and steps of 0 to 1.
+With u = 2^-k a step is t = (n + r) u, n a whole number and |r| <= 1/2: both are exact in float32. A baked table has a
+row for each n; else n has two digits with a table of about sqrt(n) rows each. k makes r u x frequency an angle of at
+most 0.25 (pi / 4 when baked), whose cosine and sine are polynomials. At most two angle additions join the three.
+
+Measured up to 2^17: 2.0e-7, baked 1.3e-7. `get_timestep_embedding` of diffusers is off by 7e-5 at steps up to 1000, and
+by 1e-4 with a scale of 1000 and steps of 0 to 1.
 """
 
 import math
@@ -23,31 +25,32 @@ from posenc.sincos.rows import float64_error, waves
 from posenc.stored import StoredRows, circular, rounded
 
 SMALL = 0.25
-"""The largest angle that digits leave: a float32 holds it to 1.5e-8."""
+"""The largest angle of the rest beside digits: a float32 holds it to 1.5e-8."""
 LARGEST_FLOAT16 = 65504
 TRIED = 2**13
 """Stored steps that are tried, at most."""
 CHUNK = 4096
 """Rows that are held against float64 at a time."""
-MOST = 2**24
+MAX_END = 2**24
 """Beyond it float32 has no odd numbers."""
 
 
-class FractionalSteps(nn.Module):
+class FractionalAngleAddition(nn.Module):
     """Cosines and sines of t x frequency for |t| <= `end`, fractions too: within 3e-7 of float64.
 
-    With u = 2^-k and |t| = (n + r) u, n a whole number and |r| <= 1/2, all three are exact in float32. n has a row, or
-    two digits that have one each; r u x frequency is an angle of at most 0.25 by the choice of k (pi / 4 with a row for
-    each n), whose cosine and sine are polynomials. The angle sum identities put them together: two additions in all,
-    as whole positions take. A negative t mirrors the sine. Look-ups refuse what is beyond `end` by more than half of u,
-    and answer rightly what is beyond it by less; NaN is refused or stays NaN.
+    A negative t mirrors the sine. Look-ups refuse a t that is beyond `end` by more than u / 2; nearer to `end` they
+    answer rightly. NaN is refused, or stays NaN.
 
-    stored: one row for each n; else two tables of about sqrt(n) rows.
+    Args:
+        inv_freq: (pairs,) radians per step.
+        end: the largest step.
+        stored: one row for each n; else two tables of about sqrt(n) rows.
+        dtype: of tables and results.
     """
 
-    low_sin: Tensor  # (radix, pairs): of 0, u, 2 u, ...
+    low_sin: Tensor  # (radix, pairs): at 0, u, 2 u, ...
     low_cos: Tensor
-    high_sin: Tensor  # (rows, pairs): of 0, radix u, 2 radix u, ...; none where all rows are stored
+    high_sin: Tensor  # (rows, pairs): at 0, radix u, 2 radix u, ...; a single row where all rows are stored
     high_cos: Tensor
     slope: Tensor  # (pairs,): radians of a unit
     stored: Final[bool]
@@ -58,13 +61,13 @@ class FractionalSteps(nn.Module):
 
     def __init__(self, inv_freq: Floats, end: int, *, stored: bool, dtype: torch.dtype) -> None:
         super().__init__()
-        if end > MOST:
-            raise ValueError(f"max_len must be at most {MOST} where steps are floats, got {end}")
+        if end > MAX_END:
+            raise ValueError(f"max_len must be at most {MAX_END} where steps are floats, got {end}")
         self.stored, self.end = stored, end
-        self.inv_freq = inv_freq  # an array: what is stored is held against it
+        self.inv_freq = inv_freq  # an array: stored rows are held against it
         self.dtype = dtype
         self.fastest = float(np.max(inv_freq, initial=0.0))
-        self.units = units(self.fastest, HALF_A_QUARTER if stored else SMALL)
+        self.units = units_per_step(self.fastest, HALF_A_QUARTER if stored else SMALL)
         self.last = end * self.units
         self.radix = self.last + 1 if stored else 1 << math.ceil(math.log2(self.last + 1) / 2)
         self.quarters = Quarters(dtype)
@@ -76,11 +79,11 @@ class FractionalSteps(nn.Module):
             sin, cos = waves(step * np.arange(rows), slope)
             self.register_buffer(f"{name}_sin", sin.to(dtype), persistent=False)
             self.register_buffer(f"{name}_cos", cos.to(dtype), persistent=False)
-        self.probes = Probes(values=tuple(n / self.units for n in self.read()))
+        self.probes = Probes(values=tuple(n / self.units for n in self.probed_units()))
         self.register_buffer("slope", torch.from_numpy(slope).to(dtype), persistent=False)
 
-    def read(self) -> list[int]:
-        """Return whole numbers of units that read every row, in even steps where these are more than can be tried."""
+    def probed_units(self) -> list[int]:
+        """Return whole numbers of units that read every row; of too many stored rows, some in even steps."""
         if not self.stored:
             return [*range(min(self.radix, self.last + 1)), *range(self.radix, self.last + 1, self.radix)]
         return [*range(0, self.last, -(-self.last // TRIED)), self.last]
@@ -88,15 +91,16 @@ class FractionalSteps(nn.Module):
     def cos_sin(self, steps: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: float (...) -> twice (..., pairs)."""
         scaled = steps.abs() * float(self.units)
-        whole = scaled.round()
-        cos, sin = self.of_whole(whole.to(torch.int64), steps)
-        left_cos, left_sin = self.quarters.cos_sin((scaled - whole).unsqueeze(-1) * self.slope)
-        cos, sin = cos * left_cos - sin * left_sin, sin * left_cos + cos * left_sin
-        return cos, sin * steps.sign().unsqueeze(-1)
+        whole = scaled.round()  # n; scaled - n is r, and both are exact
+        cos, sin = self.at_units(whole.to(torch.int64), steps)
+        rest_cos, rest_sin = self.quarters.cos_sin((scaled - whole).unsqueeze(-1) * self.slope)
+        # the angle sum identities, for n u + r u
+        cos, sin = cos * rest_cos - sin * rest_sin, sin * rest_cos + cos * rest_sin
+        return cos, sin * steps.sign().unsqueeze(-1)  # cos(-a) = cos(a), sin(-a) = -sin(a)
 
-    def of_whole(self, index: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
+    def at_units(self, index: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of whole numbers of units: int64 (...) -> twice (..., pairs); errors name steps."""
-        # What is no number becomes negative, or as large as can be: a look-up must refuse it.
+        # NaN casts to an arbitrary int64: map everything outside 0..last to a row that does not exist.
         index = index.masked_fill((index < 0) | (index > self.last), self.radix * self.radix * 2)
         if self.stored:
             return rows_at(self.low_cos, index, steps, self.end), rows_at(self.low_sin, index, steps, self.end)
@@ -110,7 +114,7 @@ class FractionalSteps(nn.Module):
         return Tolerance(atol=reduced_error(self.dtype) + float64_error(math.ceil(self.end * max(self.fastest, 1.0))))
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def stored_rows(self) -> Iterator[StoredRows]:
@@ -125,9 +129,9 @@ class FractionalSteps(nn.Module):
                 yield StoredRows(f"{name}_cos", cos, allowed, first)
 
 
-def units(fastest: float, most: float) -> int:
-    """Return into how many units one is cut, a power of two, so that half a unit is an angle of at most `most`."""
-    return 1 << max(0, math.ceil(math.log2(fastest / (2 * most)))) if fastest > 0 else 1
+def units_per_step(fastest: float, max_angle: float) -> int:
+    """Return the units of a step, a power of two, such that half a unit is an angle of at most `max_angle`."""
+    return 1 << max(0, math.ceil(math.log2(fastest / (2 * max_angle)))) if fastest > 0 else 1
 
 
 def rows_at(table: Tensor, index: Tensor, steps: Tensor, end: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Cosines and sines of numbers times powers of two, as radiance fields have them.
+"""Cosines and sines of numbers times powers of two, as in radiance fields.
 
 2^k x is exact. With the factor pi it counts quarters of a circle, and whole circles are removed exactly, at any k.
 Without it, three parts of pi / 2 remove them (Cody and Waite), up to angles of 2^16. Measured: 9.3e-8.
@@ -17,8 +17,8 @@ from posenc.sincos.quarters import Quarters
 from posenc.sincos.rows import float64_error
 
 HALF_PI = math.pi / 2
-MOST = 2**16
-"""Angles up to here leave two parts of pi / 2 as many digits as a third one makes good."""
+MAX_ANGLE = 2**16
+"""Up to here the first two parts of pi / 2 keep enough digits that the third makes up for the others."""
 HOLDS_ANGLES = (
     "a float holds an angle of many circles, of which half precision keeps a few digits; with pi, circles are whole"
 )
@@ -30,11 +30,8 @@ OVERFLOWS = f"float16 ends at {LARGEST_FLOAT16}, and the last octave has more qu
 class Octaves(nn.Module):
     """Cosines and sines of 2^k pi x, or of 2^k x, k = 0..octaves-1: within 3e-7 of float64, the last octave too.
 
-    Products with powers of two are exact. With pi, 2^(k + 1) x is in quarters of a circle, and what is left of the next
-    whole one is exact too, however large it is: only then it is multiplied by pi / 2. Without, as many quarters are
-    taken off by parts of pi / 2 (Cody and Waite): the first two have so few digits that their products are exact.
-
-    by_number: all octaves of a number lie together; else all numbers of an octave.
+    Args:
+        by_number: all octaves of a number lie together; else all numbers of an octave.
     """
 
     factors: Tensor  # (octaves,): quarters of a unit with pi, else powers of two
@@ -46,38 +43,39 @@ class Octaves(nn.Module):
     def __init__(self, octaves: int, span: float, *, pi: bool, by_number: bool, dtype: torch.dtype) -> None:
         super().__init__()
         self.pi, self.by_number, self.dtype = pi, by_number, dtype
-        most = 2.0 ** (octaves - 1) * span
-        if not pi and most > MOST:
-            raise ValueError(f"2^(features - 1) * span must be at most {MOST} without pi, got {most:.3g}")
+        largest = 2.0 ** (octaves - 1) * span
+        if not pi and largest > MAX_ANGLE:
+            raise ValueError(f"2^(features - 1) * span must be at most {MAX_ANGLE} without pi, got {largest:.3g}")
         self.half_safe = HOLDS_ANGLES if not pi else OVERFLOWS if 2.0**octaves * span > LARGEST_FLOAT16 else ""
         factors = 2.0 ** (np.arange(octaves) + (1 if pi else 0))
-        parts = (HALF_PI, 0.0, 0.0) if pi else parts_of(HALF_PI, digits(dtype) - math.ceil(math.log2(max(most, 1))))
+        parts = (HALF_PI, 0.0, 0.0) if pi else parts_of(HALF_PI, digits(dtype) - math.ceil(math.log2(max(largest, 1))))
         self.quarters = Quarters(dtype)
         for name, values in (("factors", factors), ("parts", parts), ("per_unit", 1 / HALF_PI)):
             self.register_buffer(name, torch.as_tensor(values, dtype=dtype), persistent=False)
 
     def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (..., numbers) -> twice (..., octaves * numbers)."""
-        scaled = outer(x, self.factors, self.by_number)
-        if self.pi:
+        scaled = outer(x, self.factors, self.by_number)  # products with powers of two are exact
+        if self.pi:  # in quarters of a circle: the distance to the nearest whole quarter is exact, too
             whole = scaled.round()
             return self.quarters.after(whole, (scaled - whole) * self.parts[0])
+        # Cody and Waite: the first two parts of pi / 2 have so few digits that their products are exact
         whole = (scaled * self.per_unit).round()
         small = ((scaled - whole * self.parts[0]) - whole * self.parts[1]) - whole * self.parts[2]
         return self.quarters.after(whole, small)
 
     def tolerance(self, max_angle: int) -> Tolerance:
-        """Return how far they may be from the reference, which takes whole circles off, too, where they are exact."""
+        """Return how far they may be from the reference, which takes whole circles off, too, where there is pi."""
         largest = min(max_angle, ONE_CIRCLE) if self.pi else max_angle
         return Tolerance(atol=reduced_error(self.dtype) + float64_error(largest))
 
     def eager_tolerance(self, max_angle: int) -> Tolerance:
-        """Return how far a graph's may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
 
 class DirectOctaves(nn.Module):
-    """Cosines and sines of 2^k pi x, or of 2^k x, by Sin and Cos of a product, as training code has them."""
+    """Cosines and sines of 2^k pi x, or of 2^k x, by Sin and Cos of a product, as in training code."""
 
     factors: Tensor  # (octaves,)
     by_number: Final[bool]
@@ -91,7 +89,7 @@ class DirectOctaves(nn.Module):
 
     def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (..., numbers) -> twice (..., octaves * numbers)."""
-        angles = outer(x, self.factors, self.by_number)
+        angles = outer(x, self.factors, self.by_number)  # (..., octaves * numbers)
         return angles.cos(), angles.sin()
 
     def tolerance(self, max_angle: int) -> Tolerance:
@@ -104,10 +102,10 @@ class DirectOctaves(nn.Module):
 
 
 def outer(x: Tensor, factors: Tensor, by_number: bool) -> Tensor:
-    """Return all products, a number's together or an octave's: (..., numbers), (octaves,) -> (..., both)."""
+    """Return all products: (..., numbers), (octaves,) -> (..., numbers * octaves)."""
     if by_number:
-        return (x.unsqueeze(-1) * factors).flatten(-2)
-    return (x.unsqueeze(-2) * factors.unsqueeze(-1)).flatten(-2)
+        return (x.unsqueeze(-1) * factors).flatten(-2)  # (..., numbers, octaves)
+    return (x.unsqueeze(-2) * factors.unsqueeze(-1)).flatten(-2)  # (..., octaves, numbers)
 
 
 def digits(dtype: torch.dtype) -> int:
@@ -116,7 +114,7 @@ def digits(dtype: torch.dtype) -> int:
 
 
 def parts_of(number: float, bits: int) -> tuple[float, float, float]:
-    """Return three numbers whose sum is one, the first two of so many binary digits."""
+    """Return three numbers whose sum is `number`, the first two of so many binary digits."""
     first = rounded_to(number, bits)
     second = rounded_to(number - first, bits)
     return first, second, number - first - second

@@ -1,4 +1,4 @@
-"""Cosines and sines of 2 pi times a product with a matrix, as random Fourier features have them.
+"""Cosines and sines of 2 pi times a product with a matrix, as in random Fourier features.
 
 x and the matrix, in quarters of a circle, are split into two parts each, so that the product of the large parts is
 exact in float32, whatever the order of its sum. The rest is 2^-10 of it, and so are its roundings. Measured for normal
@@ -24,28 +24,27 @@ from posenc.sincos.rows import float64_error
 
 HOLDS_CIRCLES = "a float holds an angle in circles: of the 11 binary digits of float16, many are before the point"
 OF_QUARTERS = 1.4e-7
-"""What an angle of at most half a quarter, and its sine, are off by in float32.
+"""The error of an angle of at most half a quarter, and of its sine, in float32.
 
-What is multiplied by pi / 2 is off by 2^-26, 2.4e-8 of the angle; pi / 2 itself by 2.2e-8; the product by 3e-8; the
-polynomial's last sum by 3e-8, and by a quarter of that all before it; and it leaves out 2e-9.
+The factor of pi / 2 is off by 2^-26, 2.4e-8 of the angle; pi / 2 itself by 2.2e-8; the product by 3e-8; the last sum of
+the polynomial by 3e-8, and all sums before it by a quarter of that; terms that it lacks are 2e-9.
 """
 
 
 class Projection(nn.Module):
     """Cosines and sines of 2 pi (x @ matrix + phase), with whole circles taken off: most often within 3e-7 of float64.
 
-    In quarters of a circle, with w = 4 matrix: x = x1 + x2 and w = w1 + w2, x1 and w1 of so few digits that all of
-    x1 @ w1 is exact in float32, in whatever order it is summed, and so is what is left of the next whole quarter. The
-    others, x1 @ w2 + x2 @ w, are 2^-10 of that, and so are their roundings. Where the matrix has entries of some
-    hundreds, that is more than 3e-7 again: the tolerance says how much. Beyond `span` x1 has more digits, and a product
-    is as right as float32 has it.
+    In quarters of a circle, with w = 4 matrix: x = x1 + x2 and w = w1 + w2. x1 and w1 have so few digits that x1 @ w1
+    is exact in float32, whatever the order of its sum, and so is its distance to the nearest whole quarter. The others,
+    x1 @ w2 + x2 @ w, are 2^-10 of that, and so are their roundings. Where the matrix has entries of some hundreds, that
+    is more than 3e-7 again: the tolerance says how much. Beyond `span` x1 has more digits, and products are rounded.
     """
 
     coarse: Tensor  # (numbers, pairs): w1
     fine: Tensor  # (numbers, pairs): w2
     whole: Tensor  # (numbers, pairs): w
-    start: Tensor  # (pairs,): what is exact of the phase
-    rest: Tensor  # (pairs,)
+    start: Tensor  # (pairs,): the part of the phase that is exact
+    rest: Tensor  # (pairs,): the rest of the phase
     half_pi: Tensor
     numbers: Final[int]
     logs: Final[bool]
@@ -70,33 +69,32 @@ class Projection(nn.Module):
         """Return cosines and sines: (..., numbers) -> twice (..., pairs)."""
         if self.logs:
             x = x.log()
-        large = (x / self.grain).round() * self.grain
-        small = x - large
-        exact, rest = self.start, self.rest
-        for i in range(self.numbers):  # in this order on every runtime, as no product of matrices is
-            one, left = large[..., i : i + 1], small[..., i : i + 1]
-            exact = exact + one * self.coarse[i]
-            rest = rest + (one * self.fine[i] + left * self.whole[i])
-        whole = (exact + rest).round()
-        return self.quarters.after(whole, ((exact - whole) + rest) * self.half_pi)
+        large = (x / self.grain).round() * self.grain  # x1
+        small = x - large  # x2
+        exact, remainder = self.start, self.rest
+        for i in range(self.numbers):  # runtimes may sum a product of matrices in any order; here all use this one
+            x1, x2 = large[..., i : i + 1], small[..., i : i + 1]  # (..., 1)
+            exact = exact + x1 * self.coarse[i]
+            remainder = remainder + (x1 * self.fine[i] + x2 * self.whole[i])
+        quarters = (exact + remainder).round()
+        return self.quarters.after(quarters, ((exact - quarters) + remainder) * self.half_pi)
 
     def tolerance(self, max_angle: int) -> Tolerance:
-        """Return how far they may be from the reference: each term of the rest is rounded, and each sum."""
-        grain = torch.finfo(self.dtype).eps
-        rest = HALF_PI * grain / 2 * (2 * self.numbers + 4) * self.left
-        least = reduced_error(self.dtype)
-        off = max(least, OF_QUARTERS / 3e-7 * least + rest)
-        return Tolerance(atol=off + self.of_logs + float64_error(max_angle))
+        """Return how far they may be from the reference: each small term is rounded, and each sum."""
+        roundings = torch.finfo(self.dtype).eps / 2 * (2 * self.numbers + 4)
+        smallest = reduced_error(self.dtype)
+        bound = max(smallest, OF_QUARTERS / 3e-7 * smallest + HALF_PI * roundings * self.left)
+        return Tolerance(atol=bound + self.of_logs + float64_error(max_angle))
 
     def eager_tolerance(self, max_angle: int) -> Tolerance:
-        """Return how far a graph's may be from these: no bit, but those of logarithms."""
+        """Graphs must give the same bits as eager, but for the last digits of logarithms."""
         return Tolerance(atol=self.tolerance(max_angle).atol + self.of_logs) if self.logs else SAME_BITS
 
 
 class DirectProjection(nn.Module):
-    """Cosines and sines of 2 pi (x @ matrix) by Sin and Cos, as training code has them."""
+    """Cosines and sines of 2 pi (x @ matrix) by Sin and Cos, as in training code."""
 
-    matrix: Tensor  # (numbers, pairs), in radians: ONNX Runtime holds what multiplies a product of matrices in float32
+    matrix: Tensor  # (numbers, pairs), in radians: ONNX Runtime holds a factor of a MatMul in float32
     logs: Final[bool]
     centered: Final[bool]
     half_safe = HOLDS_POSITIONS
@@ -113,11 +111,11 @@ class DirectProjection(nn.Module):
             x = x.log()
         if self.centered:
             x = 2 * x - 1
-        angles = x @ self.matrix
+        angles = x @ self.matrix  # (..., numbers) @ (numbers, pairs)
         return angles.cos(), angles.sin()
 
     def tolerance(self, max_angle: int) -> Tolerance:
-        """Return how far they may be from the reference: each product and sum is rounded, and two things beside."""
+        """Return how far they may be from the reference: each product and sum is rounded, and so is the matrix."""
         return Tolerance(atol=(self.numbers + 4) * torch.finfo(self.dtype).eps * max(max_angle, 1) + self.of_logs)
 
     def eager_tolerance(self, max_angle: int) -> Tolerance:
@@ -126,5 +124,5 @@ class DirectProjection(nn.Module):
 
 
 def of_logs(matrix: Floats, span: float, dtype: torch.dtype) -> float:
-    """Return what two last digits of a logarithm, of at most `span`, cost an angle."""
+    """Return by how much an angle changes with two last digits of a logarithm of at most `span`."""
     return float(2 * math.pi * np.abs(matrix).sum(0).max() * 2 * span * torch.finfo(dtype).eps)

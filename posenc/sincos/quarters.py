@@ -1,11 +1,11 @@
-"""Cosines and sines of angles that are taken apart into quarters of a circle and what is left, without Sin and Cos.
+"""Cosines and sines of whole quarters of a circle plus a small angle, without Sin and Cos.
 
 Polynomials are products and sums, which IEEE 754 defines to the last bit: eager PyTorch, TorchScript and ONNX Runtime
-give the same, as they do of angle addition.
+give the same bits, as they do for angle addition.
 
-Numbers with fractions (steps, coordinates) have no rows in a table. They are taken apart into a part that is exact and
-a small angle, of which these polynomials make cosine and sine: within 3e-7 of float64. Where the output is half
-precision, numbers come in as float32, since 11 binary digits do not hold fractions of steps or coordinates.
+Numbers with fractions (steps, coordinates) have no rows in a table. Each is split into a part that is exact and a small
+angle, whose cosine and sine are these polynomials: within 3e-7 of float64. Where the output is in half precision,
+numbers come in as float32, since 11 binary digits do not hold fractions of steps or coordinates.
 """
 
 import math
@@ -17,9 +17,9 @@ from torch import Tensor, nn
 HALF_A_QUARTER = math.pi / 4
 """Up to here the polynomials hold."""
 SINE = tuple(-1.0 / (2 * i * (2 * i + 1)) for i in range(8, 0, -1))
-"""What the powers phi^17, phi^15, ..., phi^3 have of the one before; without the first ones 2e-9 is left out."""
+"""Coefficients of phi^17, phi^15, ..., phi^3, each divided by the next lower; without the first four 2e-9 is lost."""
 COSINE = tuple(-1.0 / (2 * i * (2 * i - 1)) for i in range(9, 0, -1))
-"""Of phi^18, phi^16, ..., phi^2; without the first ones 2e-10 is left out."""
+"""The same for phi^18, phi^16, ..., phi^2; without the first four 2e-10 is lost."""
 FEWER = 4
 """Powers that float32 does not need."""
 
@@ -27,8 +27,7 @@ FEWER = 4
 class Quarters(nn.Module):
     """Cosines and sines of whole quarters and small angles, by Taylor's polynomials.
 
-    Powers are nested, so that no number is small: the exporter leaves out sums with what is nearly 0. What comes out is
-    off by the rounding of the last sum, 2^-25 below 1, and by a quarter of that for all before it.
+    The result is off by the rounding of the last sum, 2^-25 below 1, and by a quarter of that for all before it.
     """
 
     sine: Tensor  # (powers,): buffers, as a graph would hold Python's numbers in float32
@@ -45,6 +44,7 @@ class Quarters(nn.Module):
 
     def cos_sin(self, phi: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of angles of at most half a quarter: (...) -> twice (...)."""
+        # Powers are nested, so that no coefficient is small: the exporter leaves out sums with numbers near 0.
         square = phi * phi
         odd, even = square * self.sine[0], square * self.cosine[0]
         for i in range(1, self.odd):
@@ -58,4 +58,4 @@ class Quarters(nn.Module):
         cos, sin = self.cos_sin(phi)
         place = quarters - 4.0 * torch.floor(quarters * 0.25)  # 0, 1, 2 or 3: each step is exact
         along, across = (place - 2.0).abs() - 1.0, 1.0 - (place - 1.0).abs()  # the place's own cosine and sine
-        return cos * along - sin * across, sin * along + cos * across
+        return cos * along - sin * across, sin * along + cos * across  # a rotation by the quarters

@@ -31,7 +31,7 @@ def inverse_frequencies(d_model: int, base: float) -> Floats:
 def arrange(sin: Tensor, cos: Tensor, interleaved: bool, width: int) -> Tensor:
     """Lay sines and cosines out as columns: twice (..., pairs) -> (..., width); an odd width drops the last cosine."""
     if interleaved:
-        return torch.stack([sin, cos], -1).flatten(-2)[..., :width]
+        return torch.stack([sin, cos], -1).flatten(-2)[..., :width]  # (..., pairs, 2) -> (..., 2 pairs)
     return torch.cat([sin, cos[..., : width // 2]], -1)
 
 
@@ -47,10 +47,10 @@ def waves(positions: Integers, inv_freq: Floats, scale: float = 1.0) -> tuple[Te
 
 
 def float64_error(max_position: int) -> float:
-    """Return what float64, in which tables are made and references computed, is itself off by: 2^-52 of the angle."""
+    """Return a bound on the error of float64 itself, in tables and references: some 2^-52 of the angle."""
     return 4 * 2.0**-52 * max_position
 
 
 def rounded_once(dtype: torch.dtype, max_angle: int) -> Tolerance:
-    """Return what a sine may be off by that is made in float64 of an angle up to one, and rounded: half an ulp."""
+    """Return how far a sine may be off that is computed in float64, at an angle up to one, and rounded: half an ulp."""
     return Tolerance(atol=torch.finfo(dtype).eps / 4 + float64_error(max_angle))

@@ -2,7 +2,7 @@
 
 DETR's coordinate is a fraction of an image, which neither a table nor angle addition holds. Sin and Cos in float32 are
 within 1.6e-6 for a quotient in float32, within 2.4e-7 for one in float64, and every runtime has other last digits.
-Here the quotient is in float64, the nearest 512th of a circle comes from a table, and a few terms of a series give the
+Here the quotient is in float64, the nearest 512th of a circle comes from a table, and a few terms of a series add the
 rest: half an ulp (3e-8), and the same bits in every runtime, since IEEE 754 defines sums, products and quotients.
 """
 
@@ -20,19 +20,18 @@ from posenc.sincos.rows import rounded_once
 from posenc.stored import StoredRows, circular, rounded
 
 STEPS = 512
-"""Parts of a circle whose sines and cosines are stored: what is left of an angle is at most 2 pi / 1024."""
+"""Parts of a circle whose sines and cosines are stored: the nearest is at most 2 pi / 1024 away from an angle."""
 DIVIDES = "the graph divides places by the size of their grid in float64, which converters leave as it is"
 
 
 class SeriesSinCos(nn.Module):
     """Cosines and sines in float64, rounded once: within 1e-15, then half an ulp of the dtype.
 
-    The angle sum identities make them of the nearest 512th of a circle and the series of what is left, d, up to 0.0062
+    The angle sum identities join the nearest 512th of a circle and the series of the remaining angle d, up to 0.0062
 
         sin(d) = d - d^3 / 6 + d^5 / 120 - ...        cos(d) = 1 - d^2 / 2 + d^4 / 24 - ...
 
-    as far as shown: the next terms are below 1e-16. Sums, products and quotients of float64 are exactly defined, as Sin
-    and Cos are not.
+    as far as shown: the next terms are below 1e-16.
     """
 
     step: Tensor  # 2 pi / 512, a buffer, as a graph would hold Python's number in float32
@@ -53,6 +52,7 @@ class SeriesSinCos(nn.Module):
 
     def forward(self, circles: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of float64 numbers of circles: (...) -> twice (...), in the dtype."""
+        # circles = (nearest + (steps - nearest)) / 512, up to whole circles
         steps = (circles - circles.floor()) * self.steps
         nearest = steps.round()
         d = (steps - nearest) * self.step
@@ -62,15 +62,16 @@ class SeriesSinCos(nn.Module):
         index = nearest.to(torch.int64)
         a_sin = take(self.sines, index, self.steps + 1).squeeze(-1)
         a_cos = take(self.cosines, index, self.steps + 1).squeeze(-1)
+        # cos(a + d), sin(a + d)
         cos, sin = a_cos * cos_d - a_sin * sin_d, a_sin * cos_d + a_cos * sin_d
         return cos.to(self.dtype), sin.to(self.dtype)
 
     def tolerance(self, max_angle: float) -> Tolerance:
-        """Return how far they may be from the reference, at angles up to one: half an ulp."""
+        """Return how far they may be from the reference: half an ulp."""
         return rounded_once(self.dtype, math.ceil(max_angle))
 
     def eager_tolerance(self, max_angle: float) -> Tolerance:
-        """Return how far a graph's may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def stored_rows(self) -> Iterator[StoredRows]:

@@ -18,9 +18,11 @@ CHUNK = 4096
 
 
 class SinCosTable(nn.Module):
-    """Rows computed in float64, rounded once, stored: right to half an ulp, for `max_len` positions.
+    """Rows of `max_len` positions, computed in float64, rounded once and stored: right to half an ulp.
 
-    width: columns of a row; where pairs have one less, the last is zeros. zero_row: the position whose row is zeros.
+    Args:
+        width: columns of a row; if it is 2 pairs + 1, the last column is zeros.
+        zero_row: the position whose row is zeros.
     """
 
     rows: Tensor
@@ -45,10 +47,10 @@ class SinCosTable(nn.Module):
         self.scale = scale
         self.half_safe = too_small(abs(scale))
         self.end = max_len
-        self.inv_freq, self.zero_row = inv_freq, zero_row  # what is stored is held against them
+        self.inv_freq, self.zero_row = inv_freq, zero_row  # stored rows are held against them
         rows = torch.zeros(max_len, width, dtype=dtype)
         columns = min(width, 2 * len(inv_freq))
-        for start in range(0, max_len, CHUNK):
+        for start in range(0, max_len, CHUNK):  # a float64 table at once could take more memory than the result
             stop = min(start + CHUNK, max_len)
             sin, cos = waves(np.arange(start, stop), inv_freq, scale)
             rows[start:stop, :columns] = arrange(sin, cos, interleaved, columns)
@@ -64,7 +66,7 @@ class SinCosTable(nn.Module):
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
         assert not self.interleaved
-        sin, cos = self.forward(positions, self.width).chunk(2, -1)
+        sin, cos = self.forward(positions, self.width).chunk(2, -1)  # halves: (..., pairs) each
         return cos, sin
 
     def arange(self, length: int, width: int) -> Tensor:
@@ -77,7 +79,7 @@ class SinCosTable(nn.Module):
         return rounded_once(self.rows.dtype, max_position)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def tables(self) -> Tables:
@@ -86,12 +88,12 @@ class SinCosTable(nn.Module):
         return Tables("rows", {"table": self.rows}, columns, self.width, layout_of(self.interleaved), self.end)
 
     def stored_rows(self) -> Iterator[StoredRows]:
-        """Yield all rows; the last column of an odd width is zeros where pairs have one less, and one row may be."""
+        """Yield all rows, a chunk at a time."""
         fastest, columns = float(np.max(self.inv_freq, initial=0.0)), min(self.width, 2 * len(self.inv_freq))
         for first in range(0, self.end, CHUNK):
             positions = np.arange(first, min(first + CHUNK, self.end))
             sin, cos = circular(positions, self.inv_freq, self.scale)
-            expected = np.zeros((len(positions), self.width))
+            expected = np.zeros((len(positions), self.width))  # the last column of an odd width may stay zeros
             expected[:, :columns] = laid_out(sin, cos, self.interleaved, columns)
             expected[positions == (-1 if self.zero_row is None else self.zero_row)] = 0
             yield StoredRows("rows", expected, rounded((first + CHUNK) * fastest, self.scale), first)

@@ -1,6 +1,6 @@
-"""Rows of a source, but for zeros: in the row of padding, and in the last column of an odd width.
+"""Rows of a source with zeros in the row of padding, and in the last column of an odd width.
 
-As fairseq has them in its table: https://github.com/facebookresearch/fairseq, `SinusoidalPositionalEmbedding`.
+Source: the table of https://github.com/facebookresearch/fairseq, `SinusoidalPositionalEmbedding`.
 
 The row of padding is stored in a table; computed rows are multiplied by a mask, one more pass, and a header needs the
 number of that row. The zero column of an odd width with `spacing=half` is stored in a table or padded to computed
@@ -17,8 +17,8 @@ from posenc.encoding import NoTables, RowSource, Tables, Tolerance
 from posenc.lookup import check_width
 
 
-class Changed(nn.Module):
-    """What sources of rows that are those of another share: where they end, and how far off they are."""
+class ChangedRows(nn.Module):
+    """The base of sources that change rows of another: they share its end, its probes and its tolerances."""
 
     def __init__(self, source: RowSource) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Changed(nn.Module):
         self.half_safe = source.half_safe
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far rows may be from the reference: zeros are off by nothing."""
+        """Return how far rows may be from the reference: zeros are exact."""
         return self.source.tolerance(max_position)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
@@ -36,8 +36,8 @@ class Changed(nn.Module):
         return self.source.eager_tolerance(max_position)
 
 
-class ZeroRow(Changed):
-    """Rows of which that of one position, where padding is, is zeros."""
+class ZeroRow(ChangedRows):
+    """Rows of a source, with zeros at the position of padding."""
 
     row: Final[int]
 
@@ -49,7 +49,7 @@ class ZeroRow(Changed):
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
         rows: Tensor = self.source(positions, width)
-        return rows.masked_fill((positions == self.row).unsqueeze(-1), 0.0)
+        return rows.masked_fill((positions == self.row).unsqueeze(-1), 0.0)  # (..., 1) over (..., width)
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""
@@ -57,12 +57,12 @@ class ZeroRow(Changed):
         return rows.masked_fill((torch.arange(length, device=rows.device) == self.row).unsqueeze(-1), 0.0)
 
     def tables(self) -> Tables:
-        """Return the tables of the source, with the position that they do not hold."""
+        """Return the tables of the source, and the position whose row they do not hold."""
         return replace(self.source.tables(), zero_row=self.row)
 
 
-class ZeroColumn(Changed):
-    """Rows of an odd width: those of a source that is one narrower, and a zero."""
+class ZeroColumn(ChangedRows):
+    """Rows of an odd width: those of a source that is narrower by a column, and a zero."""
 
     width: Final[int]
 
@@ -74,7 +74,7 @@ class ZeroColumn(Changed):
         """Return the rows at int64 positions: (...) -> (..., width)."""
         check_width(width, self.width)
         rows: Tensor = self.source(positions, self.width - 1)
-        return nn.functional.pad(rows, [0, 1])
+        return nn.functional.pad(rows, [0, 1])  # a column of zeros behind the last
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of positions 0..length-1: (1, length, width)."""

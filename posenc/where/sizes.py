@@ -3,9 +3,9 @@
 import torch
 
 
-def larger(length: int, other: int) -> int:
-    """Return the larger of two sizes, whichever that is in a call."""
+def larger(a: int, b: int) -> int:
+    """Return the larger of two sizes; which one is larger may differ from call to call."""
     if torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return max(length, other)
-    most: int = torch.sym_max(length, other)
-    return most
+        return max(a, b)
+    size: int = torch.sym_max(a, b)
+    return size

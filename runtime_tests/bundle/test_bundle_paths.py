@@ -121,7 +121,7 @@ def test_weights_lie_in_files_that_the_manifest_lists(cli: Cli, bundle: Path, pl
     hostile.weights_at(bundle, place, take)
     result = cli("validate", str(bundle))
     assert result.exit_code == 2, result.output
-    assert f"model.onnx takes weights from {place!r}, which is no file that the manifest lists" in result.output
+    assert f"model.onnx takes weights from {place!r}, which is not a file that the manifest lists" in result.output
     assert cli("bench", str(bundle), "--length", "8", "--rounds", "1").exit_code == 2
 
 

@@ -14,9 +14,9 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.identity import ID, canonical
 from posenc_export.cpp.names import literal
 from posenc_export.formats import FORMATS
-from posenc_export.formats.archives import MOST_BYTES, stamp_archive, stamped_archive
+from posenc_export.formats.archives import MAX_BYTES, stamp_archive, stamped_archive
 from posenc_export.formats.torchscript import archive_digests
-from posenc_export.validation.judging.integrity import integrity_of_all
+from posenc_export.validation.running.integrity import integrity_of_all
 
 OTHER = "0" * 64
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_no_archive_and_a_record_that_is_too_long_say_nothing(tmp
     for content in (b"", b"PK\x03\x04", b"\x80\x02}q\x00."):
         path.write_bytes(content)
         assert stamped_archive(path, ID) == ""
-    stamp_archive(archive(path), {ID: "0" * (MOST_BYTES + 1)})
+    stamp_archive(archive(path), {ID: "0" * (MAX_BYTES + 1)})
     assert stamped_archive(path, ID) == ""
     path.write_bytes(b"no graph")
     assert FORMATS["onnx"].stamped(path, ID) == ""

@@ -10,12 +10,14 @@ import pytest
 
 from helpers.bundles import MANIFEST, Change, edit, put
 from helpers.shared import ROOT, Cli
+from posenc import ports
 from posenc.encoding import Tolerance
 from posenc.ports import Axis, Port
 from posenc_export.arrays import DTYPES
 from posenc_export.bundle import kinds, schema
 from posenc_export.bundle.case import PROBED, Case
-from posenc_export.bundle.manifest import CARRIES, Artifact, AskedModel, Manifest
+from posenc_export.bundle.manifest import Artifact, AskedModel, Manifest
+from posenc_export.carries import port_kinds
 from posenc_export.errors import BadInput
 from posenc_export.formats import ROTARY_OPS
 from posenc_export.validation.judging.verdict import Basis, Verdict
@@ -63,7 +65,7 @@ DAMAGED: list[tuple[Change, str]] = [
     (put("seq*2", "outputs", 0, "axes", 1, "name"), "in outputs one of products as 5+height*width, or empty, got"),
     (put("time", "inputs", 0, "axes", 1, "kind"), "inputs[0].axes[1].kind must be 'batch', 'heads'"),
     (put(0, "inputs", 0, "axes", 1, "multiple"), "inputs[0].axes[1].multiple must be a whole number of at least 1"),
-    (put("magic", "inputs", 0, "carries", "what"), "inputs[0].carries must be 'values'"),
+    (put("magic", "inputs", 0, "carries", "what"), "inputs[0].carries must be 'extents'"),
     (put("x", "inputs", 0, "carries", "low"), "inputs[0].carries.low must be a finite number, or null, got 'x'"),
     (put({"what": "values", "low": 5, "high": 2}, "inputs", 0, "carries"), "must be a range that float32 holds"),
     (put({"what": "size", "of": "no"}, "inputs", 1, "carries"), "must name a dynamic axis of an input, got 'no'"),
@@ -111,7 +113,7 @@ def test_what_is_no_json_is_one_line(cli: Cli, bundle: Path, text: str, reason: 
 
 
 def test_a_manifest_that_is_too_large_is_not_read(cli: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.bundle.folder.MOST_BYTES", 100)
+    monkeypatch.setattr("posenc_export.bundle.folder.MAX_BYTES", 100)
     result = cli("validate", str(bundle))
     assert (result.exit_code, "a manifest has at most 100" in result.output) == (2, True)
 
@@ -132,13 +134,12 @@ def test_the_schema_has_the_fields_of_the_dataclasses() -> None:
         (schema.ToleranceJson, Tolerance),
         (schema.ModelJson, AskedModel),
     ]
-    of_places = (schema.PositionsJson, schema.StartJson, schema.IndicesJson)
-    carried = (schema.ValuesJson, *of_places, schema.MaskJson, schema.SizeJson)
-    kinds = [(one, CARRIES[what]) for one in carried for what in get_args(get_type_hints(one)["what"])]
-    assert {kind for _, kind in kinds} == set(CARRIES.values())
-    for typed, made in pairs + kinds:
+    for typed, made in pairs:
         fields = {field.name for field in dataclasses.fields(made)}
         assert get_type_hints(typed).keys() - {"what", "__pydantic_config__"} == fields - set(PROBED), typed
+    for kind in port_kinds().values():
+        assert kind.fields.keys() == {field.name for field in dataclasses.fields(kind.carries)}, kind.carries
+    assert {kind.carries.__name__ for kind in port_kinds().values()} == set(str(ports.Carries).split(" | "))
 
 
 def test_the_choices_of_the_schema_are_those_of_the_code() -> None:

@@ -18,7 +18,7 @@ from posenc_export.errors import BadInput, Unavailable
 from posenc_export.formats import FORMATS
 from posenc_export.runtimes import RUNTIMES, Missing
 from posenc_export.validation.checks import Context
-from posenc_export.validation.judging.run import run_checks
+from posenc_export.validation.running.run import run_checks
 
 REASON = "runs code from the bundle; give --trust"
 IN_PYTHON = "runs code from the bundle; give trust=True"

@@ -190,11 +190,11 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     ("bug", "args"),
     [
         ("posenc_export.export", ["export", *SMALL]),
-        ("posenc_export.exporter.write.record", ["export", *SMALL, "-f", "onnx"]),
+        ("posenc_export.exporter.record.record", ["export", *SMALL, "-f", "onnx"]),
         ("posenc_export.validate", ["validate", "."]),
         ("posenc_export.bench", ["bench"]),
         ("posenc_export.plots.draw", ["plot", "-o", "a.svg"]),
-        ("posenc_export.cli.commands.schemes.print_schemes", ["schemes"]),
+        ("posenc_export.cli.output.scheme_list.print_schemes", ["schemes"]),
     ],
 )
 def test_a_bug_in_the_tool_is_one_line_and_status_5(

@@ -5,10 +5,12 @@ import os
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import posenc_export
 from helpers.cpp_tools import compiler, written
 from helpers.embedded import CPP, run, write_bundles
 from helpers.header_rows import BASES, SPEC, row
@@ -164,13 +166,28 @@ def test_the_name_in_cpp(cli: Cli, tmp_path: Path) -> None:
     assert cli("export", *words, "--cpp").exit_code == 0
     text = Path("my-rope.v2/cpp/include/my_rope_v2.hpp").read_text()
     assert "namespace posenc::my_rope_v2 {" in text
-    assert cli("export", *words, "--cpp", "--cpp-name", "vision_rope").exit_code == 0
+    assert cli("export", *words, "--cpp", "--namespace", "vision_rope").exit_code == 0
     assert [p.name for p in Path("my-rope.v2/cpp/include").iterdir()] == ["vision_rope.hpp"]
     assert "add_library(posenc::vision_rope ALIAS vision_rope)" in Path("my-rope.v2/cpp/CMakeLists.txt").read_text()
     for wrong, reason in (("2d", "expected letters"), ("a__b", "expected letters"), ("class", "choose another")):
-        result = cli("export", *words, "--cpp", "--cpp-name", wrong)
+        result = cli("export", *words, "--cpp", "--namespace", wrong)
         assert (result.exit_code, reason in result.output) == (2, True), result.output
-    assert "give --cpp with it" in cli("export", *words, "--cpp-name", "a").output
+    assert "or --cpp with it" in cli("export", *words, "--namespace", "a").output
+
+
+def test_the_old_name_of_the_option_and_of_the_argument(cli: Cli) -> None:
+    words = ["-p", "d_model=8", "--max-len", "8", "-f", "onnx", "--no-validate", "-q", "-o", "made", "--cpp"]
+    result = cli("export", *words, "--cpp-name", "vision_rope")
+    assert (result.exit_code, Path("made/cpp/include/vision_rope.hpp").exists()) == (0, True), result.output
+    assert "deprecated. Give --namespace" in result.output
+    assert "--cpp-name" not in cli("export", "--help").output
+    both = cli("export", *words, "--cpp-name", "a", "--namespace", "b")
+    assert (both.exit_code, "the old name of --namespace: leave it out" in both.output) == (2, True), both.output
+    settings: dict[str, Any] = {"formats": "onnx", "d_model": 8, "max_len": 8, "validate": False, "cpp": True}
+    with pytest.warns(DeprecationWarning, match=r"cpp_name is namespace from posenc-export 0\.2 on") as warned:
+        made = posenc_export.export(to="from-python", cpp_name="old", **settings)
+    assert warned[0].filename == __file__
+    assert (made.folder / "cpp" / "include" / "old.hpp").exists()
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from posenc_export.formats import FORMATS
 from posenc_export.formats.header.functions import FUNCTIONS
 from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions, worst
+from posenc_export.validation.running.run import validate_bundle
 
 # ---- through the harness ---------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ def test_what_is_no_namespace_is_one_line(cli: Cli, name: str) -> None:
 
 
 def test_a_namespace_of_no_header_is_refused() -> None:
-    with pytest.raises(BadInput, match="--namespace is for headers: give -f header or -f header-c99 with it"):
+    with pytest.raises(BadInput, match=r"--namespace is for C\+\+: give -f header or -f header-c99, or --cpp with it"):
         check_options(ExportOptions(namespace="rope"))
 
 

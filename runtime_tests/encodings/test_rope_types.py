@@ -25,8 +25,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.targets.hf_config import config_target
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.running.run import validate_bundle
 
 MAX_LEN = 96
 MODULES = {

@@ -9,12 +9,13 @@ import torch
 import posenc
 from helpers.shared import one_of_each
 from posenc.encoding import Encoding
-from posenc.ports import Array, Axis, Port, Start, axes_of, carrying, keys_axis
+from posenc.ports import Array, Axis, Port, Start, axes_of, carrying
 from posenc.scheme import SCHEMES
 from posenc.spec import Mode, Spec, UnsupportedSpec
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.carries import keys_axis
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.runtimes import RUNTIMES, RunFailed, Runner
 from posenc_export.targets.scheme import scheme_target

@@ -125,7 +125,7 @@ def test_a_table_of_columns_is_read_to_its_last_row(tmp_path: Path) -> None:
 
 def planned(name: str, mode: Mode, budget: int = BUDGET, **params: Any) -> tuple[Scope, Plan]:
     encoding = posenc.build(name, Spec(mode, max_len=LONG), **params)
-    scope = Scope(encoding, trace_sizes(encoding, set(), LONG), LONG, budget)
+    scope = Scope(encoding, trace_sizes(encoding.inputs, set(), LONG), LONG, budget)
     return scope, plan(scope)
 
 

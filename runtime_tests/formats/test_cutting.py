@@ -15,7 +15,7 @@ from posenc_export.formats.onnx.cutting import counts, from_elsewhere, pruned, s
 from posenc_export.formats.onnx.tensors import look_ups, stored_tensors
 from posenc_export.runtimes import RunFailed
 from posenc_export.runtimes.onnx_runtime import part_runner
-from posenc_export.validation.stored.reading import Calls, axes_read, rows_read
+from posenc_export.validation.stored.rows_read import Calls, axes_read, rows_read
 
 X = Port("x", (Axis("seq", "length"), fixed(3)), "float32")
 TABLE = np.arange(60, dtype=np.float32).reshape(20, 3)

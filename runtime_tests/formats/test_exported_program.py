@@ -21,11 +21,13 @@ from posenc.scheme import SCHEMES
 from posenc.spec import Method, Mode, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import ExportFailed
-from posenc_export.formats import Request, guards
+from posenc_export.formats import Request
+from posenc_export.formats.calls import Calls, calls_of
 from posenc_export.formats.exported_program import capture_program
+from posenc_export.formats.guards import too_narrow
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions, worst
+from posenc_export.validation.running.run import validate_bundle
 
 
 def forms() -> Iterator[Any]:
@@ -56,8 +58,8 @@ def test_a_program_of_torch_export_agrees(
 def test_what_is_assumed_is_tried_at_calls_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     rope = posenc.build("rope_2d", Spec("dynamic", "exact", "implicit", 70), head_dim=16)
     program: Any = SimpleNamespace(_guards_code=["L['q'].size()[2] != 127", "L['q'].size()[3] != 1000"])
-    monkeypatch.setattr(guards, "_takes", lambda *_: True)
-    broken = dict(guards.too_narrow(program, rope, 70))
+    monkeypatch.setattr(Calls, "takes", lambda *_: True)
+    broken = dict(too_narrow(program, rope.module, calls_of(rope), 70))
     assert broken.keys() == set(program._guards_code)
     shapes = [port.shape(sizes) for calls in broken.values() for sizes in calls for port in rope.inputs]
     assert max(map(math.prod, shapes)) <= 2**22

@@ -20,7 +20,7 @@ import posenc
 from helpers.shared import one_of_each
 from posenc.encoding import Encoding, eps
 from posenc.parameters import Value
-from posenc.ports import Array, Mask, Port, Positions, Start, Values, keys_axis
+from posenc.ports import Array, Mask, Port, Positions, Start, Values
 from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.sincos.direct import HOLDS_POSITIONS, IN_FLOAT64
@@ -28,6 +28,7 @@ from posenc.sincos.series import DIVIDES
 from posenc.sources.rotary.xpos import OVERFLOWS
 from posenc.spec import DType, Spec, UnsupportedSpec
 from posenc_export.arrays import numpy_dtype
+from posenc_export.carries import keys_axis
 from posenc_export.exporter import ExportOptions, write_bundle
 from posenc_export.formats.onnx.dtypes import HALVES as CONVERTERS
 from posenc_export.targets.scheme import scheme_target

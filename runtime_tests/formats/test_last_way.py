@@ -124,7 +124,7 @@ def own(module: nn.Module, inputs: int = 1) -> tuple[Encoding, Request]:
     def at(sizes: Any) -> tuple[Tensor, ...]:
         return drawn(*(port.shape(sizes) for port in ports))
 
-    return encoding, Request(at(SIZES), 64, at=at, other=OTHER)
+    return encoding, Request(at(SIZES), 64, at=at, other_sizes=OTHER)
 
 
 class Recurrent(nn.Module):
@@ -213,4 +213,4 @@ def test_what_asks_for_sizes_is_traced_where_torch_export_knows_the_answers() ->
 def test_it_writes_no_newer_opset_than_it_knows() -> None:
     encoding, request = own(Branches(lambda x: True))
     with pytest.raises(ExportFailed, match="writes opsets up to 20"):
-        traced(encoding, Request(request.trace, 64, opset=23, at=request.at, other=OTHER), "", branches=True)
+        traced(encoding, Request(request.trace, 64, opset=23, at=request.at, other_sizes=OTHER), "", branches=True)

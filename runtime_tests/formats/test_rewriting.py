@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from helpers.shared import one_of_each
+from posenc.joins.apply_rotary import ApplyRotary
 from posenc.sincos import AngleAddition
-from posenc.sources.rotary.apply import ApplyRotary
 from posenc.spec import Spec
 from posenc_export.arrays import to_torch
 from posenc_export.bundle.case import Case

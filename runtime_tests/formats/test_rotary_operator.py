@@ -11,8 +11,8 @@ from helpers.shared import one_of_each
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats import ROTARY_OPS
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.running.run import validate_bundle
 
 NTK = {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 32}
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from posenc.joins.scores import Bias
 from posenc.schemes.alibi import Slopes
 from posenc.sources.bias.by_distance import ByDistance
-from posenc.sources.bias.modules import Bias
 
 EDGE = 14
 """Here a bucket begins, of 32 for both directions, up to 64: 8 * 8^(2 / 8) is 13.45."""
@@ -14,9 +14,10 @@ EDGE = 14
 class CountedFromZero(Slopes):
     """Queries are the first of the keys. It is right where there are as many."""
 
-    def last(self, keys: Tensor, seq: int) -> Tensor:
+    def last(self, keys: Tensor, values: Tensor) -> Tensor:
         """Return the bias of queries from 0 on, wrong where there is a past."""
-        return self.between(torch.arange(seq, device=keys.device).unsqueeze(0).unsqueeze(2), keys)
+        query = torch.arange(values.shape[2], device=keys.device)
+        return self.between(query.unsqueeze(0).unsqueeze(2), keys, None)
 
 
 def counted_from_zero(module: Bias) -> Bias:

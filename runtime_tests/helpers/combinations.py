@@ -14,6 +14,7 @@ from posenc.rope_types import ROPE_TYPES
 from posenc.scheme import SCHEMES
 from posenc.spec import DType, Method, Positions, Spec, UnsupportedSpec
 from posenc_export.exporter import ExportOptions, ExportResult, export_target
+from posenc_export.formats.header.functions import FUNCTIONS
 from posenc_export.targets.scheme import scheme_target
 
 MAX_LEN = 70
@@ -22,17 +23,6 @@ POSITIONS: tuple[Positions, ...] = get_args(Positions)
 DTYPES: tuple[DType, ...] = get_args(DType)
 MEANINGLESS = ("width", "rope_type")
 """Choices that mean nothing without others: they are among the samples."""
-
-SUMS = {
-    ("clipped_relative", "baked"),
-    ("clipped_relative", "dynamic"),
-    ("decomposed_relative", "baked"),
-    ("decomposed_relative", "dynamic"),
-    ("interpolated", "dynamic"),
-    ("swin_bias", "dynamic"),
-    ("swin_cpb", "dynamic"),
-}
-"""Products of matrices: each runtime adds in an order of its own; a tolerance that is derived says how far that is."""
 
 Parameters = Mapping[str, Value]
 
@@ -61,12 +51,9 @@ def by_length(params: Parameters) -> bool:
     return bool(ROPE_TYPES[str(params.get("rope_type", "default"))].by_length) or params.get("center") == "length"
 
 
-WITH_VARIANTS = ("additive", "rotary", "cos_sin")
-"""Families whose variants are tried baked and exact; those of others in one form, computed where that can be."""
-
-
 def _has_variants(family: str, spec: Spec) -> bool:
-    return family in WITH_VARIANTS and spec.method != "trig"
+    """Whether variants are tried stored and computed: in families that headers hold; in others one form is enough."""
+    return family in FUNCTIONS and spec.method != "trig"
 
 
 def form_of(spec: Spec) -> tuple[str, str]:
@@ -87,7 +74,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
 
     Variants differ in what they do before the last cast, which all of a scheme share: float32 shows it, but where rows
     are added to x, in a sum that some round twice. Where positions are not as by default, only those count that look at
-    positions in other ways there, in one form: rows added to x do, and what has a switch or a center.
+    positions in other ways there, in one form: rows added to x, cosines and sines, and what has a switch or a center.
     """
     smallest, usual = params == SCHEMES[scheme].samples[0], spec.positions == SCHEMES[scheme].positions
     computed, one_form = spec.method != "trig", form_of(spec) == form_of_variants(scheme, params)
@@ -99,7 +86,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
             if smallest
             else DTYPES[: 2 if computed and family == "additive" else 1]
         )
-    looks = family == "additive" or by_length(params) or "center" in params
+    looks = family in ("additive", "cos_sin") or by_length(params) or "center" in params
     return DTYPES[:1] if smallest or (looks and one_form) else ()
 
 
@@ -117,7 +104,7 @@ def combinations() -> Iterator[Any]:
                 choices = {
                     (family, form_of(spec)),
                     (family, positions),
-                    (family if family in WITH_VARIANTS else "", dtype),
+                    (family if family in FUNCTIONS else "", dtype),
                 }
                 plain = dtype == "fp32" and form_of(spec) == form_of_variants(scheme) and usual
                 quick = params == SCHEMES[scheme].samples[0] and dtype in DTYPES[:2] and (plain or choices - seen)

@@ -22,9 +22,9 @@ from posenc_export.errors import PosencError
 from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import FORMATS
 from posenc_export.targets import Target
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions
 from posenc_export.validation.report.report import tables
+from posenc_export.validation.running.run import validate_bundle
 
 DATA = Path(__file__).parents[1] / "data"
 FACTS, SAID = "facts.json", "said.json"

@@ -27,7 +27,7 @@ MODES: tuple[tuple[Mode, Method], ...] = (("baked", "exact"), ("dynamic", "exact
 
 def planned(encoding: Encoding) -> list[Case]:
     """Return the calls of an encoding that a report tries, but for large ones and those that are refused."""
-    cases = plan(Scope(encoding, trace_sizes(encoding, set(), encoding.end or MAX_LEN), MAX_LEN, FEW)).cases
+    cases = plan(Scope(encoding, trace_sizes(encoding.inputs, set(), encoding.end or MAX_LEN), MAX_LEN, FEW)).cases
     return [case for case in cases if not case.refused]
 
 

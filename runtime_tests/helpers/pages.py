@@ -1,6 +1,7 @@
 """Pages of the documents as plays: what they show is done in order.
 
-`python runtime_tests/helpers/pages.py PAGE...` writes what comes out of that into them.
+`python runtime_tests/helpers/pages.py PAGE...` writes what comes out of that into them. What is of this
+machine stays as a page has it: which runtimes are not here, and how many ran. The scratch folder is cut from paths.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FENCED = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', flags=re.MULTILINE | re.DOTALL)
-COUNTS = re.compile(r"^agrees on \d+ runtimes?, all \d+ checks passed(; [\w ]+ not run here)?")
+COUNTS = re.compile(r"^agrees on \d+ runtimes?, all \d+ checks passed(; [\w ]+ not run here)?", flags=re.MULTILINE)
 """How a report's headline begins, where all that could run agreed: the numbers are those of a machine."""
 
 
@@ -75,19 +76,40 @@ def play(page: str, folder: Path) -> Iterator[Scene]:
 
 def comparable(output: str) -> list[str]:
     """Return what is the same on every machine: neither rows of CUDA, nor what does not run, nor how many those are."""
-    lines = [line.rstrip() for line in output.splitlines()]
-    lines = [line for line in lines if not line.startswith("not run:") and not line.partition(" ")[0].endswith("-cuda")]
+    lines = [line.rstrip() for line in output.splitlines() if not is_local(line)]
     return [re.sub(COUNTS, "all passed", line) for line in lines if line]
+
+
+def is_local(line: str) -> bool:
+    """Return whether a line of a report is of this machine: what did not run here, or a row of CUDA."""
+    return line.startswith("not run:") or line.partition(" ")[0].endswith("-cuda")
+
+
+def for_page(scene: Scene, folder: Path) -> str:
+    """Return what a page is to show of a scene: what was printed, with the page's own lines on machines."""
+    local = [line for line in scene.shown.splitlines() if is_local(line)]
+    counts = COUNTS.search(scene.shown)
+    lines: list[str] = []
+    for line in scene.printed.replace(f"{folder}/", "").splitlines():
+        if is_local(line):
+            continue
+        has_counts = bool(COUNTS.match(line))
+        lines.append(COUNTS.sub(counts[0], line) if counts and has_counts else line.rstrip())
+        if has_counts:  # what did not run is listed below the headline
+            lines += local
+            local = []
+    return "".join(f"{line}\n" for line in [*lines, *local])
 
 
 def write(page: str) -> None:
     """Put what comes out of a page's programs and commands into it, in the place of what it shows."""
     path = ROOT / page
-    with tempfile.TemporaryDirectory() as folder:
-        for scene in play(page, Path(folder)):
-            if scene.shown.strip():
-                printed = "".join(f"{line.rstrip()}\n" for line in scene.printed.splitlines())
-                path.write_text(path.read_text(encoding="utf-8").replace(scene.shown, printed, 1), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        for scene in play(page, folder):
+            if scene.shown.strip() and comparable(scene.printed) != comparable(scene.shown):
+                text = path.read_text(encoding="utf-8")
+                path.write_text(text.replace(scene.shown, for_page(scene, folder), 1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def exported_once(module: nn.Module, ports: tuple[Port, ...], trace: tuple[Tenso
     outputs = (Port("y", (BATCH, SEQ, fixed(width)), "float32"),)
     encoding = Encoding("module", module, ports, outputs, no_reference, no_tolerance, no_tolerance, no_tables)
     request = Request(tuple(one.contiguous() for one in trace), LONGEST)
-    write_onnx(capture_onnx(encoding, request), encoding, request, path)
+    write_onnx(capture_onnx(encoding, request), request, path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     expected = [(port.name, [axis.size or axis.name for axis in port.axes]) for port in ports]
     assert [(i.name, i.shape) for i in session.get_inputs()] == expected

@@ -1,5 +1,6 @@
 """CONTRIBUTING.md is true: the files it shows are added to a copy of the project, and everything else follows."""
 
+import ast
 import json
 import os
 import re
@@ -38,7 +39,8 @@ def project(once: Once) -> Path:
             (folder / path).write_text(text)
         (folder / "docs" / "schemes.md").write_text(posenc(folder, "schemes", "--markdown"))
         (folder / "docs" / "checks.md").write_text(posenc(folder, "explain", "--markdown"))
-        posenc(folder, "schemes", "clock", "--pictures", "docs/pictures")
+        for name in ("clock", "radial"):
+            posenc(folder, "schemes", name, "--pictures", "docs/pictures")
 
     return once("contributed", make)
 
@@ -61,14 +63,33 @@ def python(project: Path, *words: str) -> str:
 
 def test_it_shows_one_file_for_each_thing_to_add() -> None:
     kinds = {
-        "a scheme": "posenc/schemes/",
-        "a rope type": "posenc/rope_types/",
-        "a check": "export/posenc_export/validation/checks/",
+        "a scheme": ("posenc/schemes/", ["clock.py", "radial.py"]),
+        "a rope type": ("posenc/rope_types/", ["ntk.py"]),
+        "a check": ("export/posenc_export/validation/checks/", ["finite.py"]),
     }
     table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for kind, folder in kinds.items():
+    for kind, (folder, files) in kinds.items():
         assert f"| {kind} | one new file in `{folder}`" in table
-        assert sum(path.startswith(folder) for path in shown_files()) == 1
+        assert [path.removeprefix(folder) for path in shown_files() if path.startswith(folder)] == files
+
+
+def imported_by(code: str) -> set[str]:
+    """The files of `posenc` that a module imports from."""
+    modules = [node.module for node in ast.walk(ast.parse(code)) if isinstance(node, ast.ImportFrom) and node.module]
+    paths = [Path(*name.split(".")) for name in modules if name.startswith("posenc.")]
+    return {str(path / "__init__.py" if (ROOT / path).is_dir() else path.with_suffix(".py")) for path in paths}
+
+
+def test_six_files_are_enough_for_a_source_of_its_own() -> None:
+    """What it imports is in the files to read first, or in the example before it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition("### A source of its own\n")[2].partition("\n### ")[0]
+    to_read = re.findall(r"^\* `([\w/.]+)`:", section, flags=re.MULTILINE)
+    shown = shown_files()
+    assert len(to_read) <= 6
+    imported = imported_by(shown["posenc/schemes/radial.py"])
+    assert imported - set(to_read) <= imported_by(shown["posenc/schemes/clock.py"])
+    assert set(to_read) <= imported
 
 
 def test_every_path_that_it_names_is_there() -> None:
@@ -86,6 +107,26 @@ def test_a_scheme_is_one_file(project: Path, tmp_path: Path) -> None:
     )
     assert report["passed"]
     assert "## clock" in (project / "docs" / "schemes.md").read_text()
+
+
+@pytest.mark.exhaustive
+def test_a_source_of_its_own_is_in_the_file_of_its_scheme(project: Path, tmp_path: Path) -> None:
+    words = [
+        "radial",
+        "--dynamic",
+        "-p",
+        "features=20",
+        "-p",
+        "cutoff=5.0",
+        "--max-len",
+        "70",
+        "-f",
+        "onnx,torchscript,pt2",
+    ]
+    report = json.loads(posenc(project, "export", *words, "--json", "-o", str(tmp_path / "radial")))
+    assert report["passed"]
+    page = (project / "docs" / "schemes.md").read_text()
+    assert "* [radial](#radial): Gaussians of distances" in page.partition("**Numbers to features**")[2]
 
 
 @pytest.mark.exhaustive
@@ -111,9 +152,11 @@ def test_a_check_is_one_file(project: Path, tmp_path: Path) -> None:
 def test_the_tests_follow(project: Path) -> None:
     """The copy's own tests: combinations of the new scheme and rope type, and what goes through registries."""
     pytest_ = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "exhaustive or not exhaustive")
-    new = "test_every_combination and exact and fp32 and (clock or ntk)"
+    new = "test_every_combination and exact and fp32 and (clock or radial or ntk)"
     assert "passed" in python(project, *pytest_, "-k", new, "runtime_tests/validation/test_parity.py")
-    assert "passed" in python(project, *pytest_, "-k", "clock or ntk", "runtime_tests/encodings/test_references.py")
+    assert "passed" in python(
+        project, *pytest_, "-k", "clock or radial or ntk", "runtime_tests/encodings/test_references.py"
+    )
     names = ("schemes", "checks", "catalogue", "compat", "layering", "docs", "cli", "rope_types")
     files = [str(next((project / "runtime_tests").glob(f"*/test_{name}.py"))) for name in names]
     # What pages show is of the package as it ships: a report has no row of a new check.

@@ -12,7 +12,7 @@ from helpers.shared import ROOT, need
 from posenc.scheme import SCHEMES, Scheme
 from posenc.spec import Mode, Spec
 from posenc_export.cli.output.scheme_page import markdown_of
-from posenc_export.cli.text.axis_names import AXIS_KINDS, KINDS, PORT_WORDS
+from posenc_export.cli.text.axis_names import AXIS_KINDS, KINDS, usual_names
 from posenc_export.cli.text.ports import parse_ports
 from posenc_export.formats import FORMATS
 from posenc_export.plots.kinds import kind_of
@@ -110,7 +110,7 @@ def test_the_tables_of_usual_names_are_those_of_the_reader() -> None:
     rows = re.findall(r"^\| ([\w, ]+) \| (\w+) \|$", text, flags=re.MULTILINE)
     shown = {name: kind for names, kind in rows for name in names.split(", ") if names != "anything else"}
     assert {n: k for n, k in shown.items() if k in KINDS} == AXIS_KINDS
-    assert {n: k for n, k in shown.items() if n in PORT_WORDS} == PORT_WORDS
+    assert {n: k for n, k in shown.items() if n in usual_names()} == usual_names()
 
 
 def test_every_input_that_is_shown_is_read() -> None:

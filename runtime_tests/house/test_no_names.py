@@ -162,3 +162,13 @@ def test_each_form_of_a_choice_is_seen(source: str) -> None:
 @pytest.mark.parametrize("source", ['spec.mode == "dynamic"', 'kind == "linear"', "scheme == other"])
 def test_other_words_are_no_choice(source: str) -> None:
     assert not list(choices(source))
+
+
+RULES = "export/posenc_export/bundle/rules.py"
+"""What asks whether an encoding is a user's module, once for all: other places name the rule that they go by."""
+
+
+def test_one_place_asks_whether_an_encoding_is_a_users_module() -> None:
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    found = [path for path in paths for _, text in looked_up(path.read_text(encoding="utf-8")) if text == "module"]
+    assert [path.relative_to(ROOT).as_posix() for path in found] == [RULES]

@@ -8,9 +8,9 @@ from posenc.encoding import Encoding, Tolerance, no_tables
 from posenc.ports import BATCH, SEQ, Port, Values
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
+from posenc_export.carries import kind_of
 from posenc_export.cpp.example import _vector
-from posenc_export.cpp.model_class import _range
-from posenc_export.formats.guards import taken
+from posenc_export.formats.calls import calls_of
 from posenc_export.validation.planning.feeds import feeds_for
 
 CASE = Case("call", {"batch": 3, "seq": 200})
@@ -49,13 +49,14 @@ def test_sizes_are_tried_with_integers_of_the_range() -> None:
         "module", NoPadding(), (port,), (port,), lambda *_: {}, lambda _: Tolerance(), lambda _: Tolerance(),
         no_tables("none"),
     )  # fmt: skip
-    assert taken(encoding, [{"batch": 2, "seq": 5}]) == [{"batch": 2, "seq": 5}]
+    assert calls_of(encoding).taken([{"batch": 2, "seq": 5}]) == [{"batch": 2, "seq": 5}]
 
 
 def test_the_example_for_cpp_fills_in_the_least_and_the_class_says_the_range() -> None:
-    assert "(Model::ids_size(axes), 2)" in _vector(ids(2, 98))
-    assert _range(ids(2, 98)) == " in 2..98"
-    assert _range(Port("t", (BATCH,), "float32", Values(0, 1))) == ""
+    fractions = Port("t", (BATCH,), "float32", Values(0, 1))
+    assert "(Model::ids_size(axes), 2)" in _vector(ids(2, 98), {})
+    documented = [kind_of(port.carries).documented(port.carries, port) for port in (ids(2, 98), fractions)]
+    assert documented == [" in 2..98", ""]
 
 
 @pytest.mark.parametrize(

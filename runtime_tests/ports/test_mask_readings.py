@@ -100,4 +100,4 @@ def test_a_mask_of_queries_and_keys_is_causal_where_it_is_added() -> None:
 @pytest.mark.parametrize(("dtype", "filling"), [("float16", "posenc::Half{0x3c00}"), ("float32", "1"), ("int64", "1")])
 def test_the_example_in_cpp_fills_a_mask_with_ones_of_its_dtype(dtype: str, filling: str) -> None:
     (port,) = parse_ports((f"mask: {dtype}[batch, seq] mask",))
-    assert f", {filling})" in example._vector(port)
+    assert f", {filling})" in example._vector(port, {})

@@ -21,7 +21,7 @@ from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner
 from posenc_export.runtimes.mnn import NO_DOUBLE, NOT_CONVERTED, UNSET
 from posenc_export.validation.judging.verdict import worst
 
-ROWS = "MNN answers without an error where a row is asked for that there is not"
+ROWS = "MNN answers without an error where a position is beyond the table"
 SIZES = "MNN gives no output for inputs of these sizes"
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.combinations import SUMS
 from helpers.combinations import run as export_scheme
 from helpers.one_runtime import SPECS, verdicts, verdicts_of
 from helpers.runner_tools import a_case
 from helpers.samples import Parameters
 from helpers.shared import Cli, need, one_of_each
+from posenc.scheme import SCHEMES
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, TAKES_LONGER, Missing, RunFailed
@@ -47,7 +47,7 @@ def check_agrees(name: str, agrees: Verdict, scheme: str, spec: Spec, params: Pa
     assert agrees.status == "pass", agrees.detail
     eager = worst(agrees.comparisons, "eager")
     assert eager is not None
-    if by_length or (scheme, spec.mode) in SUMS:  # no bits are promised
+    if by_length or spec.mode in SCHEMES[scheme].sums:  # no bits are promised
         return
     divides = scheme == "xpos"  # a key by its scale
     assert (eager.max_abs == 0) == (RUNTIMES[name].same_bits or not divides)

@@ -15,19 +15,20 @@ import onnx
 import pytest
 
 from helpers import hostile_graphs as graphs
-from helpers.combinations import SUMS, by_length
+from helpers.combinations import by_length
 from helpers.one_runtime import SPECS, verdicts
 from helpers.runner_tools import a_case
 from helpers.samples import Parameters
 from helpers.shared import Cli, need, one_of_each
 from posenc.ports import Array, Feeds
+from posenc.scheme import SCHEMES
 from posenc.spec import DType, Mode, Positions, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, Crashed, Missing, RunFailed, Runner, TimedOut
 from posenc_export.runtimes.in_child import Child
 from posenc_export.runtimes.tract import NO_HALF
-from posenc_export.validation.judging.run import refusal
 from posenc_export.validation.judging.verdict import worst
+from posenc_export.validation.running.refusals import refusal
 
 ABORTED = "tract ended by signal SIGABRT: range end index "
 CANNOT = {
@@ -78,7 +79,7 @@ def test_it_gives_the_bits_of_eager_or_names_what_it_does_not_load(
     eager = worst(agrees.comparisons, "eager")
     assert eager is not None
     divides = scheme == "xpos"  # a key by its scale
-    assert (eager.max_abs == 0) == (not divides) or by_length(params) or (scheme, spec.mode) in SUMS
+    assert (eager.max_abs == 0) == (not divides) or by_length(params) or spec.mode in SCHEMES[scheme].sums
     assert {verdict.status for verdict in found.values()} == {"pass"}
 
 

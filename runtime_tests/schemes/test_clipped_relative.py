@@ -11,7 +11,7 @@ from torch import Tensor
 
 import posenc
 from posenc.ports import Array
-from posenc.spec import Spec
+from posenc.spec import Spec, UnsupportedSpec
 
 
 def built(spec: Spec, **params: Any) -> Callable[..., Tensor]:
@@ -78,3 +78,29 @@ def test_the_clip_by_hand(tmp_path: Path) -> None:
     q = torch.tensor([1.0, 2.0, 3.0]).view(1, 1, 3, 1)
     assert ours(q, q)[0, 0].tolist() == [[1, 100, 100], [20, 2, 200], [30, 30, 3]]
     assert shaw(q[0, 0].numpy(), np.array([[10], [1], [100]])).tolist() == ours(q, q)[0, 0].tolist()
+
+
+@pytest.mark.parametrize("mode", ["baked", "dynamic"])
+@pytest.mark.parametrize("output", ["bias", "scores"])
+def test_positions_that_are_given_are_those_that_are_counted(tmp_path: Path, mode: Any, output: str) -> None:
+    """Explicit positions of packed sequences, and of a mask with padding on the left, which moves no token."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "w.npy", rng.standard_normal((9, 6)).astype(np.float32))
+    params: dict[str, Any] = {"weights": str(tmp_path / "w.npy"), "left": 5, "right": 3, "output": output}
+    implicit, explicit, mask = (
+        built(Spec(mode, positions=positions, max_len=20), **params) for positions in ("implicit", "explicit", "mask")
+    )
+    q, scores = torch.randn(2, 3, 12, 6), torch.randn(2, 3, 12, 12)
+    values = (q,) if output == "bias" else (q, scores)
+    counted = implicit(q, q) if output == "bias" else implicit(q, scores)
+    at = torch.stack([torch.arange(12), torch.arange(12) + 7])
+    assert torch.equal(explicit(*values, at, at), counted)
+    padding = torch.tensor([[1] * 12, [0] * 4 + [1] * 8])
+    padded = mask(*values, padding)
+    assert torch.equal(padded[0], counted[0])
+    assert torch.equal(padded[1, :, 4:, 4:], counted[1, :, 4:, 4:])
+
+
+def test_values_are_not_weighted_at_positions_that_are_given() -> None:
+    with pytest.raises(UnsupportedSpec, match="output=values has no explicit form: a look-up finds the one key at"):
+        built(Spec(positions="explicit"), head_dim=6, output="values")

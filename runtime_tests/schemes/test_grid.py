@@ -140,7 +140,7 @@ NAMES = ("sincos_2d", "sincos_3d", "sine_2d")
         ("sincos_2d", {"order": "h"}, "order must be row_first or column_first, got 'h'"),
         ("sincos_2d", {"base_size": 16}, "a table of every place of every size up to 2048 takes .*: give --max-len"),
         ("sincos_3d", {"dim": 0}, "dim must be at least 8, got 0"),
-        ("sincos_3d", {"dim": 12}, "temporal must be even, and what it leaves of dim a multiple of 4.*: got 3 of 12"),
+        ("sincos_3d", {"dim": 12}, "temporal must be even, and the rest of dim a multiple of 4.*: got 3 of 12"),
         ("sincos_3d", {"dim": 16, "temporal": 16}, "got 16 of 16"),
         ("sincos_3d", {"base": math.inf}, "base must be a finite number above 1, got inf"),
         ("sincos_3d", {"temporal_interpolation_scale": -1.0}, "temporal_interpolation_scale must be a finite number"),

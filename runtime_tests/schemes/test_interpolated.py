@@ -16,7 +16,7 @@ import posenc
 from helpers.filters import DYNAMIC, FILTERS, built, saved
 from helpers.shared import ROOT
 from posenc.references.resampling import Resampling, resampled
-from posenc.sources.interpolated.modules import Line, Plane
+from posenc.sources.interpolated.modules import Resample1d, Resample2d
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec
 from posenc_export import export
@@ -44,7 +44,7 @@ def assert_as_torch(of: Filter, sizes: tuple[tuple[int, ...], ...]) -> None:
     torch.manual_seed(0)
     for grid in GRIDS:
         weight = torch.randn(*grid, 4)
-        plane = Plane(weight, of).requires_grad_(False)
+        plane = Resample2d(weight, of).requires_grad_(False)
         for size in sizes:
             kind = Resampling(of.cubic, of.antialias, of.align_corners, of.offset)
             rows, exact = plane.rows(*size), resampled(weight.double().numpy(), kind, size)
@@ -68,7 +68,7 @@ def test_so_it_is_at_many_sizes(of: Filter) -> None:
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_a_line_is_resampled_as_torch_does(align_corners: bool) -> None:
     weight = torch.randn(9, 4)
-    line = Line(weight, Filter(cubic=False, align_corners=align_corners)).requires_grad_(False)
+    line = Resample1d(weight, Filter(cubic=False, align_corners=align_corners)).requires_grad_(False)
     for length in (1, 2, 4, 8, 9, 10, 31):
         expected = interpolate(weight.T[None], size=length, mode="linear", align_corners=align_corners)[0].T
         assert float((line.rows(length) - expected).abs().max()) < 1e-5
@@ -162,8 +162,8 @@ OF_FILES: dict[str, tuple[tuple[int, ...], dict[str, Any], str]] = {
     "another grid": ((50, 8), {"grid": (7, 8)}, "has 50 rows: prefix 1 and a grid of 7 x 8 take 57"),
     "a grid with a prefix": ((4, 5, 8), {}, "holds a grid of 4 x 5 and no prefix: give prefix=0, got prefix 1"),
     "a grid of others": ((4, 5, 8), {"grid": (5, 4), "prefix": 0}, "holds a grid of 4 x 5 and no prefix"),
-    "features": ((50, 8), {"d_model": 16}, "d_model must be the 8 features of"),
-    "axes": ((2, 2, 4, 5, 8), {}, "weights must be floats of shape (rows, features), got"),
+    "features": ((50, 8), {"d_model": 16}, "weights must be (rows, d_model) = (50, 16), got (50, 8) in"),
+    "axes": ((2, 2, 4, 5, 8), {}, "weights must be floats of shape (rows, d_model), got"),
 }
 
 

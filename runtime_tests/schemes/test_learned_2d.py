@@ -108,9 +108,15 @@ def bad(folder: Path) -> dict[str, tuple[dict[str, Any], str]]:
         "one key": ({"weights": good, "key": "row_embeddings.weight"}, "got row_embeddings.weight"),
         "missing": ({"weights": good, "key": "row_embeddings.weight,x"}, "it has no 'x'; key is one of row_embeddings"),
         "one table": ({"weights": str(folder / "one.npy"), "key": KEYS}, "weights must hold two tables by their names"),
-        "wrong rows": ({**read, "rows": 60}, "here (60, 4), got (50, 4) of rows and (50, 4) of columns"),
-        "wrong width": ({**read, "dim": 6}, "here (50, 3), got (50, 4) of rows and (50, 4) of columns"),
-        "unlike": ({**read, "weights": unlike}, "here (50, 4), got (50, 4) of rows and (40, 4) of columns"),
+        "wrong rows": (
+            {**read, "rows": 60},
+            "row_embeddings.weight must be (rows, dim / 2) = (60, 4), got (50, 4)",
+        ),
+        "wrong width": ({**read, "dim": 6}, "row_embeddings.weight must be (rows, dim / 2) = (50, 3), got (50, 4)"),
+        "unlike": (
+            {**read, "weights": unlike},
+            "column_embeddings.weight must be (rows, dim / 2) = (50, 4), got (40, 4)",
+        ),
     }
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 import posenc
 from posenc.encoding import Encoding
 from posenc.ports import SEQ, Array, Port, Values, fixed
-from posenc.sources.bias.encode import KEYS
 from posenc.spec import Positions, Spec
+from posenc.where import KEYS
 from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
 from posenc_export.exporter import ExportOptions, export_target

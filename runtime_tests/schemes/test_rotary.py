@@ -1,5 +1,6 @@
 """Rotation: the bits of transformers' own functions, right far out, and the invariants of each scheme."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from transformers.models.qwen2_vl import modeling_qwen2_vl
 from transformers.models.qwen3_vl import modeling_qwen3_vl
 
 import posenc
-from helpers.shared import DATA, EPS, EXPLICIT
+import posenc_export
+from helpers.shared import DATA, EPS, EXPLICIT, Running
 from posenc.hf import read_config
 
 
@@ -72,6 +74,39 @@ def test_interleaved_rotation_is_that_of_gpt_j() -> None:
         assert torch.equal(ours, modeling_gptj.apply_rotary_pos_emb(x, sin, cos))
     table = modeling_gptj.create_sinusoidal_positions(9, 64)
     np.testing.assert_allclose(torch.cat([sin, cos], -1)[0], table, rtol=0, atol=4 * EPS * 9)
+
+
+@pytest.mark.parametrize("mode", ["baked", "dynamic"])
+@pytest.mark.parametrize("scaling", [{}, {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 8}])
+def test_cosines_and_sines_from_a_start_or_a_mask_are_those_of_the_positions(mode: Any, scaling: Any) -> None:
+    def built(positions: Any) -> Any:
+        spec = posenc.Spec(mode, positions=positions, max_len=40)
+        module = posenc.build("rope", spec, head_dim=16, output="cos_sin", width="full", **scaling).module
+        return lambda *inputs: [module(*inputs), torch.jit.script(module)(*inputs)]
+
+    x, start = torch.zeros(2, 5, 3), torch.tensor([7])
+    mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    for ours, positions in (
+        (built("offset")(x, start), torch.arange(7, 12)[None]),
+        (built("mask")(mask), torch.tensor([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]])),
+    ):
+        for cos_sin, expected in zip(ours, built("explicit")(positions), strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(cos_sin, expected, strict=True))
+
+
+FORMATS = ("onnx", "torchscript", "pt2", "header", "header-c99")
+
+
+@pytest.mark.parametrize("positions", ["offset", "mask"])
+def test_cosines_and_sines_from_a_start_or_a_mask_in_every_format(
+    tmp_path: Path, positions: Any, running: Running
+) -> None:
+    result = posenc_export.export("rope", to=tmp_path / "b", mode="dynamic", positions=positions, max_len=60,
+                                  formats=FORMATS, head_dim=16, output="cos_sin")  # fmt: skip
+    assert [(v.subject, v.check, v.detail) for v in result.verdicts if v.status == "fail"] == []
+    agreeing = {v.subject for v in result.verdicts if v.check == "agrees" and v.status == "pass"}
+    assert agreeing == running(FORMATS)
+    assert result.manifest.family == "cos_sin"
 
 
 @pytest.mark.parametrize("spec", [EXPLICIT, posenc.Spec("baked", positions="explicit", max_len=4000)])

@@ -98,5 +98,5 @@ def test_what_has_no_form_says_so() -> None:
         posenc.build("mrope", posenc.Spec("dynamic", positions="implicit"))
     with pytest.raises(ValueError, match="rope_2d has no offset form"):
         posenc.build("rope_2d", posenc.Spec("dynamic", positions="offset"))
-    with pytest.raises(ValueError, match="output=cos_sin takes --positions explicit, or --baked"):
+    with pytest.raises(ValueError, match="output=cos_sin takes --positions offset, explicit or mask, or --baked"):
         posenc.build("rope", posenc.Spec("dynamic", positions="implicit"), output="cos_sin")

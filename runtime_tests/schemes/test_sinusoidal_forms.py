@@ -38,7 +38,7 @@ from posenc_export.formats import FORMATS
         (Spec(), {"scale_x": "root"}, "scale_x must be float or sqrt, got 'root'"),
         (Spec(), {"scale_x": "sqrt", "output": "rows"}, "scale_x multiplies x, which output=rows does not have"),
         (Spec("dynamic", "trig"), {"scale_x": "sqrt", "d_model": "auto"}, "scale_x=sqrt needs the number that d_model"),
-        (Spec(), {"key": "alpha"}, "key names a number in a file: give weights=FILE beside key=alpha"),
+        (Spec(), {"key": "alpha"}, "key names a tensor in a file: give weights=FILE beside key=alpha"),
         (Spec(), {"weights": "a.npy", "scale": 2.0}, r"scale is read from a\.npy: leave scale=2\.0 out"),
         (Spec(), {"weights": "none.npy"}, r"weights: no such file: none\.npy"),
     ],

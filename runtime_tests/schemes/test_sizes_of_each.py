@@ -11,7 +11,7 @@ import torch
 import posenc
 from helpers.filters import DYNAMIC, FILTERS, built, saved
 from helpers.shared import Cli
-from posenc.sources.interpolated.modules import Each, Plane
+from posenc.sources.interpolated.modules import Resample2d, ResampleEachImage
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec, UnsupportedSpec
 from posenc_export import export
@@ -33,7 +33,10 @@ def test_rows_of_several_images_are_those_of_siglip2(tmp_path: Path) -> None:
 @pytest.mark.parametrize("of", FILTERS, ids=str)
 def test_each_image_has_the_rows_that_it_has_alone(of: Filter) -> None:
     weight, shapes = torch.randn(3, 5, 4), torch.tensor([[3, 5], [3, 2], [1, 1], [7, 5], [1, 37], [37, 1]])
-    each, plane = Each(weight, of, add=False).requires_grad_(False), Plane(weight, of).requires_grad_(False)
+    each, plane = (
+        ResampleEachImage(weight, of, add=False).requires_grad_(False),
+        Resample2d(weight, of).requires_grad_(False),
+    )
     rows = each(torch.zeros(6, 37, 4), shapes)
     for got, (height, width) in zip(rows, shapes.tolist(), strict=True):
         alone = plane.rows(height, width).flatten(0, 1)

@@ -188,9 +188,17 @@ def bad(tmp_path: Path) -> dict[str, tuple[str, dict[str, Any], str]]:
             {"pretrained_window": 1},
             "pretrained_window must be sides of at least 2, or 0 for none",
         ),
-        "rows": ("swin_bias", {"weights": table, "window": 8}, "must be (225, heads), got (169, 3)"),
-        "class": ("swin_bias", {"weights": table, "class_token": True}, "must be (172, heads), got (169, 3)"),
-        "columns": ("swin_bias", {"weights": table, "heads": 4}, "must be (169, 4), got (169, 3)"),
+        "rows": ("swin_bias", {"weights": table, "window": 8}, "(differences, heads) = (225, 3), got (169, 3)"),
+        "class": (
+            "swin_bias",
+            {"weights": table, "class_token": True},
+            "(differences, heads) = (172, 3), got (169, 3)",
+        ),
+        "columns": (
+            "swin_bias",
+            {"weights": table, "heads": 4},
+            "(differences, heads) = (169, 4), got (169, 3)",
+        ),
         "missing key": ("swin_bias", {"weights": table, "key": "tab"}, "it has no 'tab'"),
         "no network": ("swin_cpb", {"weights": half}, "networks of such a bias: none"),
         "two networks": (
@@ -199,9 +207,9 @@ def bad(tmp_path: Path) -> dict[str, tuple[str, dict[str, Any], str]]:
             "no key was given; networks of such a bias: 0.cpb_mlp, 1.cpb_mlp",
         ),
         "no such network": ("swin_cpb", {"weights": two, "key": "2.cpb_mlp"}, "none of them is '2.cpb_mlp'"),
-        "other heads": ("swin_cpb", {"weights": one, "heads": 4}, "cpb_mlp.2.weight must be (4, 8)"),
-        "other units": ("swin_cpb", {"weights": one, "hidden": 9}, "cpb_mlp.0.weight must be (9, 2)"),
-        "unlike units": ("swin_cpb", {"weights": unlike}, "cpb_mlp.0.bias must be (8,)"),
+        "other heads": ("swin_cpb", {"weights": one, "heads": 4}, "cpb_mlp.2.weight must be (heads, hidden) = (4, 8)"),
+        "other units": ("swin_cpb", {"weights": one, "hidden": 9}, "cpb_mlp.0.weight must be (hidden, 2) = (9, 2)"),
+        "unlike units": ("swin_cpb", {"weights": unlike}, "cpb_mlp.0.bias must be (hidden) = (8,)"),
         "too large": ("swin_bias", {"window": 2000}, "GiB are free"),
     }
 

@@ -13,7 +13,8 @@ from posenc_export.targets.module import module_target
 from posenc_export.validation.judging.verdict import Verdict
 from posenc_export.validation.planning.plan import plan
 from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.unlike import answered_all_the_same, fold_notes, refused_by_eager
+from posenc_export.validation.planning.unlike_lengths import refused_by_eager
+from posenc_export.validation.running.refusals import folded, unlike_lengths_answered
 
 AXES = (Axis("batch", "batch"), Axis("seq", "length"), fixed(8))
 PORTS = (Port("x", AXES, "float32"), Port("y", AXES, "float32"))
@@ -71,15 +72,15 @@ def test_a_module_is_not_called_before_it_is_recorded() -> None:
 
 def test_answers_are_a_note_beside_what_is_refused() -> None:
     case = Case("far", {"seq": 1}, refused=True, unlike=X_HAS_MORE)
-    note = answered_all_the_same("ort-cpu", case)
+    note = unlike_lengths_answered("ort-cpu", case)
     row = Verdict("ort-cpu", "refusal", "pass", "another: an error")
-    (both,) = fold_notes([note], [row])
+    (both,) = folded([note, row])
     assert (both.status, both.detail) == ("pass", row.detail)
     assert "x with 5 of seq where the others have 1" in both.note
-    (alone,) = fold_notes([note], [])
+    (alone,) = folded([note])
     assert alone.status == "skip"
     assert alone.detail == both.note
-    assert fold_notes([], [row]) == [row]
+    assert folded([row]) == [row]
 
 
 @pytest.mark.exhaustive

@@ -55,7 +55,7 @@ def test_every_runtime_of_cuda_that_reads_a_graph_has_a_row() -> None:
     cuda = {runtime.name for runtime in RUNTIMES.values() if runtime.device == "cuda"}
     assert set(runtimes_of("cuda")) == cuda
     assert cuda == {"ort-cuda", "ort-cpp-cuda", "torchscript-cuda", "libtorch-cpp-cuda", "pt2-cuda"}
-    assert {"placement", "io-binding", "provider"} <= {c.name for c in CHECKS.values() if "ort-cuda" in c.of}
+    assert {"placement", "io-binding", "provider"} <= {c.name for c in CHECKS.values() if "ort-cuda" in c.subjects}
 
 
 def test_a_bundle_is_proved_on_the_cpu_as_on_cuda() -> None:

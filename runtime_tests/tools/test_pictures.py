@@ -59,7 +59,7 @@ def test_a_bias_is_a_map_of_queries_and_keys_for_each_head() -> None:
     sheet = sheet_of(called(made, None))
     assert kind_of_encodings([made]) == BIASES
     assert [panel.title for panel in sheet.panels] == [f"head {i}" for i in (0, 1, 3, 4, 6, 7, 9, 11)]
-    assert (sheet.down, sheet.across, sheet.what, sheet.square) == ("query", "key", "query 64 x key 64", True)
+    assert (sheet.down, sheet.across, sheet.amount, sheet.square) == ("query", "key", "query 64 x key 64", True)
     assert sheet.panels[-1].values[63, 0] == 11 * 63
 
 
@@ -83,7 +83,7 @@ def test_rows_of_distances_are_for_scores() -> None:
     made = encoding(rows, (q, k), port("rows", fixed(1, "batch"), length, fixed(2)))
     sheet = sheet_of(called(made, None))
     assert kind_of_encodings([made]) == BIASES
-    assert (sheet.down, sheet.what) == ("seq+seq_k", "128 rows")
+    assert (sheet.down, sheet.amount) == ("seq+seq_k", "128 rows")
     assert kind_of_encodings([encoding(lambda q: q, (q,), q)]) == TABLES
 
 
@@ -108,7 +108,7 @@ def test_a_grid_is_a_map_for_each_feature_wherever_features_lie() -> None:
     made = encoding(rows_then_columns, (mask,), port("y", BATCH, fixed(2), HEIGHT, WIDTH))
     sheet = sheet_of(called(made, None))
     assert kind_of_encodings([made]) == TABLES
-    assert (sheet.down, sheet.across, sheet.what) == ("height", "width", "height 24 x width 32")
+    assert (sheet.down, sheet.across, sheet.amount) == ("height", "width", "height 24 x width 32")
     assert [panel.title for panel in sheet.panels] == ["feature 0", "feature 1"]
     assert (sheet.panels[0].values[:, 0] == np.arange(1, 25)).all()
     assert (sheet.panels[1].values[0] == np.arange(1, 33)).all()
@@ -143,7 +143,7 @@ def test_features_of_numbers_are_drawn_over_the_numbers(
     assert argument_of(made) is x
     assert kind_of_encodings([made]) == FEATURES
     sheet = sheet_of(called(made, None))
-    assert (sheet.down, sheet.ends, sheet.what) == ("t", (first, last), f"{count} values")
+    assert (sheet.down, sheet.ends, sheet.amount) == ("t", (first, last), f"{count} values")
     np.testing.assert_allclose(sheet.panels[0].values[:, 4], 2 * np.linspace(first, last, count), rtol=1e-6)
 
 

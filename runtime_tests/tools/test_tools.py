@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.shared import Cli
+from helpers.shared import ROOT, Cli
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "clock", "error"])
@@ -136,15 +136,47 @@ def test_the_error_plot_compares_three_sincos_methods_on_log_scales() -> None:
     assert curve.min() > 0.5 * curve.max()
 
 
+def test_the_picture_of_the_readme_is_made_by_a_command(cli: Cli) -> None:
+    words = ["plot", "sinusoidal", "-p", "d_model=16", "--kind", "exported", "--max-len", "5000", "-o"]
+    pictures = []
+    for name in ("once.svg", "again.svg"):
+        assert cli(*words, name).exit_code == 0
+        pictures.append(Path(name).read_bytes())
+    assert pictures[0] == pictures[1]  # no date, no ids made up
+    assert len((ROOT / "docs" / "pictures" / "exported.svg").read_bytes()) < 150_000
+
+
+@pytest.mark.parametrize(("scheme", "parameters"), [("rope", {"head_dim": 8}), ("sinusoidal", {"d_model": 8})])
+def test_a_plain_export_drifts_and_in_half_loses_its_positions(scheme: str, parameters: dict[str, object]) -> None:
+    from posenc_export.plots.exported import curves_of
+
+    worst = {curve.label: curve.errors.max() for curve in curves_of(scheme, 5000, parameters)}
+    assert 2e-5 < worst["plain export, float32"] < 1e-3
+    assert worst["ours, float32"] < 1e-6
+    assert worst["plain export, converted to half"] > 1.5
+    assert worst["ours, converted to half"] < 4e-3
+
+
+def test_a_curve_ends_where_outputs_are_not_finite() -> None:
+    from posenc_export.plots.exported import curves_of
+
+    plain, *_, ours = curves_of("rope", 2**17, {"head_dim": 4})
+    assert plain.not_finite_from is not None
+    assert plain.positions.max() < 65520 <= plain.not_finite_from < 66000
+    assert ours.not_finite_from is None
+    assert np.isfinite(ours.errors).all()
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [
         (["sinusoidal", "-o", "p.gif"], "the picture must be one of .png, .svg, .pdf"),
         (["sinusoidal", "-o", "no/p.png"], "no such folder: no"),
-        (["sinusoidal", "-o", "p.png", "--kind", "error", "--max-len", "1"], "needs --max-len of at least 2"),
+        (["sinusoidal", "-o", "p.png", "--kind", "error", "--max-len", "1"], "need --max-len of at least 2"),
         (["learned", "-o", "p.png", "--kind", "clock"], "learned has none"),
         (["sinusoidal", "-o", "p.png", "--kind", "clock", "-p", "d_model=1"], "a d_model of at least 2"),
         (["xpos", "-o", "p.png", "--kind", "error"], "xpos has no rows at positions: --kind heatmap draws what it has"),
+        (["mrope", "-o", "p.png", "--kind", "exported"], "compares with the usual module, and mrope has none"),
         (["sinusodial", "-o", "p.png"], "did you mean 'sinusoidal'"),
     ],
 )

@@ -48,9 +48,10 @@ def test_a_good_bundle_passes(cli: Cli, bundle: Path) -> None:
 
 IN_A_FRESH_PROCESS = """
 import json, sys, posenc_export
+from posenc_export.validation.report.report import verdict_json
 result = posenc_export.validate(sys.argv[1], runtimes=["ort-cpu"], timeout=1)
 loaded = [name for name in ("torch", "onnx", "onnxruntime") if name in sys.modules]
-print(json.dumps([loaded, [verdict.to_json() for verdict in result.verdicts]]))
+print(json.dumps([loaded, [verdict_json(verdict) for verdict in result.verdicts]]))
 """
 
 

@@ -16,11 +16,11 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import BadInput, Overloaded, ToolFailed, Unavailable
 from posenc_export.runtimes.process import import_folders
 from posenc_export.validation.apart.child import Speaker, Worker
-from posenc_export.validation.apart.messages import MOST_CHARACTERS, cut, read, row_json, row_read, written
+from posenc_export.validation.apart.messages import MAX_CHARACTERS, cut, read, row_json, row_read, written
 from posenc_export.validation.apart.parent import CRASHES, Ledger, _followed
 from posenc_export.validation.apart.process import Child, Ended, Hung
-from posenc_export.validation.judging.steps import OPENING, Step
 from posenc_export.validation.judging.verdict import Comparison, ValidateOptions, Verdict
+from posenc_export.validation.running.steps import OPENING, Step
 
 ROW = Verdict(
     "ort-cpu",
@@ -44,7 +44,7 @@ def test_a_row_is_read_as_it_was() -> None:
     "change",
     [
         {"status": "certified"},
-        {"detail": "x" * (MOST_CHARACTERS + 1)},
+        {"detail": "x" * (MAX_CHARACTERS + 1)},
         {"detail": 7},
         {"subject": 7},
         {"more": 1},
@@ -67,7 +67,7 @@ def test_a_line_that_no_validation_says_is_refused(line: bytes) -> None:
 
 
 def test_a_text_is_cut_and_half_of_a_pair_is_no_text() -> None:
-    assert len(cut("x" * 10**6)) == MOST_CHARACTERS
+    assert len(cut("x" * 10**6)) == MAX_CHARACTERS
     assert read(written(progress=cut("a\udce9b")))["progress"] == "a�b"
 
 
@@ -134,7 +134,7 @@ def test_a_process_that_lies_is_ended(small_bundle: Path) -> None:
     for lie in lies:
         ledger = ledger_of(small_bundle)
         assert followed(Said(opened({"step": (0, "onnx", "tables")}, lie), Hung()), ledger)
-        assert ledger.rows[0] == Verdict("onnx", ledger.check, "fail", "said what no validation says")
+        assert ledger.rows[0] == Verdict("onnx", ledger.check, "fail", "sent a message that no validation sends")
 
 
 def test_what_ends_a_validation_is_raised(small_bundle: Path) -> None:

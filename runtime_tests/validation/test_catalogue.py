@@ -7,7 +7,8 @@ from dataclasses import astuple
 import pytest
 
 from helpers.shared import ROOT, Cli
-from posenc_export.validation.catalogue import (
+from posenc_export.validation.checks import CHECKS
+from posenc_export.validation.checks.catalogue import (
     CATALOGUE,
     Explanation,
     Words,
@@ -16,9 +17,7 @@ from posenc_export.validation.catalogue import (
     explanations,
     markdown,
 )
-from posenc_export.validation.checks import CHECKS
-from posenc_export.validation.judging.steps import AGREES
-from posenc_export.validation.judging.verdict import MODEL
+from posenc_export.validation.judging.verdict import AGREES, MODEL
 
 CODES = {
     "PE101": "integrity",

@@ -12,8 +12,9 @@ from onnx import numpy_helper
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed, Runner, check_feeds
-from posenc_export.validation.checks import CHECKS, Capture, Context
+from posenc_export.validation.checks import CHECKS, Context
 from posenc_export.validation.checks.placement import small_values
+from posenc_export.validation.judging.context import Capture
 
 
 @pytest.fixture
@@ -65,7 +66,9 @@ def rename_output(model: onnx.ModelProto) -> None:
     model.graph.node[-1].output[0] = model.graph.output[0].name = "z"
 
 
-ON_ONNX = [check.name for check in CHECKS.values() if check.stage == "artifact" and "onnx" in (check.of or ["onnx"])]
+ON_ONNX = [
+    check.name for check in CHECKS.values() if check.stage == "artifact" and "onnx" in (check.subjects or ["onnx"])
+]
 
 
 @pytest.mark.parametrize("name", ON_ONNX)

@@ -23,8 +23,8 @@ from posenc_export.runtimes.openvino import compiled_model
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
 from posenc_export.validation.checks import Context
-from posenc_export.validation.judging.run import run_checks
 from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.validation.running.run import run_checks
 
 
 class FloatDigits(AngleAddition):

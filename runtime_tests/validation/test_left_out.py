@@ -9,7 +9,7 @@ from helpers.own_encodings import LEAST, MASKED, X, allowed, described, judged
 from posenc_export.bundle.case import Case
 from posenc_export.cli.text.ports import parse_ports
 from posenc_export.targets.module import own_encoding
-from posenc_export.validation.planning.left_out import padding_of
+from posenc_export.validation.planning.padding import padding_of
 from posenc_export.validation.recording.record import record
 
 

@@ -1,10 +1,12 @@
 """One thing is made wrong in a file, and every digest is put right: the proof says so."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, numpy_helper
 
 import posenc_export
 from helpers.mutants.mutation import KINDS, Mutation
@@ -17,6 +19,7 @@ from helpers.shared import ROOT
 from posenc.scheme import SCHEMES
 from scripts.mutants import combinations
 
+LONGER_THAN_ANY_CALL = 2**14
 SAMPLE = (
     (Combination("sinusoidal", "dynamic", "implicit"), 12),
     (Combination("rope", "dynamic", "explicit"), 6),
@@ -53,6 +56,54 @@ def test_a_file_that_nothing_is_wrong_in_passes_and_one_without_its_guard_does_n
     one = tried(whole, Mutant(mutation, without))
     assert one.became == "refused"
     assert "-positions-seq1-refused: gave an answer, expected an error" in one.words
+
+
+def keys_before_divided(model: ModelProto) -> None:
+    """Divide by the rows before a query, where they are taken from the keys: wrong at exactly so many more keys."""
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    differences = (node for node in model.graph.node if node.op_type == "Sub" and node.input[1] in constants)
+    next(node for node in differences if constants[node.input[1]].ndim == 0).op_type = "Div"
+
+
+def row_beyond_counted_from_the_end(model: ModelProto) -> None:
+    """Negate the row that positions beyond the end are given: it is then the first one, which there is."""
+    by_value = {
+        int(array): tensor for tensor in model.graph.initializer if not (array := numpy_helper.to_array(tensor)).ndim
+    }
+    end = next(int(value) for value in by_value if 2 * value in by_value and value > LONGER_THAN_ANY_CALL)
+    by_value[2 * end].CopyFrom(numpy_helper.from_array(np.array(-2 * end), by_value[2 * end].name))
+
+
+WRONG_ONCE: tuple[tuple[str, str, Callable[[ModelProto], None], str], ...] = (
+    ("clipped_relative", "baked", keys_before_divided, "-seq2-kv_heads1-seq_k22: "),
+    (
+        "xpos",
+        "dynamic",
+        row_beyond_counted_from_the_end,
+        "tables: position 34,560, where it must end: gave an answer, expected an error",
+    ),
+)
+
+
+@pytest.mark.parametrize(("scheme", "mode", "change", "words"), WRONG_ONCE, ids=["clipped_relative", "xpos"])
+def test_what_is_wrong_at_one_distance_or_beyond_the_longest_call_is_refused(
+    scheme: str, mode: Literal["baked", "dynamic"], change: Callable[[ModelProto], None], words: str, tmp_path: Path
+) -> None:
+    posenc_export.export(
+        scheme,
+        to=tmp_path / "bundle",
+        parameters=dict(SCHEMES[scheme].samples[0]),
+        mode=mode,
+        positions="implicit",
+        max_len=64,
+        formats=("onnx",),
+        validate=False,
+    )
+    whole = subject(tmp_path / "bundle")
+    wrong = ModelProto.FromString(whole.model.SerializeToString())
+    change(wrong)
+    outcome = tried(whole, Mutant(Mutation("operators", change.__name__, ""), wrong))
+    assert (outcome.became, words in outcome.words) == ("refused", True), outcome
 
 
 def test_an_error_of_ours_is_no_refusal() -> None:

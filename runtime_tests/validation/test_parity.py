@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 import posenc
-from helpers.combinations import MAX_LEN, POSITIONS, SUMS, Parameters, combinations, run
+from helpers.combinations import MAX_LEN, POSITIONS, Parameters, combinations, run
 from helpers.shared import Running, need, one_of_each
 from posenc.ports import axes_of
 from posenc.scheme import SCHEMES
@@ -18,8 +18,8 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import ValidateOptions, worst
+from posenc_export.validation.running.run import validate_bundle
 
 
 def test_every_scheme_has_combinations_of_each_mode_that_it_supports() -> None:
@@ -62,7 +62,7 @@ def test_the_bits_are_promised_of_tables_and_angle_addition() -> None:
             encoding = posenc.build(scheme.name, Spec(mode, max_len=MAX_LEN), **scheme.samples[0])
             sizes = {axis.name: MAX_LEN for axis in axes_of(encoding.inputs)}
             allowed = encoding.eager_tolerance(Case("longest", sizes, max_position=MAX_LEN - 1))
-            assert allowed.bits == ((scheme.name, mode) not in SUMS)
+            assert allowed.bits == (mode not in scheme.sums)
 
 
 @pytest.mark.parametrize("opset", one_of_each(OPSETS, lambda opset: opset == DEFAULT_OPSET))

@@ -21,7 +21,7 @@ from posenc_export.validation.planning.sizes import trace_sizes
 
 
 def cases_of(encoding: Encoding, max_len: int) -> tuple[Case, ...]:
-    return plan(Scope(encoding, trace_sizes(encoding, set(), max_len), max_len)).cases
+    return plan(Scope(encoding, trace_sizes(encoding.inputs, set(), max_len), max_len)).cases
 
 
 @pytest.mark.parametrize("mode", ["baked", "dynamic"])
@@ -66,6 +66,17 @@ def test_a_mask_has_holes_and_a_sequence_never_none() -> None:
     masks = [feeds_for(encoding.inputs, case, 0)["attention_mask"] for case in holes]
     assert any((np.diff(mask, axis=-1) == 1).any() and (np.diff(mask, axis=-1) == -1).any() for mask in masks)
     assert all((mask.sum(-1) > 0).all() for mask in masks)
+
+
+def test_keys_that_come_before_the_first_query_are_tried_where_rows_change() -> None:
+    encoding = build("clipped_relative", Spec("baked", positions="implicit", max_len=64), head_dim=8, left=20, right=3)
+    tried = {case.sizes["seq_k"] - case.sizes["seq"] for case in cases_of(encoding, 64) if not case.refused}
+    assert tried >= {19, 20, 21, 22}
+
+
+def test_keys_that_no_call_can_have_are_not_planned() -> None:
+    encoding = build("clipped_relative", Spec("baked", positions="implicit", max_len=21), head_dim=8, left=20, right=3)
+    assert max(case.sizes["seq_k"] for case in cases_of(encoding, 21) if not case.refused) == 21
 
 
 def shared(encoding: Encoding) -> set[tuple[str, str]]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from helpers.shared import ROOT, Cli
 from posenc_export.validation.judging.verdict import Comparison, Verdict
 from posenc_export.validation.report import schema
-from posenc_export.validation.report.report import SCHEMA_VERSION
+from posenc_export.validation.report.report import SCHEMA_VERSION, verdict_json
 
 SMALL = ["-p", "d_model=8", "--max-len", "40", "-f", "onnx", "--json"]
 
@@ -88,7 +88,7 @@ def test_a_damaged_file_and_a_graph_that_cannot_be_loaded(
 
 def test_an_error_that_is_no_number_is_null() -> None:
     comparison = Comparison("a", "y", "eager", float("nan"), float("inf"), None, False, "NaN", float("inf"))
-    data = Verdict("ort-cpu", "agrees", "fail", "NaN", (comparison,)).to_json()
+    data = verdict_json(Verdict("ort-cpu", "agrees", "fail", "NaN", (comparison,)))
     (written,) = json.loads(json.dumps(data, allow_nan=False))["comparisons"]
     assert (written["max_abs"], written["max_ulp"], written["peak"]) == (None, None, None)
 

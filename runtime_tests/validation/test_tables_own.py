@@ -12,9 +12,10 @@ from posenc.ports import BATCH, SEQ, Port, fixed
 from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.exporter import ExportOptions
-from posenc_export.validation.checks import CHECKS, Capture, Context
+from posenc_export.validation.checks import CHECKS, Context
+from posenc_export.validation.judging.context import Capture
 from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.stored.held import digests_of
+from posenc_export.validation.stored.matching import digests_of
 
 
 class Looked(nn.Module):

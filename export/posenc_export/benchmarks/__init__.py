@@ -1,4 +1,4 @@
-"""How long graphs take, in rounds of one run: what to time, and the result.
+"""Times of graphs, in rounds of one run: options and results.
 
 Importing this imports nothing heavy; `posenc_export.benchmarks.run` does the work.
 """
@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 
 
 USUAL_LENGTHS = (512, 2048, 8192)
-"""What is timed where nobody says a length, as far as a graph goes."""
+"""Lengths that are timed by default, up to the longest that a graph takes."""
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What to time: lengths, sequences in a call, heads of queries and keys, rounds, and runtimes, if not all.
+    """What to time: lengths, sequences in a call, heads of queries and keys, rounds, and runtimes.
 
-    lengths: none for the usual ones, as far as a graph goes.
-    Raises ValueError, in one line, for a number below 1.
+    Empty lengths stand for the usual ones, empty runtimes for all. Raises ValueError for a number below 1.
     """
 
     lengths: tuple[int, ...] = ()
@@ -31,13 +30,8 @@ class BenchOptions:
     runtimes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        numbers = {
-            "lengths": min(self.lengths, default=1),
-            "batch": self.batch,
-            "heads": self.heads,
-            "rounds": self.rounds,
-        }
-        for name, number in numbers.items():
+        for name in ("lengths", "batch", "heads", "rounds"):
+            number = min(self.lengths, default=1) if name == "lengths" else getattr(self, name)
             if number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}")
 
@@ -46,9 +40,9 @@ class BenchOptions:
 class LengthResult:
     """Times at one length, by the names of what is timed.
 
-    milliseconds: the median over the rounds. times_a_copy: how many times as long as a copy of the same bytes it takes.
-    faster_than_baseline, faster_than_one_op: how many times as fast as the usual module, and as one operator, it is
-        on the same runtime.
+    milliseconds: the median over the rounds. times_a_copy: the time divided by that of a copy of the same bytes.
+    faster_than_baseline, faster_than_one_op: the time of the usual module, and of one operator, on the same runtime,
+        divided by this time.
     """
 
     length: int
@@ -60,9 +54,9 @@ class LengthResult:
 
 @dataclass(frozen=True, repr=False)
 class BenchResult:
-    """What was timed, and the times at each length; `print` shows the table.
+    """The encoding that was timed, and the times at each length; `print` shows the table.
 
-    not_run: lines that say what was not timed, and why.
+    not_run: lines on runtimes that were not timed, with the reason.
     """
 
     scheme: str
@@ -74,10 +68,10 @@ class BenchResult:
 
     def to_json(self) -> dict[str, object]:
         """Return the result as JSON values."""
-        return {**asdict(self), "lengths": [asdict(one) for one in self.lengths]}
+        return {**asdict(self), "lengths": [asdict(result) for result in self.lengths]}
 
     def __repr__(self) -> str:
-        lengths = ", ".join(str(one.length) for one in self.lengths)
+        lengths = ", ".join(str(result.length) for result in self.lengths)
         return f"<{type(self).__name__}: {self.scheme!r}, {self.mode}, at {lengths}>"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Encodings as most people write and export them: what `posenc bench` measures ours against.
+"""Baselines: encodings as they are usually written and exported, which `posenc bench` compares ours with.
 
 To add one, write a function from a manifest to a `Baseline` and register it below, by the family of the encodings.
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 ADDITIVE_PARAMETERS = frozenset({"d_model", "base", "layout", "spacing", "output", "strict_even"})
-"""Parameters of an additive encoding that costs what the baseline does, whatever they are."""
+"""Parameters of an additive encoding that do not change its cost: the baseline is comparable with any value."""
 ALIKE: Mapping[str, object] = {"padding_row": None, "scale_x": 1.0, "scale": 1.0, "weights": None, "key": None}
-"""Parameters that it costs more with, and the values with which it does what the baseline does."""
+"""Parameters that add cost, with the values at which the encoding does the same as the baseline."""
 ROTARY_PARAMETERS = frozenset(
     {"head_dim", "rotary_dim", "rope_theta", "rope_type", "layout", "tensor_layout", "output", "width"}
 )
-"""The same for a rotary encoding, beside the parameters of rope types."""
+"""Parameters of a rotary encoding that do not change its cost, beside those of rope types."""
 
 
 class BaselineSinusoidal(nn.Module):
@@ -47,7 +47,9 @@ class BaselineSinusoidal(nn.Module):
         """Return x + PE: (batch, seq, d_model) -> the same."""
         position = torch.arange(x.shape[1], device=x.device).unsqueeze(1).float()
         pairs = torch.arange(0, self.d_model, 2, device=x.device).float()
+        # (seq, 1) * (d_model / 2,) -> (seq, d_model / 2)
         angles = position * torch.exp(pairs * (-math.log(self.base) / self.d_model))
+        # twice (seq, d_model / 2) -> (seq, d_model / 2, 2) -> (seq, d_model)
         rows = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
         return x + rows[:, : self.d_model].to(x.dtype)
 
@@ -64,14 +66,17 @@ class BaselineRotary(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return q and k rotated: (batch, head, seq, head_dim), positions (batch, seq)."""
+        # (batch, seq, 1) * (head_dim / 2,) -> (batch, seq, head_dim / 2)
         angles = positions[..., None].float() * self.inv_freq
-        both = torch.cat((angles, angles), -1)
-        cos, sin = both.cos().to(q.dtype).unsqueeze(1), both.sin().to(q.dtype).unsqueeze(1)
+        full = torch.cat((angles, angles), -1)  # (batch, seq, head_dim)
+        # (batch, seq, head_dim) -> (batch, 1, seq, head_dim), for every head
+        cos, sin = full.cos().to(q.dtype).unsqueeze(1), full.sin().to(q.dtype).unsqueeze(1)
         return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
 
 
 def rotate_half(x: Tensor) -> Tensor:
     """Return (-b, a) for halves (a, b) of the last axis."""
+    # (..., head_dim) -> twice (..., head_dim / 2)
     a, b = x.chunk(2, -1)
     return torch.cat((-b, a), -1)
 
@@ -80,7 +85,7 @@ def rotate_half(x: Tensor) -> Tensor:
 
 
 def write_one_op(manifest: Manifest, rows: int, path: Path) -> None:
-    """Write the graph that a hand would: one RotaryEmbedding for q, one for k, over a baked cache of so many rows."""
+    """Write the graph by hand: one RotaryEmbedding for q and one for k, over a baked cache of so many rows."""
     import onnx
     from onnx import helper
 
@@ -110,9 +115,10 @@ def _caches(manifest: Manifest, rows: int) -> list[TensorProto]:
     from onnx import numpy_helper
 
     dim, theta = manifest.params["head_dim"], manifest.params["rope_theta"]
+    # (rows, 1) * (head_dim / 2,) -> (rows, head_dim / 2)
     angles = np.arange(rows)[:, None] * float(theta) ** (-np.arange(0, dim, 2) / dim)
     caches = {"cos_cache": np.cos(angles), "sin_cache": np.sin(angles)}
-    return [numpy_helper.from_array(one.astype(numpy_dtype(manifest.dtype)), name) for name, one in caches.items()]
+    return [numpy_helper.from_array(rows.astype(numpy_dtype(manifest.dtype)), name) for name, rows in caches.items()]
 
 
 def _value(port: Port) -> ValueInfoProto:
@@ -127,10 +133,10 @@ def _value(port: Port) -> ValueInfoProto:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What does the work of a bundle as most people write it.
+    """The usual way to do what a bundle does.
 
     module, parameters: the usual module. write_one_op: writes the ONNX graph of one operator, with a cache of so many
-    rows, where there is such an operator.
+    rows; None where no operator does it.
     """
 
     module: type[nn.Module]
@@ -139,7 +145,7 @@ class Baseline:
 
 
 def additive_baseline(manifest: Manifest) -> Baseline | None:
-    """Return what computes sines and cosines and adds them to x."""
+    """Return the module that adds sines and cosines to x; None for an encoding that does something else."""
     params = manifest.params
     if any(ALIKE.get(name, ABSENT) != params[name] for name in params.keys() - ADDITIVE_PARAMETERS):
         return None
@@ -152,9 +158,9 @@ def additive_baseline(manifest: Manifest) -> Baseline | None:
 
 
 def rotary_baseline(manifest: Manifest) -> Baseline | None:
-    """Return what rotates whole heads, by halves, at one position a token.
+    """Return the module that rotates whole heads, by halves, at one position a token; None for anything else.
 
-    Frequencies of a rope type that scales them cost what unscaled ones do: those are timed.
+    Rope types that scale frequencies cost the same as unscaled ones, which are timed in their place.
     """
     params, ports = manifest.params, manifest.inputs
     positions = [port for port in carrying(ports, Positions) if len(port.axes) == 2]
@@ -174,10 +180,10 @@ BASELINES: Mapping[str, Callable[[Manifest], Baseline | None]] = {
     "additive": additive_baseline,
     "rotary": rotary_baseline,
 }
-"""By family of encoding; other families have none."""
+"""By family of encoding; the other families have none."""
 
 
 def baseline_of(manifest: Manifest) -> Baseline | None:
-    """Return what does the work of a bundle as most people write it; None where there is none."""
+    """Return the usual way to do what a bundle does; None where there is none."""
     choose = BASELINES.get(manifest.family)
     return None if choose is None else choose(manifest)

@@ -1,4 +1,4 @@
-"""What is timed: runtimes on the bundle of a folder, beside a copy of the bytes that it writes."""
+"""Contenders: runtimes on the bundle in a folder, and a copy of the bytes that it writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import NEEDS_TRUST, RUNTIMES, Missing, Runtime
 
 SLOW = ("onnx-reference", "ort-cpp", "ort-cpp-cuda", "libtorch-cpp", "libtorch-cpp-cuda", "aoti-cpp")
-"""Runtimes that are timed only where they are named: runners in a process of their own are fed by files."""
+"""Runtimes that are timed only by name: a runner in a process of its own gets its inputs by files."""
 COPY = "copy of the same bytes"
 BASELINE = "baseline Sin/Cos, "
 ONE_OP = "one operator, baked cache, "
@@ -18,7 +18,7 @@ ONE_OP = "one operator, baked cache, "
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to be timed: a runtime on the bundle in a folder, or, without a runtime, a copy of what that writes.
+    """A runtime on the bundle in a folder; without a runtime, a copy of the outputs.
 
     trusted: whether code in the bundle may be run.
     """
@@ -30,16 +30,20 @@ class Contender:
 
 
 def contenders_in(bundle: Bundle, prefix: str, names: Collection[str]) -> list[Contender]:
-    """Return a contender for every runtime that reads a bundle and can run here: those named, or all but the slow ones.
+    """Return a contender for every runtime that reads a bundle and can run here.
 
-    prefix: of their names, before that of the runtime.
+    Args:
+        bundle: what is timed.
+        prefix: begins the names of the contenders, before the name of the runtime.
+        names: the runtimes to time; an empty collection stands for all but the slow ones.
+
     """
     chosen = [r for r in _reading(bundle, names) if (bundle.trusted or not r.runs_code) and _runs(r.check)]
     return [Contender(prefix + r.name, r.name, bundle.folder, bundle.trusted) for r in chosen]
 
 
 def not_run(bundle: Bundle, names: Collection[str]) -> tuple[str, ...]:
-    """Return a line that says which runtimes are not timed, because they run code of a bundle that is not trusted."""
+    """Return a line on runtimes that are not timed because they run code of an untrusted bundle, if there are any."""
     untrusted = [r.name for r in _reading(bundle, names) if r.runs_code and not bundle.trusted]
     return (f"not run: {', '.join(untrusted)}: {NEEDS_TRUST}",) if untrusted else ()
 

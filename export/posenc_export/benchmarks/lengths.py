@@ -1,4 +1,4 @@
-"""Lengths to time: those that somebody gave, or the usual ones as far as a graph goes."""
+"""Lengths to time: the ones that were asked for, or the usual ones that a graph takes."""
 
 from __future__ import annotations
 
@@ -6,38 +6,40 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from posenc.ports import Mask, Port, Positions, axes_of
+from posenc.ports import Port, axes_of
 from posenc_export.benchmarks import USUAL_LENGTHS, BenchOptions
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.carries import limits_of
 from posenc_export.errors import BadInput
 
 AUTO_WIDTH = 512
-"""Features of each x, where the encoding takes as many as there are."""
+"""Features of x, where the encoding takes any number."""
 
 
 def lengths_of(manifest: Manifest, timing: BenchOptions) -> tuple[int, ...]:
     """Return the lengths to time; raise BadInput, in one line, where one is longer than a graph takes."""
     ports = (*manifest.inputs, *manifest.outputs)
-    most = room(ports, timing)
+    longest = max_length(ports, timing)
     if not any(axis.is_length for axis in axes_of(ports)):
-        return timing.lengths[:1] or (1,)  # no call of it is longer than another
+        return timing.lengths[:1] or (1,)  # all calls are equally long
     if not timing.lengths:
-        usual = tuple(length for length in USUAL_LENGTHS if most is None or length <= most)
-        return usual or (most or 1,)
-    longer = max(timing.lengths)
-    if most is not None and longer > most:
-        what = f"the {most} rows of the table" if manifest.mode == "baked" else f"the {most} that the graph takes"
-        raise BadInput(f"length {longer} is beyond {what}: give --length {most} or less")
+        usual = tuple(length for length in USUAL_LENGTHS if longest is None or length <= longest)
+        return usual or (longest or 1,)
+    length = max(timing.lengths)
+    if longest is not None and length > longest:
+        end = f"the {longest} rows of the table" if manifest.mode == "baked" else f"the {longest} that the graph takes"
+        raise BadInput(f"length {length} is beyond {end}: give --length {longest} or less")
     return timing.lengths
 
 
-def room(ports: Sequence[Port], timing: BenchOptions) -> int | None:
-    """Return the length of the longest call that no port refuses; None where none does."""
+def max_length(ports: Sequence[Port], timing: BenchOptions) -> int | None:
+    """Return the length of the longest call that no port refuses; None where every length is taken."""
     ends = [axis.most for port in ports for axis in port.axes if axis.most is not None]
-    ends += [end for port in ports if (end := _end(port)) is not None]
+    ends += [tokens for port in ports if (tokens := limits_of(port).tokens) is not None]
     if not ends:
         return None
     refused = partial(_refused, ports, timing)
+    # ports refuse every length from some length on
     lengths = bisect_left(range(1, max(ends) + 2), True, key=refused)
     return lengths if lengths <= max(ends) else None
 
@@ -57,14 +59,5 @@ def _refused(ports: Sequence[Port], timing: BenchOptions, length: int) -> bool:
 
 def _beyond(port: Port, sizes: Mapping[str, int]) -> bool:
     """Return whether the positions of a call that begins at 0 go beyond the end of a port."""
-    end = _end(port)
-    return end is not None and port.shape(sizes)[-1] > end
-
-
-def _end(port: Port) -> int | None:
-    """Return how many positions a port holds, in a call that begins with the first."""
-    if isinstance(port.carries, Positions):
-        return port.carries.end
-    if isinstance(port.carries, Mask) and port.carries.end is not None:
-        return port.carries.end - (port.carries.offset or 0)
-    return None
+    tokens = limits_of(port).tokens
+    return tokens is not None and port.shape(sizes)[-1] > tokens

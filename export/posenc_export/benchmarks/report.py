@@ -1,4 +1,4 @@
-"""A benchmark's result as a table: a row for each contender and length, as text; and as a section of a document."""
+"""The result of a benchmark as a table, a row for each contender and length, and as a section of a document."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ WORDS = {
     "x faster than baseline": "than the usual module, exported, on the same runtime",
     "than one operator": "than one operator over a stored table",
 }
-"""What the columns of ratios hold."""
+"""The meaning of the columns of ratios."""
 
 
 def in_words(result: BenchResult) -> str:
-    """Return a line on the columns in which there is something."""
+    """Return a line that explains the columns that are not empty."""
     cells = dict(zip(COLUMNS, zip(*rows(result), strict=True), strict=True))
     return f"words: {'; '.join(f'{name} = {meaning}' for name, meaning in WORDS.items() if any(cells[name]))}"
 
 
 def as_text(result: BenchResult) -> str:
-    """Return what a terminal shows of the times."""
+    """Return the times as text for a terminal."""
     return printable(
         "\n".join([title(result), plain(COLUMNS, rows(result), NUMBERS), *result.not_run, in_words(result)])
     )
 
 
 def title(result: BenchResult) -> str:
-    """Return what was timed, in words."""
+    """Return a title: the encoding that was timed."""
     method = f", {result.method}" if result.method else ""
     return f"{result.scheme}, {result.mode}{method}, batch {result.batch}: medians, one run"
 
 
 def rows(result: BenchResult) -> list[tuple[str, ...]]:
     """Return a row of COLUMNS for each contender and length."""
-    return [_row(one, name) for one in result.lengths for name in one.milliseconds]
+    return [_row(times, name) for times in result.lengths for name in times.milliseconds]
 
 
-def _row(one: LengthResult, name: str) -> tuple[str, ...]:
-    ratios = (one.times_a_copy, one.faster_than_baseline, one.faster_than_one_op)
-    return (str(one.length), name, f"{one.milliseconds[name]:.3f}", *(_number(ratio.get(name)) for ratio in ratios))
+def _row(times: LengthResult, name: str) -> tuple[str, ...]:
+    ratios = (times.times_a_copy, times.faster_than_baseline, times.faster_than_one_op)
+    return (str(times.length), name, f"{times.milliseconds[name]:.3f}", *(_number(ratio.get(name)) for ratio in ratios))
 
 
 def _number(value: float | None) -> str:
@@ -59,7 +59,7 @@ def _number(value: float | None) -> str:
 
 
 def section(result: BenchResult, command: str, facts: Mapping[str, str]) -> str:
-    """Return the table as Markdown, with the command that made it and the machine, between two marks."""
+    """Return the table as Markdown between two marks, with the machine and the command."""
     start, end = _marks(command, facts)
     machine = ", ".join(f"{name} {value}" for name, value in facts.items())
     parts = (start, f"{title(result).capitalize()}. {machine}.", f"    {command}", table(COLUMNS, rows(result)), end)
@@ -67,7 +67,7 @@ def section(result: BenchResult, command: str, facts: Mapping[str, str]) -> str:
 
 
 def with_section(text: str, result: BenchResult, command: str, facts: Mapping[str, str]) -> str:
-    """Return a document with a section: in the place of that of the same command on the same machine, or at its end."""
+    """Return a document with a section: it replaces that of the same command on the same machine, or comes last."""
     start, end = _marks(command, facts)
     made = section(result, command, facts)
     old_section = re.compile(re.escape(start) + ".*?" + re.escape(end) + "\n", re.DOTALL)
@@ -77,5 +77,5 @@ def with_section(text: str, result: BenchResult, command: str, facts: Mapping[st
 
 
 def _marks(command: str, facts: Mapping[str, str]) -> tuple[str, str]:
-    """Return what begins and ends the section of a command on a machine."""
+    """Return the marks that begin and end the section of a command on a machine."""
     return f"<!-- {command} | {facts.get('GPU', facts['CPU'])} -->", "<!-- end -->"

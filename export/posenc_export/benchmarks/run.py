@@ -30,15 +30,15 @@ from posenc_export.runtimes import RUNTIMES, Progress
 from posenc_export.runtimes.requests import check_trusted, prepare
 from posenc_export.targets import Target
 from posenc_export.targets.module import module_target
-from posenc_export.validation.judging.integrity import integrity_of_all
-from posenc_export.validation.judging.progress import keep
 from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.running.integrity import integrity_of_all
+from posenc_export.validation.running.progress import keep
 
 
 def bench_target(make: Callable[[], Target], options: ExportOptions, timing: BenchOptions) -> BenchResult:
     """Export the target that `make` returns to a scratch folder, and time it at every length.
 
-    Of the options, opset, rotary_op, seed and progress count: formats are those that the runtimes read, and nothing is
+    The options opset, rotary_op, seed and progress count; formats are the ones that the runtimes read, and nothing is
     validated. Raises BadInput, in one line, where nothing can be timed.
     """
     progress = options.validation.progress
@@ -73,7 +73,7 @@ def check_no_folder(source: object) -> None:
 
 
 def progress_of_bundle(options: ValidateOptions, settings: Mapping[str, object]) -> Progress:
-    """Return what shows how far things are; raise BadInput for any other setting: a bundle is there already."""
+    """Return the display of progress; raise BadInput for any other setting: a bundle is timed as it is."""
     wrong = next((name for name in settings if name != "progress"), None)
     if wrong is not None:
         raise BadInput(f"{wrong} is for a scheme: a bundle is timed as it was written")
@@ -81,7 +81,7 @@ def progress_of_bundle(options: ValidateOptions, settings: Mapping[str, object])
 
 
 def formats_read(timing: BenchOptions) -> tuple[str, ...]:
-    """Return the formats that the runtimes read; where none is named, whatever is quickly written."""
+    """Return the formats that the runtimes read; without names, those that are quickly written."""
     read = {RUNTIMES[name].format for name in timing.runtimes}
     return tuple(f.name for f in FORMATS.values() if (f.name in read if read else not f.note))
 
@@ -122,18 +122,19 @@ def _scratch_options(options: ExportOptions, formats: tuple[str, ...]) -> Export
 
 @contextmanager
 def _exported(make: Callable[[], Target], options: ExportOptions) -> Iterator[Path]:
-    """Yield a scratch folder with the bundle of a target, in those of the formats that it can be written in."""
+    """Yield a scratch folder with the bundle of a target, in the formats that it has."""
     options.validation.progress("exporting")
     with TemporaryDirectory(prefix="posenc-bench-") as folder:
         target = make()
         formats = tuple(name for name in options.formats if _can_be(target, name))
         write_bundle(target, replace(options, formats=formats), Path(folder))
+        # a table need not stay in memory while it is timed
         del target
         yield Path(folder)
 
 
 def _can_be(target: Target, format_: str) -> bool:
-    refused = SCHEMES[target.name].unsupported.formats if target.declared else {}
+    refused = SCHEMES[target.name].unsupported.formats if target.rules.registered else {}
     return format_ not in refused and not FORMATS[format_].refuses(target.encoding)
 
 
@@ -141,8 +142,8 @@ def _can_be(target: Target, format_: str) -> bool:
 def _baselines(
     manifest: Manifest, ours: Sequence[Contender], max_length: int, progress: Progress
 ) -> Iterator[list[Contender]]:
-    """Yield the usual module, exported, and one operator with a baked cache, where the encoding is what they are."""
-    runtimes = [one.runtime for one in ours if one.runtime and RUNTIMES[one.runtime].format == "onnx"]
+    """Yield the usual module, exported, and one operator with a baked cache, where they do what the encoding does."""
+    runtimes = [c.runtime for c in ours if c.runtime and RUNTIMES[c.runtime].format == "onnx"]
     baseline = baseline_of(manifest) if runtimes else None
     if baseline is None:
         yield []
@@ -169,10 +170,11 @@ def _baseline_target(baseline: Baseline, manifest: Manifest) -> Target:
 
 
 def _at_length(contenders: Sequence[Contender], length: int, timing: BenchOptions, progress: Progress) -> LengthResult:
-    """Time contenders at one length, in rounds: each in a process of its own."""
-    times: dict[str, list[float]] = {one.name: [] for one in contenders}
+    """Time contenders at one length, in rounds, each contender in a process of its own."""
+    times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
     with ExitStack() as stack:
-        workers = {one.name: stack.enter_context(worker(one, length, timing)) for one in contenders}
+        workers = {c.name: stack.enter_context(worker(c, length, timing)) for c in contenders}
+        # contenders take turns, so that a slow moment of the machine hits all of them
         for i in range(timing.rounds):
             for name, time_a_round in workers.items():
                 progress(f"length {length}, round {i + 1} of {timing.rounds}: {name}")
@@ -183,7 +185,7 @@ def _at_length(contenders: Sequence[Contender], length: int, timing: BenchOption
 
 
 def compared(length: int, medians: Mapping[str, float]) -> LengthResult:
-    """Return the seconds of each contender in milliseconds, beside a copy and beside its usual exports."""
+    """Return the times of each contender in milliseconds, and against a copy and the baselines."""
     return LengthResult(
         length,
         milliseconds={name: 1e3 * seconds for name, seconds in medians.items()},

@@ -24,24 +24,25 @@ from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.planning.feeds import feeds_for
 
 WARM_UP, TIMED = 0.1, 0.2
-"""Seconds of calls before, and while, a round is timed; the median call counts."""
+"""Seconds of calls before a round is timed, and while it is; the median call counts."""
 SETTLE = 0.25
-"""Seconds before a round, in which the threads of the contender before it stop spinning."""
+"""Seconds before a round, in which the threads of the last contender stop spinning."""
 
 
 @contextmanager
 def worker(contender: Contender, length: int, timing: BenchOptions) -> Iterator[Callable[[], float]]:
     """Start a process that holds a contender ready; yield a function that has it time one round, in seconds."""
-    here, there = multiprocessing.Pipe()
-    arguments = (there, contender, length, timing)
+    connection, theirs = multiprocessing.Pipe()
+    arguments = (theirs, contender, length, timing)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=arguments, daemon=True)
+    # the child inherits what this process does on SIGINT
     with _uninterrupted():
         process.start()
-    there.close()
+    theirs.close()  # else nobody would see that the worker has ended
 
     def time_a_round() -> float:
         time.sleep(SETTLE)
-        answer = _answer(here)
+        answer = _answer(connection)
         if isinstance(answer, str):
             raise BadInput(f"{contender.name} cannot be timed: {answer}")
         return answer
@@ -49,14 +50,14 @@ def worker(contender: Contender, length: int, timing: BenchOptions) -> Iterator[
     try:
         yield time_a_round
     finally:
-        here.close()
+        connection.close()
         process.join(5)
         process.terminate()
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let a process that is started here ignore Ctrl-C, which is for the tool alone: it ends with its pipe."""
+    """Start processes that ignore Ctrl-C, which is for the tool alone: a worker ends with its pipe."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -90,7 +91,7 @@ def _work(connection: Connection, contender: Contender, length: int, timing: Ben
 
 
 def _receives(connection: Connection) -> bool:
-    """Wait for a request; return whether there is one, or the other side has closed."""
+    """Wait for a request; return False once the other side has closed."""
     try:
         connection.recv()
     except (EOFError, ConnectionError):
@@ -99,7 +100,7 @@ def _receives(connection: Connection) -> bool:
 
 
 def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[], object]:
-    """Load a contender and run it once; return the function that is timed, which is one call of it."""
+    """Load a contender and call it once; return the call that is timed."""
     bundle = Bundle.open(contender.folder, contender.trusted)
     manifest = bundle.manifest
     case = Case("bench", sizes_of_call((*manifest.inputs, *manifest.outputs), length, timing))
@@ -108,12 +109,13 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
     runtime = RUNTIMES[contender.runtime]
     artifact = manifest.artifact(runtime.format)
     assert artifact is not None
+    # the same numbers for every contender
     feeds = feeds_for(manifest.inputs, case, 0)
     runner = runtime.open(bundle.path(artifact), manifest, bundle.trusted)
     runner.run(feeds)
     if runtime.device == "cpu" or runner.bind is None:
         return lambda: runner.call(feeds)
-    return runner.bind(feeds).run  # what a program does that keeps its tensors on the device: no copies are timed
+    return runner.bind(feeds).run  # as a program does whose tensors stay on the device: no copies are timed
 
 
 def _copy_of(arrays: Sequence[Array]) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""A call that is tried, and what was recorded of it."""
+"""A call that is tried, and the record of it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,32 @@ from posenc.ports import Array, Port
 
 EXACT = Tolerance()
 PROBED = ("probe_positions", "probe_values", "probe_masks", "draw")
-"""What golden data keep of a case, and the manifest does not."""
+"""Fields of a case that golden data keep, and the manifest does not."""
 Padding = Literal["left", "right", "none", "holes"]
 """Where a batch has padding: on a side, nowhere, or amid tokens."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A planned call: sizes of the dynamic axes, the first position, the largest, and whether it must be refused.
+    """A planned call.
 
-    padding: on which side sequences of a batch are padded, where positions or masks say so; the first never is, but by
-        holes.
-    eager_tolerance, tolerance: what outputs may be off by from the eager module's, and from the float64 reference.
-    model_tolerance: from a model's own code, where it was asked; None where it was not.
-    probe_positions, probe_values, probe_masks: every position, where they do not follow one another, every number, and
-        how many places of each column of an image count; golden data keep them, the manifest does not.
-    draw: which of a row of calls it is: where an input is one number, some take an end of its range; kept as those are.
-    unlike: sizes of axes that a port alone has otherwise, by port: such a call must be refused.
+    Args:
+        name: Its name, which golden data and reports use.
+        sizes: The sizes of the dynamic axes.
+        first: The first position, or the number that must be refused.
+        max_position: The largest position.
+        refused: Whether it must be refused.
+        padding: On which side sequences of a batch are padded, if positions or masks say so; the first sequence has
+            no padding, unless the padding is holes.
+        eager_tolerance: How far outputs may be from those of the eager module.
+        tolerance: How far they may be from the float64 reference.
+        model_tolerance: How far they may be from a model's own code; None if no model was asked.
+        probe_positions: All positions, if they do not follow one another.
+        probe_values: All numbers, if stored rows are read by numbers.
+        probe_masks: How many places of each column of an image are valid.
+        draw: The number of the call in a series: in some, an input of a single number is an end of its range.
+        unlike: Sizes of axes that differ in one port alone, by port: such a call must be refused.
+
     """
 
     name: str
@@ -50,28 +59,29 @@ class Case:
         return {**self.sizes, **self.unlike.get(port.name, {})}
 
     def eager_tolerance_where(self, same_bits: bool) -> Tolerance:
-        """Return what a graph may differ by from the eager module on the CPU, where its bits are promised or are not.
-
-        Where they are not, both sides may be off from the reference, each by as much as is allowed.
-        """
+        """Return how far a graph may be from the eager module, where the same bits are promised or not."""
         if same_bits or not self.eager_tolerance.bits:
             return self.eager_tolerance
-        once = self.tolerance
-        return once.plus(once)
+        return self.tolerance.plus(self.tolerance)  # both may be off from the reference, in opposite directions
 
     def to_json(self) -> dict[str, object]:
-        """Return what the manifest keeps."""
-        fields = asdict(self)
-        absent = [*PROBED, *([] if self.unlike else ["unlike"])]
-        absent += [] if self.model_tolerance else ["model_tolerance"]
-        return {name: value for name, value in fields.items() if name not in absent}
+        """Return the fields that the manifest keeps."""
+        absent = {name for name in ("unlike", "model_tolerance") if not getattr(self, name)}
+        return {name: value for name, value in asdict(self).items() if name not in {*PROBED, *absent}}
 
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """A case with what was recorded of it: inputs, eager outputs, float64 reference, and at which rows.
+    """A recorded case.
 
-    model: the outputs of a model's own code, where it was asked.
+    Args:
+        case: The call.
+        feeds: Its inputs.
+        eager: The outputs of the eager module.
+        reference: The outputs of the float64 reference.
+        rows: The indices of the rows that are kept of large arrays.
+        model: The outputs of a model's own code, if it was asked.
+
     """
 
     case: Case

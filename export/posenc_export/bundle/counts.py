@@ -1,13 +1,13 @@
-"""How much a manifest may hold: bounds that are counted before its values are looked at one by one.
+"""How much a manifest may hold: counted before any value is validated.
 
-Each case is a call on every runtime, each note a line of a report; a few megabytes would be a million of either.
+Every case is a call on every runtime and every note is a line of a report; a few megabytes could hold a million.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-MOST: Mapping[str, int] = {
+MAX_ENTRIES: Mapping[str, int] = {
     "cases": 2000,
     "notes": 500,
     "not_tried": 500,
@@ -22,34 +22,34 @@ MOST: Mapping[str, int] = {
     "origin": 500,
     "trace": 500,
 }
-"""Entries of a field: ten times what the largest export has."""
-MOST_CHARACTERS = 100_000
+"""Entries of a field: ten times as many as the largest export has."""
+MAX_CHARACTERS = 100_000
 """Characters of a text."""
 
 
 def too_many(data: Mapping[str, object]) -> list[str]:
-    """Return what is more, or longer, than a manifest may hold, a line each; nothing where all is within bounds."""
+    """Return a line for each field with too many entries or too long a text; nothing if all are within bounds."""
     return [f"manifest.json: {line}" for line in (*_counts(data), *_texts(data))]
 
 
 def _counts(data: Mapping[str, object]) -> Iterator[str]:
-    for name, most in MOST.items():
+    for name, max_entries in MAX_ENTRIES.items():
         value = data.get(name)
-        if isinstance(value, list | dict) and len(value) > most:
-            yield f"{name} must hold at most {most:,}, got {len(value):,}"
+        if isinstance(value, list | dict) and len(value) > max_entries:
+            yield f"{name} must hold at most {max_entries:,}, got {len(value):,}"
 
 
 def _texts(data: Mapping[str, object]) -> Iterator[str]:
-    """Yield the fields that hold a text that is too long, however deep it lies."""
+    """Yield the fields that hold a text that is too long, at any depth."""
     for name, value in data.items():
         characters = max(_lengths(value), default=0)
-        if characters > MOST_CHARACTERS:
-            yield f"{name} must hold no text of more than {MOST_CHARACTERS:,} characters, got {characters:,}"
+        if characters > MAX_CHARACTERS:
+            yield f"{name} must hold no text of more than {MAX_CHARACTERS:,} characters, got {characters:,}"
 
 
 def _lengths(value: object) -> Iterator[int]:
-    """Yield the length of each text in a value of JSON; without recursion, as it may be deeper than Python goes."""
-    values = [value]
+    """Yield the length of each text in a value of JSON."""
+    values = [value]  # a stack instead of recursion: the value may be nested deeper than Python recurses
     while values:
         value = values.pop()
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A bundle on disk, and what its files are written with."""
+"""A bundle on disk: opening it, and writing its JSON."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from posenc_export.bundle.manifest import Artifact, File, Manifest
 from posenc_export.errors import BadInput, check_machine, decoded
 
 MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md")
-MOST_BYTES = 2**26
-"""A manifest has some hundred bytes a case: one of 64 MiB is none, and is not read."""
+MAX_BYTES = 2**26
+"""A manifest has a few hundred bytes a case: a file above 64 MiB is not read."""
 
 
 @dataclass(frozen=True)
 class Bundle:
     """A bundle on disk.
 
-    trusted: whether code in it may be run: that of TorchScript, torch.export, AOTInductor, C++.
+    trusted: whether code in it may be run: TorchScript, torch.export, AOTInductor, C++.
     """
 
     folder: Path
@@ -33,9 +33,12 @@ class Bundle:
 
     @classmethod
     def open(cls, folder: Path, trusted: bool = False) -> Bundle:
-        """Open a bundle; raise BadInput, in one line, where it is none, or names files outside itself.
+        """Open a bundle; raise BadInput, in one line, if the folder is not a bundle or names files outside itself.
 
-        trusted: whether this program has written it, or its user answers for it; else it comes from a stranger.
+        Args:
+            folder: The folder.
+            trusted: Whether this program wrote the bundle, or the user vouches for it.
+
         """
         bundle = cls.read(folder, trusted)
         bundle.check_graphs()
@@ -43,7 +46,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, trusted: bool = False) -> Bundle:
-        """Open a bundle of which no graph is looked into here; raise BadInput as `open` does."""
+        """Open a bundle without looking into its graphs; raise BadInput as `open` does."""
         path = folder / MANIFEST
         check_no_link(path)
         if not path.is_file():
@@ -58,7 +61,7 @@ class Bundle:
         return cls(folder, manifest, trusted)
 
     def check_graphs(self) -> None:
-        """Raise BadInput where a graph of a stranger's takes its weights from elsewhere, or cannot be read."""
+        """Raise BadInput if an untrusted graph takes its weights from elsewhere, or cannot be read."""
         if not self.trusted:
             check_external_data(self.folder, self.manifest.artifacts)
 
@@ -67,13 +70,13 @@ class Bundle:
         return self.folder / artifact.file
 
     def golden(self) -> Iterator[GoldenCase]:
-        """Yield every case with what was recorded of it, one at a time."""
+        """Yield every recorded case, one at a time."""
         return read_golden(self.folder, self.manifest)
 
 
 def _read_json(path: Path) -> object:
-    if path.stat().st_size > MOST_BYTES:
-        raise BadInput(f"{path} has {path.stat().st_size:,} bytes: a manifest has at most {MOST_BYTES:,}")
+    if path.stat().st_size > MAX_BYTES:  # before any of it is read into memory
+        raise BadInput(f"{path} has {path.stat().st_size:,} bytes: a manifest has at most {MAX_BYTES:,}")
     try:
         return parse(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
@@ -89,7 +92,7 @@ def write_json(path: Path, data: object) -> None:
 def json_text(data: object) -> str:
     """Return JSON for people and programs: indented, ending in a newline; raise ValueError for NaN and infinity."""
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
-    return decoded(text) + "\n"  # half of a pair, escaped or not, is no JSON
+    return decoded(text) + "\n"  # a lone surrogate, escaped or not, is not valid JSON
 
 
 def sha256(path: Path) -> str:

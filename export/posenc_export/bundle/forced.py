@@ -1,4 +1,4 @@
-"""What a forced replacement never empties: home folders, those of the system, work trees; and what it removes."""
+"""Folders that even `--force` never empties: home folders, folders of the system, work trees."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ SYSTEM = (
     *("/usr", "/usr/local", "/usr/src", "/var/lib", "/var/log", "/var/www", "/var/spool", "/var/cache", "/var/tmp"),
     *("/Users", "/Volumes", "/private", "/private/var", "/private/tmp", "/opt/homebrew", "/opt/local", "/nix", "/snap"),
 )
-"""Folders of a system that are no place for a bundle, while what lies in them may be."""
+"""Folders of a system that no bundle replaces, while a folder in them may be replaced."""
 PROGRAMS = (
     *("/etc", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/private/etc", "/nix/store"),
     *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/include", "/usr/share"),
     *("/usr/local/bin", "/usr/local/sbin", "/usr/local/etc", "/System", "/Library", "/Applications"),
 )
-"""Folders of configuration and of programs: nothing below them is emptied either."""
+"""Folders of configuration and of programs, with all folders below them."""
 WINDOWS = ("SystemRoot", "ProgramFiles", "ProgramFiles(x86)", "ProgramW6432", "ProgramData")
-"""The same on Windows, by the variables of the environment that name them."""
+"""Such folders on Windows: the variables of the environment that name them."""
 WINDOWS_DATA = ("APPDATA", "LOCALAPPDATA", "PUBLIC", "ALLUSERSPROFILE")
 WORK_TREES = (".git", ".hg", ".svn", ".jj", ".bzr")
-"""What a folder under version control has in it."""
+"""The entries by which a folder is under version control."""
 Identity = tuple[int, int]
 
 
 def why_protected(place: Path) -> str:
-    """Return why a folder may never be replaced, whatever is in it, in words; nothing where it may be."""
+    """Return why a folder may never be replaced, whatever it holds; nothing if it may be."""
     place = place.resolve()
-    here = _identity(place)
+    identity = _identity(place)
     for path, words in _protected_folders():
-        if _is(place, here, path):
+        if _is_same(place, identity, path):
             return f"it is {words}"
-        if any(_is(place, here, parent) for parent in path.parents):
+        if any(_is_same(place, identity, parent) for parent in path.parents):
             return f"it holds {path}, {words}"
-    if any(_is(place.parent, _identity(place.parent), Path(homes)) for homes in HOMES):
+    if any(_is_same(place.parent, _identity(place.parent), Path(homes)) for homes in HOMES):
         return "it is the home folder of a user"
     return ""
 
 
 def why_contents_protected(place: Path) -> str:
-    """Return why what somebody else has put into a folder is never removed, in words; nothing where it may be."""
+    """Return why the entries that another program put into a folder are never removed; nothing if they may be."""
     place = place.resolve()
     above = [(path, _identity(path)) for path in (place, *place.parents)]
     for root in _programs():
-        if any(_is(path, identity, root) for path, identity in above):
+        if any(_is_same(path, identity, root) for path, identity in above):
             return f"it lies in {root}, a folder of the system"
     home = next((path for path, _ in _homes()), None)
     if home is not None and place.parent == home and (place.name.startswith(".") or place.name in OF_HOME):
@@ -83,7 +83,7 @@ def _protected_folders() -> Iterator[tuple[Path, str]]:
     yield Path(tempfile.gettempdir()).resolve(), "the folder of temporary files"
     paths = sysconfig.get_paths()
     for folder in (sys.prefix, sys.base_prefix, paths["stdlib"], paths["purelib"], Path(__file__).parents[1]):
-        yield Path(folder).resolve(), "what Python, or this tool, lies in"
+        yield Path(folder).resolve(), "what Python, or this tool, lies in"  # else an export may delete its own program
 
 
 def _programs() -> Iterator[Path]:
@@ -92,8 +92,8 @@ def _programs() -> Iterator[Path]:
 
 
 def _homes() -> Iterator[tuple[Path, str]]:
-    """Yield the home folder of this user: as the environment has it, and as the system does, and of sudo's user."""
-    with suppress(RuntimeError):  # no home at all
+    """Yield home folders: the user's by the environment and by the system, and that of the user who ran sudo."""
+    with suppress(RuntimeError):  # there is no home folder
         yield Path.home().resolve(), "your home folder"
     with suppress(ImportError, KeyError):
         import pwd
@@ -102,9 +102,9 @@ def _homes() -> Iterator[tuple[Path, str]]:
         yield Path(pwd.getpwnam(os.environ["SUDO_USER"]).pw_dir).resolve(), "the home folder of a user"
 
 
-def _is(place: Path, here: Identity | None, other: Path) -> bool:
-    """Return whether two paths are one folder: by what they are called, or by what the system knows them by."""
-    return place == other or (here is not None and here == _identity(other))
+def _is_same(place: Path, identity: Identity | None, path: Path) -> bool:
+    """Return whether two paths are the same folder: by name, or by device and inode (bind mounts, case of letters)."""
+    return place == path or (identity is not None and identity == _identity(path))
 
 
 def _identity(path: Path) -> Identity | None:

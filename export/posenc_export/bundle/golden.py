@@ -1,8 +1,7 @@
-"""golden.npz: for every case its inputs, eager outputs, float64 reference and, where asked, a model's own outputs.
+"""golden.npz: for every case its inputs, eager outputs, float64 reference and, if asked, a model's own outputs.
 
-Of arrays above 2^17 elements, runs of rows from the first to the last are kept; the rest of such an input is zeros.
-Single rows would bring a page of 2 MB of zeros into memory each. bfloat16, which NumPy lacks, is stored as its bits in
-uint16.
+Arrays above 2^17 elements keep runs of rows from the first to the last; the rest of such an input is zeros. bfloat16,
+which NumPy lacks, is stored as its bits in uint16.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from posenc_export.errors import BadInput, check_machine
 GOLDEN = "golden.npz"
 REFERENCE, MODEL, ROWS = ".reference", ".model", ".rows"
 DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
-"""What reading a damaged file, or one that is encrypted or packed in an unknown way, raises."""
+"""Exceptions of reading a file that is damaged, encrypted or compressed in an unknown way."""
 
 
-def write_golden(folder: Path, cases: list[GoldenCase]) -> None:
-    """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model where a model was asked, .rows of a sample."""
+def write_golden(folder: Path, cases: Sequence[GoldenCase]) -> None:
+    """Write cases: CASE/PORT, CASE/OUTPUT, CASE/OUTPUT.reference, .model if a model was asked, .rows of a sample."""
     arrays: dict[str, Array] = {}
     for golden in cases:
         name = golden.case.name
@@ -42,13 +41,13 @@ def write_golden(folder: Path, cases: list[GoldenCase]) -> None:
 
 
 def read_golden(folder: Path, manifest: Manifest) -> Iterator[GoldenCase]:
-    """Yield every case with what was recorded of it, one at a time; raise BadInput where the file is damaged.
+    """Yield every recorded case, one at a time; raise BadInput if the file is damaged.
 
-    So is one whose arrays are not what the manifest says of ports and cases; they are refused before they are read.
+    An array that is not as the manifest says of ports and cases counts as damage, and is refused before it is read.
     """
     try:
         with zipfile.ZipFile(folder / GOLDEN) as archive:
-            for case in manifest.cases:
+            for case in manifest.cases:  # one at a time: all together may not fit into memory
                 yield _golden_case(Stored(archive), manifest, case)
     except DAMAGE as error:
         check_machine(error)
@@ -63,7 +62,7 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
     for port in manifest.outputs:
         key, name = f"{case.name}/{port.name}", port.name
         shape = _sizes(port, case)
-        if key + ROWS in stored:
+        if key + ROWS in stored:  # then the reference and the model's outputs have the same rows alone
             shape, rows[name] = _stored_rows(stored, key, port, shape)
         eager[name] = from_stored(stored.read(key, shape, _stored_dtype(port)), port.dtype)
         if key + REFERENCE in stored:
@@ -74,7 +73,7 @@ def _golden_case(stored: Stored, manifest: Manifest, case: Case) -> GoldenCase:
 
 
 def _feed(stored: Stored, case: Case, port: Port) -> Array:
-    """Return the input of a case: absent floats are zeros, and so is what was left out of a large array."""
+    """Return the input of a case: absent floats are zeros, and so are the rows that a sample leaves out."""
     key, shape = f"{case.name}/{port.name}", port.shape(case.sizes_of(port))
     check_room(key, shape, port.dtype)
     if key not in stored and port.dtype in FLOATS:
@@ -91,18 +90,18 @@ def _stored_dtype(port: Port) -> str:
 
 
 def _sizes(port: Port, case: Case) -> list[int | None]:
-    """Return the shape of an output in a case, None for an axis that is none of the inputs'."""
+    """Return the shape of an output in a case; None for an axis that the inputs lack."""
     known = [axis.size is not None or set(axis.names) <= case.sizes.keys() for axis in port.axes]
     return [axis.size_in(case.sizes) if is_known else None for axis, is_known in zip(port.axes, known, strict=True)]
 
 
 def _stored_rows(stored: Stored, key: str, port: Port, shape: Sequence[int | None]) -> tuple[list[int | None], Array]:
-    """Return the shape of what is kept of an array, and the rows; raise ValueError where no array has such rows."""
+    """Return the stored shape of a sampled array, and its rows; raise ValueError if the rows are impossible."""
     at = stored.read(key + ROWS, (None,), "int64")
     if not at.size or at.min() < 0 or (np.diff(at) <= 0).any():
         raise ValueError(f"{key + ROWS} must be rising indices")
     known = [n for n in shape if n is not None]
-    if len(known) < len(shape):  # which axis is the longest is not known either
+    if len(known) < len(shape):  # then the longest axis is unknown, too
         return [None] * len(shape), at
     axis = long_axis(port, tuple(known))
     if at.max() >= known[axis]:

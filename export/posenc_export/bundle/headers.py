@@ -1,6 +1,6 @@
-"""The headers of the arrays in golden.npz, held against the manifest before anything of an array is read.
+"""The headers of the arrays in golden.npz, compared with the manifest before any array is read.
 
-A file of 3 MB may unpack to 3 GiB: what an array takes is known from its header, of a hundred bytes.
+A file of 3 MB may unpack to 3 GiB: the header, a hundred bytes, says how much memory an array takes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from posenc.memory import check_room
 from posenc.ports import Array
 
 HEADER_BYTES = 10_000
-"""Bytes of a header: NumPy's own limit, and a hundred times what the header of an array of numbers has."""
-MOST = 2**27
-"""Numbers of an array whose size the manifest does not say; where it does, the memory that is free is the bound."""
+"""Bytes of a header: NumPy's own limit; the header of an array of numbers has a hundredth of that."""
+MAX_NUMBERS = 2**27
+"""Numbers of an array whose size the manifest does not say; other arrays are bounded by the free memory."""
 Shape = tuple[int, ...]
 Header = tuple[Shape, bool, np.dtype[np.generic]]
 HEADERS: dict[tuple[int, int], Callable[..., Header]] = {
@@ -32,7 +32,7 @@ HEADERS: dict[tuple[int, int], Callable[..., Header]] = {
 
 @dataclass(frozen=True)
 class Stored:
-    """The arrays of an open golden.npz: each is read only as the shape and the dtype that are expected of it."""
+    """The arrays of an open golden.npz, which are read only in the expected shape and dtype."""
 
     archive: zipfile.ZipFile
 
@@ -42,7 +42,7 @@ class Stored:
     def read(self, key: str, shape: Sequence[int | None], dtype: str) -> Array:
         """Return an array; None in a shape stands for any size.
 
-        Raises ValueError, in one line, where its header says something else, or it is more than the free memory.
+        Raises ValueError, in one line, if its header says something else or it needs more than the free memory.
         """
         with self.archive.open(f"{key}.npy") as file:
             header_shape, _, header_dtype = _header(file)
@@ -51,20 +51,22 @@ class Stored:
             fits = len(header_shape) == len(shape) and all(n in (None, m) for n, m in sizes)
             if not fits or header_dtype != np.dtype(dtype):
                 raise ValueError(f"{key} is {header_dtype}{list(header_shape)}, expected {dtype}{expected}")
-            if None in shape and prod(header_shape) > MOST:
-                raise ValueError(f"{key} has {prod(header_shape):,} numbers, expected at most {MOST:,}")
+            if None in shape and prod(header_shape) > MAX_NUMBERS:
+                raise ValueError(f"{key} has {prod(header_shape):,} numbers, expected at most {MAX_NUMBERS:,}")
             check_room(key, header_shape, dtype)
+        # A stream of a zip file is not rewound but opened again.
         with self.archive.open(f"{key}.npy") as file:
             return np.asarray(npy.read_array(file, allow_pickle=False))
 
 
 def _header(file: IO[bytes]) -> Header:
-    """Return a header; NumPy reads as many bytes as one says that it has, up to 4 GiB, before it looks at them."""
+    """Return a header; raise ValueError if it is not one that NumPy writes for numbers."""
     version = npy.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"an array of .npy version {version} is not one that NumPy writes of numbers")
     length = file.read(2 if version == (1, 0) else 4)
     size = int.from_bytes(length, "little")
+    # NumPy reads as many bytes as the header claims, up to 4 GiB, before it looks at them.
     if size > HEADER_BYTES:
         raise ValueError(f"the header of an array has {size:,} bytes, expected at most {HEADER_BYTES:,}")
     return HEADERS[version](io.BytesIO(length + file.read(size)))

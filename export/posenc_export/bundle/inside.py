@@ -1,4 +1,4 @@
-"""Whether the files that a bundle is made of lie in the bundle itself: it is input from a stranger."""
+"""Whether the files of a bundle lie in the bundle itself: a manifest from elsewhere may name any path."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.errors import BadInput, check_machine, first_line
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""Names of files that a manifest may give: no folders, so that no link of a folder can lead outside."""
+"""Names of files in a manifest: without folders, so that no link of a folder can lead outside."""
 
 
 def check_artifact(folder: Path, artifact: Artifact) -> None:
-    """Raise BadInput where an artifact is not a plain file in the bundle's own folder."""
+    """Raise BadInput if an artifact is not a plain file in the bundle's own folder."""
     name = artifact.file
     if not isinstance(name, str) or not FILE.fullmatch(name) or (folder / name).is_symlink():
         raise BadInput(f"the manifest names {name!r}, which is not a file of the bundle itself")
@@ -25,7 +25,7 @@ def check_artifact(folder: Path, artifact: Artifact) -> None:
 
 
 def check_listed(manifest: Manifest, name: str) -> None:
-    """Raise BadInput where a manifest does not list a file whose digest nothing else says."""
+    """Raise BadInput if a manifest does not list a file whose digest is stored nowhere else."""
     if name not in {file.file for file in manifest.files}:
         raise BadInput(
             f"manifest.json: files must list {name}, which outputs are compared with: export the bundle again"
@@ -33,7 +33,7 @@ def check_listed(manifest: Manifest, name: str) -> None:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise BadInput where a file of a bundle is a link: what it leads to is not the bundle's."""
+    """Raise BadInput if a file of a bundle is a link, which may lead outside the bundle."""
     try:
         is_link = path.is_symlink()
     except OSError as error:  # a name that is too long, a loop of links
@@ -43,7 +43,7 @@ def check_no_link(path: Path) -> None:
 
 
 def check_external_data(folder: Path, artifacts: Sequence[Artifact]) -> None:
-    """Raise BadInput where an ONNX file takes its weights from what is not an artifact, or cannot be read."""
+    """Raise BadInput if an ONNX file takes its weights from a file that is not an artifact, or cannot be read."""
     files = {artifact.file for artifact in artifacts}
     for artifact in (artifact for artifact in artifacts if artifact.format == "onnx"):
         path = folder / artifact.file
@@ -51,16 +51,16 @@ def check_external_data(folder: Path, artifacts: Sequence[Artifact]) -> None:
             continue  # the integrity check says so, and nothing loads it
         outside = next((place for place in _locations(path) if place not in files), None)
         if outside is not None:
-            raise BadInput(f"{path.name} takes weights from {outside!r}, which is no file that the manifest lists")
+            raise BadInput(f"{path.name} takes weights from {outside!r}, which is not a file that the manifest lists")
 
 
 def _locations(path: Path) -> Iterator[str]:
-    """Yield where the tensors of an ONNX file lie that it does not hold itself, in whatever part of it they are."""
+    """Yield the locations of an ONNX file's external tensors, in whatever part of the file they are declared."""
     import onnx
 
     try:
         messages = [onnx.load(path, load_external_data=False)]
-    except Exception as error:  # a laxer parser might read it: it is given to none
+    except Exception as error:  # no runtime may get it: a more tolerant parser might read it
         check_machine(error)
         raise BadInput(f"cannot load {path.name}: it is not an ONNX file: {first_line(error)}") from error
     while messages:  # graphs lie in attributes of nodes and in functions too

@@ -1,4 +1,4 @@
-"""Kinds of values in JSON files, with the words that say what one must be: of manifests and of reports."""
+"""Types of values in JSON files, manifests and reports, each with words for what a value must be."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ INT64 = 2**63
 
 @dataclass(frozen=True)
 class Must:
-    """What a value must be, in words: they take the place of pydantic's own."""
+    """Words for what a value must be, in the place of pydantic's own."""
 
     words: str
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema of the type, with these words for whatever is wrong."""
+        """Return the schema of the type, with these words for every error."""
         return core_schema.custom_error_schema(
             handler(source), custom_error_type="must", custom_error_message=self.words
         )
@@ -45,11 +45,13 @@ NoNumber = Annotated[float | None, Field(allow_inf_nan=False), Must("a finite nu
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False), Must("a finite number of at least 0")]
 Flag = Annotated[bool, Must("true or false")]
 Text = Annotated[str, Must("a text")]
+Naturals = list[Natural]
 ID, NUMBER = "[A-Za-z_][A-Za-z0-9_]*", "[1-9][0-9]{0,17}"
 Name = Annotated[str, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins")]
 NoName = Annotated[
     str | None, Field(pattern=rf"^{ID}$"), Must("a name of letters, digits and _, that no digit begins, or null")
 ]
+# past+seq, -1+2*seq, 5+height*width: an optional number, then names or products, with plus between
 TERM = rf"({NUMBER}\*)?{ID}(\*{ID})*"
 SUM = Must("a name, a sum as past+seq, in outputs one of products as 5+height*width, or empty")
 AxisName = Annotated[str, Field(pattern=rf"^((-?{NUMBER}\+)?{TERM}(\+{TERM})*)?$"), SUM]

@@ -8,34 +8,28 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from posenc.encoding import Tolerance
-from posenc.ports import Axis, Carries, Extents, Indices, Mask, Port, Positions, Size, Start, Values
+from posenc.ports import Axis, Port
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
+from posenc_export.carries import name_of, port_kinds
 from posenc_export.errors import BadInput
 
 SCHEMA_VERSION = 2
 MOST_LINES = 10
-"""Problems of a manifest that are named; of more, how many there are."""
-CARRIES: Mapping[str, type[Carries]] = {
-    "values": Values,
-    "positions": Positions,
-    "start": Start,
-    "mask": Mask,
-    "indices": Indices,
-    "size": Size,
-    "extents": Extents,
-}
-"""What a port carries, as the manifest calls it."""
+"""Problems of a manifest that are named; the others are counted."""
+JsonObject = Mapping[str, Any]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What ports and axes are called: a port's name is also that of a file, and of a variable in C++."""
+"""Names of ports and axes: a port's name is also the name of a file, and of a variable in C++."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One file in the bundle; weights that lie beside a graph are an artifact of their own, format "FORMAT.data".
+    """A graph in the bundle, or the weights beside a graph, in format "FORMAT.data".
 
-    eager_tolerance: how much farther this file may be from the eager module than the cases say.
+    Args:
+        eager_tolerance: How much farther this file may be from the eager module than the cases say.
+
     """
 
     format: str
@@ -56,12 +50,17 @@ class File:
 
 @dataclass(frozen=True)
 class AskedModel:
-    """The model that a config is of, whose own code was asked; the golden data keep what it gave.
+    """The model of a config that was read, whose own code was asked; golden data keep its outputs.
 
-    words, library: which code answered, and where it is from. permutation: feature i of our outputs is feature
-    permutation[i] of the model's; () where they stand alike. note: what else is known of it.
-    difference: what would agree, where this does not. unasked: why it was not asked, or nothing.
-    crashed: whether it was not since the process that asked it crashed or hung.
+    Args:
+        words: The code that answered.
+        library: Where the code is from.
+        permutation: Feature i of our outputs is feature permutation[i] of the model's; () if the order is the same.
+        note: What else is known of the model.
+        difference: What would agree with the model, if this encoding does not.
+        unasked: Why the model was not asked, or nothing.
+        crashed: Whether it was not asked because the process that asks crashed or hung.
+
     """
 
     words: str = ""
@@ -74,7 +73,7 @@ class AskedModel:
 
     @property
     def line(self) -> str:
-        """What a report says of it, in one line."""
+        """The line of a report about it."""
         if self.unasked:
             return f"read by posenc's table, not held against the model's code: {self.unasked}"
         order = f"; feature i of a rotated head is its feature {_runs(self.permutation)}" if self.permutation else ""
@@ -82,7 +81,7 @@ class AskedModel:
 
 
 def _runs(numbers: tuple[int, ...]) -> str:
-    """Return the first of some numbers."""
+    """Return the first six numbers as text."""
     return ", ".join(map(str, numbers[:6])) + (", ..." if len(numbers) > 6 else "")
 
 
@@ -90,18 +89,31 @@ def _runs(numbers: tuple[int, ...]) -> str:
 class Manifest:
     """What a bundle says of itself.
 
-    family: what kind of encoding it is.
-    opset, ir_version: of the ONNX file; opset_reason: why no lower one; loads_on: the first ONNX Runtime for them.
-    not_tried: what the plan left out, and why. notes: what was assumed of inputs.
-    unread: inputs whose values the module does not read: it takes their shape, dtype or device alone.
-    reference: what outputs are held against, in words.
-    half_safe: why the file, converted to half precision, is off by more than a few roundings, or nothing.
-    added: whether outputs are sums with something that comes in, beside whose size nothing smaller counts.
-    origin: for parameters that were read from a file, where from.
-    seed: of the numbers at random that the encoding was made with, if the bundle says it.
-    model: the model that was asked of a config that was read; None of what was not read from one.
-    id: of the graph, the same in every file; facts: what it is the digest of, see `identity`. Nothing in older bundles.
-    files: every other file that was written, but this one and the reports, which come after it.
+    Args:
+        scheme: The scheme, or the name of the user's module.
+        family: The kind of encoding.
+        positions: How a call gives positions, if it does.
+        max_len: The length up to which calls were tried.
+        opset_reason: Why the opset is not lower.
+        ir_version: The IR version of the ONNX file.
+        loads_on: The first ONNX Runtime that loads the file.
+        cases: The calls that golden data hold.
+        trace: The sizes of the dynamic axes in the call that was traced.
+        reference: What outputs are compared with, in words.
+        versions: The versions of the libraries that made the bundle.
+        not_tried: What the plan left out, and why.
+        notes: Assumptions about inputs.
+        unread: Inputs whose values the module does not read: it takes their shape, dtype or device alone.
+        rotary_op: The ONNX operator that rotates.
+        half_safe: Why the file, converted to half precision, is off by more than a few roundings, or nothing.
+        added: Whether outputs are sums with an input: differences are then measured beside its size.
+        origin: Where parameters that were read from a file come from.
+        files: Every other file that was written, except this one and the reports, which come after it.
+        seed: The seed of the random numbers that the encoding was made with, if the bundle says it.
+        model: The model that was asked about a config that was read.
+        id: The id of the graph, the same in every file; empty in older bundles.
+        facts: The facts whose digest the id is, see `identity`.
+
     """
 
     scheme: str
@@ -138,7 +150,7 @@ class Manifest:
     schema_version: int = SCHEMA_VERSION
 
     def artifact(self, format_: str) -> Artifact | None:
-        """Return the file of a format, if there is one."""
+        """Return the file of a format, if the bundle has it."""
         return next((artifact for artifact in self.artifacts if artifact.format == format_), None)
 
     def to_json(self) -> dict[str, object]:
@@ -152,17 +164,19 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: object) -> Manifest:
-        """Read a manifest; raise BadInput where it is of another schema, or damaged: a line a problem."""
+        """Read a manifest; raise BadInput if it has another schema, or is damaged: a line for each problem."""
         from posenc_export.bundle.schema import problems  # pydantic takes a while to load
 
         version = data.get("schema_version") if isinstance(data, dict) else None
         if not isinstance(data, dict) or version is None:
             raise BadInput("manifest.json has no schema_version: it does not describe a bundle")
+        # True is an int, too; the schema refuses what is not a version.
         if type(version) is int and version > 0 and version != SCHEMA_VERSION:
             todo = "upgrade it" if version > SCHEMA_VERSION else "export the bundle again"
             raise BadInput(
                 f"the bundle has schema version {version}, this posenc-export reads {SCHEMA_VERSION}: {todo}"
             )
+        # Each step relies on the one before: few enough entries, of the right types, that fit each other.
         _refuse(too_many(data))
         _refuse(problems(data))
         manifest = cls(**_fields(data))
@@ -171,14 +185,14 @@ class Manifest:
 
 
 def _refuse(lines: list[str]) -> None:
-    """Raise BadInput with a line for each problem, of many with the first of them."""
+    """Raise BadInput with a line for each problem, up to `MOST_LINES`."""
     if lines:
         more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
         raise BadInput("\n".join([*lines[:MOST_LINES], *more]))
 
 
 def check_names(ports: Iterable[Port]) -> None:
-    """Raise BadInput where a port, a dynamic axis or a term of its sum is not called by an identifier."""
+    """Raise BadInput if the name of a port, a dynamic axis or a term of its sum is not an identifier."""
     for port in ports:
         _check_name("a port", port.name)
         for axis in port.axes:
@@ -188,49 +202,48 @@ def check_names(ports: Iterable[Port]) -> None:
                 _check_name(f"an axis of {port.name}", name)
 
 
-def _check_name(what: str, name: object) -> None:
+def _check_name(named: str, name: object) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadInput(f"{what} is named {name!r}: expected letters, digits and _, with no digit first; rename it")
+        raise BadInput(f"{named} is named {name!r}: expected letters, digits and _, with no digit first; rename it")
 
 
-def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(data: JsonObject) -> dict[str, Any]:
+    # JSON has lists, frozen dataclasses have tuples; objects become their dataclasses below.
+    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
     return {
         **data,
+        **lists,
         "cases": tuple(_case(case) for case in data["cases"]),
         "inputs": tuple(_port(port) for port in data["inputs"]),
         "outputs": tuple(_port(port) for port in data["outputs"]),
         "artifacts": tuple(_artifact(artifact) for artifact in data["artifacts"]),
-        "not_tried": tuple(data["not_tried"]),
-        "notes": tuple(data["notes"]),
-        "unread": tuple(data.get("unread", ())),
         "files": tuple(File(**file) for file in data["files"]),
         "model": _model(data.get("model")),
     }
 
 
-def _model(data: Mapping[str, Any] | None) -> AskedModel | None:
+def _model(data: JsonObject | None) -> AskedModel | None:
     return None if data is None else AskedModel(**{**data, "permutation": tuple(data["permutation"])})
 
 
-def _case(data: Mapping[str, Any]) -> Case:
+def _case(data: JsonObject) -> Case:
     names = ("eager_tolerance", "tolerance", "model_tolerance")
     tolerances = {name: Tolerance(**data[name]) for name in names if name in data}
     return Case(**{**data, **tolerances})
 
 
-def _port(data: Mapping[str, Any]) -> Port:
+def _port(data: JsonObject) -> Port:
     carries = dict(data["carries"])
-    kind = CARRIES[carries.pop("what")]
+    made = port_kinds()[carries.pop("what")].carries
     carries = {key: tuple(value) if isinstance(value, list) else value for key, value in carries.items()}
-    return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], kind(**carries))
+    return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], made(**carries))
 
 
 def _port_json(port: Port) -> dict[str, object]:
-    what = next(name for name, kind in CARRIES.items() if isinstance(port.carries, kind))
     axes = [asdict(axis) for axis in port.axes]
-    return {**asdict(port), "axes": axes, "carries": {"what": what, **asdict(port.carries)}}
+    return {**asdict(port), "axes": axes, "carries": {"what": name_of(port.carries), **asdict(port.carries)}}
 
 
-def _artifact(data: Mapping[str, Any]) -> Artifact:
+def _artifact(data: JsonObject) -> Artifact:
     tolerance = data.get("eager_tolerance")
     return Artifact(**{**data, "eager_tolerance": None if tolerance is None else Tolerance(**tolerance)})

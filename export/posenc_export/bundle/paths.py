@@ -1,4 +1,4 @@
-"""Paths as libraries take them: those of C++ want UTF-8, and Python may have another encoding, or none of a name."""
+"""Paths that C++ libraries can open: they want UTF-8, while Python may use another encoding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from posenc_export.errors import ToolFailed
 
 @contextmanager
 def native_path(folder: Path) -> Iterator[Path]:
-    """Yield a path of a folder that every library opens: its own, or where that is no UTF-8 one of a link to it.
+    """Yield a path of a folder that every library opens: its own, or a link to it if its name is not UTF-8.
 
-    In the locale C a name with an accent is bytes that Python keeps as halves of pairs, which C++ refuses. Raises
-    ToolFailed where there is no such path.
+    Raises ToolFailed if there is no such path.
     """
     if _is_utf8(folder):
         yield folder
@@ -29,7 +28,7 @@ def native_path(folder: Path) -> Iterator[Path]:
 
 
 def _is_utf8(path: Path) -> bool:
-    try:
+    try:  # in the locale C Python keeps the bytes of an accent as lone surrogates, which do not encode
         str(path.absolute()).encode()
     except UnicodeEncodeError:
         return False

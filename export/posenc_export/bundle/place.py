@@ -1,4 +1,4 @@
-"""Where a bundle may be put: nothing is replaced that this tool did not write, and nothing that cannot be moved."""
+"""Where a bundle may be put: only folders that this tool wrote, and that can be moved, are replaced."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, att
 from posenc_export.errors import BadInput, check_machine
 
 NAME_BYTES = 255
-"""Bytes of a name that file systems have room for."""
+"""Bytes of the longest name that file systems take."""
 WORKSHOP = ".partial-xxxxxxxx"
-"""What a run adds to the name of its workshop, beside the place of its bundle."""
+"""The ending of the name of a run's workshop, beside the place of its bundle."""
 FIELDS: Mapping[str, type] = {
     **{"scheme": str, "params": dict, "mode": str, "max_len": int, "dtype": str, "opset": int, "ir_version": int},
     **{"inputs": list, "outputs": list, "artifacts": list, "versions": dict},
 }
-"""What a manifest of every schema version has; one of another program has not all of it."""
+"""Fields of manifests of every schema version; a manifest of another program lacks some of them."""
 Digests = Mapping[str, tuple[object, object] | None]
-"""The files of a bundle: bytes and SHA-256, or the second alone, where its manifest or its report say them."""
+"""The files of a bundle: bytes and SHA-256, or SHA-256 alone, if its manifest or its report say them."""
 CHANGED = (None, None)
-"""The digest of what is not as it was written: that of no file."""
+"""The digest of a file that was changed since: it matches no file."""
 
 
 def failed_place(target: Path) -> Path:
@@ -39,9 +39,12 @@ def failed_place(target: Path) -> Path:
 
 
 def check_target(target: Path, force: bool = False) -> None:
-    """Raise BadInput where a bundle cannot be put at `target`, or a failed one beside it, before any work is done.
+    """Raise BadInput if a bundle cannot be put at `target`, or a failed bundle beside it, before any work is done.
 
-    force: replace what is there, whatever it is.
+    Args:
+        target: The folder of the bundle.
+        force: Replace what is there, whatever it is.
+
     """
     if Path.cwd().is_relative_to(target.resolve()) or target.name in ("", ".."):
         raise BadInput(f"{target} is, or holds, the current folder, which cannot be replaced: give another with -o")
@@ -51,7 +54,7 @@ def check_target(target: Path, force: bool = False) -> None:
 
 
 def check_place(place: Path, force: bool) -> None:
-    """Raise BadInput, in one line, where what is at a place is no folder, cannot be moved, or is not ours."""
+    """Raise BadInput, in one line, if the entry at a place is not a folder, cannot be moved or is not ours."""
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise BadInput(f"{place} is not a folder: give another with -o")
     if not place.exists():
@@ -72,7 +75,7 @@ def check_place(place: Path, force: bool) -> None:
 
 
 def removals(target: Path) -> list[str]:
-    """Return a line for each place of an export that is replaced with what this tool did not write in it."""
+    """Return a line for each place of an export that is replaced although another program wrote into it."""
     places = ((target, "is replaced"), (failed_place(target), "is replaced if the export fails"))
     return [
         f"{place} {how}: {contents(place)} are removed"
@@ -82,12 +85,13 @@ def removals(target: Path) -> list[str]:
 
 
 def first_foreign(folder: Path) -> str:
-    """Return the first entry of a folder that this tool did not write, or not so, in words; nothing if it wrote all."""
+    """Return, in words, the first entry of a folder that is not as this tool wrote it; nothing if all are."""
     digests = digests_of(folder / MANIFEST)
     parents = {parent.as_posix() for name in digests for parent in Path(name).parents}
     for path in walk(folder):
         name = path.relative_to(folder).as_posix()
         is_folder = path.is_dir() and not path.is_symlink()
+        # A folder is ours if a listed file lies in it, a file if it is listed.
         if name not in (parents if is_folder else digests):
             return f"{name}, which posenc-export did not write"
         if not is_folder and not _is_as_written(path, digests[name]):
@@ -96,7 +100,7 @@ def first_foreign(folder: Path) -> str:
 
 
 def digests_of(path: Path) -> Digests:
-    """Return the files of the bundle that a manifest describes; none where it is not a manifest of this tool."""
+    """Return the files of the bundle that a manifest describes; nothing if it is not a manifest of this tool."""
     try:
         data: object = None if path.is_symlink() else parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -112,9 +116,9 @@ def digests_of(path: Path) -> Digests:
 
 
 def _digests_of_reports(folder: Path) -> Digests:
-    """Return what report.json says of itself, the other report and the manifest; without reports a name is enough."""
+    """Return the digests that report.json says of itself, the other report and the manifest."""
     as_json, as_markdown = REPORTS
-    if not any((folder / name).exists() for name in REPORTS):
+    if not any((folder / name).exists() for name in REPORTS):  # then nothing says the digest of the manifest
         return {MANIFEST: None}
     report = read_sealed(folder / as_json)
     if not report:
@@ -138,7 +142,7 @@ def _is_as_written(path: Path, digest: tuple[object, object] | None) -> bool:
 
 
 def _why_fixed(place: Path) -> str:
-    """Return why a folder cannot be renamed, or emptied, by this user; nothing if it can."""
+    """Return why this user cannot rename or empty a folder; nothing if it is possible."""
     flags = attributes(place)
     if flags & MOUNT_POINT:
         return f"{place} is a mount point"
@@ -146,6 +150,7 @@ def _why_fixed(place: Path) -> str:
         return f"{place} is immutable"
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
         return f"{place} cannot be written"
+    # In a folder like /tmp (sticky bit) only owners rename their folders.
     above, user = place.resolve().parent.stat(), os.geteuid() if hasattr(os, "geteuid") else 0
     if above.st_mode & stat.S_ISVTX and user not in (0, above.st_uid, place.stat().st_uid):
         return "it belongs to another user"
@@ -153,7 +158,7 @@ def _why_fixed(place: Path) -> str:
 
 
 def _why_fixed_below(place: Path) -> str:
-    """Return why something in a folder cannot be removed, or nothing; --force does not empty what is mounted either."""
+    """Return why an entry of a folder cannot be removed, or nothing; not even --force empties a mounted folder."""
     for path in walk(place):
         is_folder = path.is_dir() and not path.is_symlink()
         fixed = _why_fixed(path) if is_folder else _why_fixed_file(path)
@@ -176,17 +181,17 @@ def _check_parent(target: Path) -> None:
 
 
 def _check_name(name: str) -> None:
-    """Raise BadInput where a file system has no room for a name, and that of the workshop beside it."""
-    size, most = len(os.fsencode(name)), NAME_BYTES - len(f".{WORKSHOP}")
-    if size > most:
+    """Raise BadInput if a name is too long for a file system, with the ending of its workshop."""
+    size, room = len(os.fsencode(name)), NAME_BYTES - len(f".{WORKSHOP}")
+    if size > room:
         raise BadInput(
-            f"{name[:20]}... is too long a name: it has {size} bytes, at most {most} fit; give another with -o"
+            f"{name[:20]}... is too long a name: it has {size} bytes, at most {room} fit; give another with -o"
         )
 
 
 def _takes_folders(above: Path, target: Path) -> bool:
-    """Tell whether a folder can be made there: that of a file system of its own kind, as /proc, cannot be asked."""
-    try:  # called as a workshop is: what a kill leaves of it, the next run removes
+    """Tell whether a folder can be made there, by making it: special file systems as /proc cannot be asked."""
+    try:  # named like a workshop, so that the next run removes it after a kill
         probe = Path(tempfile.mkdtemp(prefix=f".{target.resolve().name}.partial-", dir=above))
     except OSError as error:
         check_machine(error)

@@ -1,12 +1,12 @@
-"""A bundle is put at its place whole: a kill at any moment leaves the old one or the new one, there or to be restored.
+"""A bundle is put at its place as a whole: a kill at any moment leaves the old or the new one, there or to be restored.
 
 Beside the target, while a run is alive, lies a workshop:
 
     .TARGET.partial-XXXXXXXX/
         lock      held by the run; the lock of one that was killed is free
-        new/      what is being written; after an exchange, what was at the place and is being removed
-        old/NAME  where folders cannot be exchanged: what was at NAME, while NAME is free for the new one
-        gone/     the same, once the new one is at its place: to be removed, never to be restored
+        new/      the bundle that is being written; after an exchange, the old bundle that is being removed
+        old/NAME  if folders cannot be exchanged: the old bundle of NAME, while NAME is free for the new one
+        gone/     the old bundle, once the new one is at its place: to be removed, never to be restored
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from posenc_export.errors import BadInput, ToolFailed, check_machine
 
 LOCK, NEW, OLD, GONE = "lock", "new", "old", "gone"
 TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}
-"""What a rename answers where another run has put a bundle there, or taken it away, since we looked."""
+"""Errors of a rename when another run has put a bundle there, or taken it away, since we looked."""
 ATTEMPTS = 100
 
 
 @contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """Yield a scratch folder beside `target`, to be filled and given to `install`; whatever is left is removed.
+    """Yield a scratch folder beside `target`, to be filled and given to `install`; remains are removed at the end.
 
-    First what killed runs left there is restored, or removed. Raises BadInput where nothing can be written.
+    Restores or removes first what killed runs left there. Raises BadInput if nothing can be written.
     """
     try:
         target.resolve().parent.mkdir(parents=True, exist_ok=True)
@@ -61,10 +61,16 @@ def staged(target: Path) -> Iterator[Path]:
 
 
 def install(scratch: Path, place: Path, force: bool = False) -> None:
-    """Put a finished folder at its place, and remove what was there; force: whatever that is.
+    """Put a finished folder at its place, and remove the old one.
 
-    Raises BadInput where it is no longer ours to replace, ToolFailed where the system does not let it be moved; what
-    was there is then as it was.
+    Raises BadInput if the old one is no longer ours to replace, ToolFailed if the system does not let it be moved; it
+    then stays as it was.
+
+    Args:
+        scratch: The finished folder.
+        place: Its place.
+        force: Replace the old one, whoever wrote it.
+
     """
     check_place(place, force)
     try:
@@ -77,7 +83,7 @@ def install(scratch: Path, place: Path, force: bool = False) -> None:
 
 
 def settle_leftovers(target: Path) -> None:
-    """Restore or remove what killed runs into `target` left beside it; what belongs to a live run stays."""
+    """Restore or remove the workshops that killed runs left beside `target`; those of live runs stay."""
     pattern = re.compile(re.escape(f".{target.resolve().name}.partial-") + r"[a-z0-9_]{8}")
     for workshop in sorted(target.resolve().parent.iterdir()):
         if pattern.fullmatch(workshop.name):
@@ -89,13 +95,13 @@ def settle_leftovers(target: Path) -> None:
 
 
 def _open_workshop(target: Path) -> tuple[Path, FileLock]:
-    """Make a workshop and hold its lock; again where another run took it for a leftover before the lock was held."""
-    while True:
+    """Make a workshop and hold its lock."""
+    while True:  # another run may remove the workshop, as a leftover, before its lock is held
         place = target.resolve()
         workshop = Path(tempfile.mkdtemp(prefix=f".{place.name}.partial-", dir=place.parent))
         lock = FileLock(workshop / LOCK)
         with suppress(FileNotFoundError, FileExistsError):  # FileLock makes the folder of its file
-            with suppress(NotImplementedError):  # no locks on this file system: then no run removes leftovers there
+            with suppress(NotImplementedError):  # a file system without locks: no run removes leftovers there
                 lock.acquire()
             if (workshop / LOCK).exists():
                 return workshop, lock
@@ -103,7 +109,7 @@ def _open_workshop(target: Path) -> tuple[Path, FileLock]:
 
 
 def _is_workshop(folder: Path) -> bool:
-    """Tell whether a folder is one of ours: it holds nothing but our parts, the lock among them unless it is empty."""
+    """Tell whether a folder is a workshop: it holds our parts alone, with the lock among them unless it is empty."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     parts = {path.name: path for path in folder.iterdir()}
@@ -117,14 +123,14 @@ def _is_workshop(folder: Path) -> bool:
 
 
 def _settle(workshop: Path, target: Path) -> None:
-    """Bring back what was taken from its place and has no successor there; then remove the workshop, its lock last.
+    """Restore old bundles without a successor at their place; then remove the workshop, its lock last.
 
-    Raises OSError, and removes nothing, where something cannot be brought back.
+    Raises OSError, and removes nothing, if a bundle cannot be restored.
     """
     for place in (target.resolve(), failed_place(target.resolve())):
         if (workshop / OLD / place.name).exists() and not place.exists():
             (workshop / OLD / place.name).rename(place)
-    with suppress(OSError):
+    with suppress(OSError):  # from here on nothing in it is restored, even if this run is killed
         (workshop / OLD).rename(workshop / GONE)
     for part in (NEW, GONE):
         shutil.rmtree(workshop / part, ignore_errors=True)
@@ -135,11 +141,11 @@ def _settle(workshop: Path, target: Path) -> None:
 
 
 def _put(scratch: Path, place: Path) -> bool:
-    """Move a folder to its place in one step, or in two where the system has no other; False: another run was there."""
+    """Move a folder to its place, in one step if the system can; return False if another run interfered."""
     try:
         if not place.exists():
             scratch.rename(place)
-        elif not exchange(scratch, place):
+        elif not exchange(scratch, place):  # the scratch folder then holds the old bundle, and is removed with it
             _put_in_two_steps(scratch, place)
     except OSError as error:
         if error.errno in TAKEN:
@@ -149,9 +155,9 @@ def _put(scratch: Path, place: Path) -> bool:
 
 
 def _put_in_two_steps(scratch: Path, place: Path) -> None:
-    """Rename what is at a place out of the way, under its own name, then the new folder into the place."""
+    """Rename the old folder out of the way, under its own name, then the new folder into its place."""
     old, gone = scratch.parent / OLD, scratch.parent / GONE
-    shutil.rmtree(gone, ignore_errors=True)  # of an attempt that another run was ahead of
+    shutil.rmtree(gone, ignore_errors=True)  # an earlier attempt, which lost to another run
     old.mkdir(exist_ok=True)
     place.rename(old / place.name)
     try:
@@ -159,7 +165,7 @@ def _put_in_two_steps(scratch: Path, place: Path) -> None:
     except OSError:
         if not place.exists():
             (old / place.name).rename(place)
-        else:  # another run put its own there: that one is the successor
+        else:  # another run put its own bundle there: it is the successor
             old.rename(gone)
         raise
     old.rename(gone)

@@ -1,4 +1,4 @@
-"""Where a disk is full: the system says that one is, and not which."""
+"""Which disk is full: the system only says that a disk is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def where_full(error: BaseException, place: Path) -> str:
-    """Return what is free where a run writes, at a place and for temporary files; nothing where no disk is full."""
+    """Return the free space at a place and for temporary files, in words; nothing if the error is not a full disk."""
     full = next((cause for cause in _causes(error) if isinstance(cause, OSError) and cause.errno in FULL), None)
     if full is None:
         return ""
@@ -21,7 +21,7 @@ def where_full(error: BaseException, place: Path) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it came of."""
+    """Yield an error and its causes."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

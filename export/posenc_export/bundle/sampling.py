@@ -1,4 +1,4 @@
-"""Large arrays are kept on some rows only; the others of an input are zeros."""
+"""Large arrays keep some of their rows; the other rows of an input are zeros."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import numpy as np
 from posenc.ports import Array, Port
 
 LARGE = 2**17
-"""Above this many elements an array is kept on some rows only."""
+"""Elements above which an array keeps only some of its rows."""
 FEWEST_ROWS, RUNS = 64, 8
-"""Rows are kept in runs from the first row to the last: spread singly, each would bring a page of zeros into memory."""
+"""Rows are kept in runs, from the first row to the last: a single row would bring a page of 2 MB into memory."""
 
 
 def long_axis(port: Port, shape: tuple[int, ...]) -> int:
-    """Return the axis of a port along which large arrays are kept in part: its longest length, or just its longest."""
+    """Return the axis of a port whose rows are sampled: its longest dynamic length, or else its longest axis."""
     lengths = [i for i in port.lengths if port.axes[i].is_dynamic]
     return max(lengths or range(len(shape)), key=lambda i: shape[i], default=0)
 
 
 def sampled_rows(port: Port, shape: tuple[int, ...]) -> Array | None:
-    """Return the indices along the long axis at which a large array is kept, or None to keep it whole."""
+    """Return the indices of the rows of a large array that are kept; None if it is kept whole."""
     elements = int(np.prod(shape))
     if elements <= LARGE:
         return None
@@ -27,8 +27,8 @@ def sampled_rows(port: Port, shape: tuple[int, ...]) -> Array | None:
     run = min(max(FEWEST_ROWS, LARGE // (elements // length)) // RUNS, length // RUNS)
     if not run:
         return None
-    starts = np.linspace(0, length - run, RUNS).astype(np.int64)
-    return np.unique(starts[:, None] + np.arange(run))
+    starts = np.linspace(0, length - run, RUNS).astype(np.int64)  # (RUNS,)
+    return np.unique(starts[:, None] + np.arange(run))  # (rows,): runs may overlap
 
 
 def sample(array: Array, at: Array | None, axis: int) -> Array:
@@ -37,7 +37,7 @@ def sample(array: Array, at: Array | None, axis: int) -> Array:
 
 
 def spread(rows: Array, at: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """Undo sample: put the rows back among zeros. The zeros are never touched, and so cost no memory."""
-    array = np.zeros(shape, rows.dtype)
+    """Undo sample: put the rows back among zeros."""
+    array = np.zeros(shape, rows.dtype)  # pages of zeros that are never touched cost no memory
     array[(slice(None),) * axis + (at,)] = rows
     return array

@@ -1,6 +1,6 @@
-"""What manifest.json holds, field by field: the one table for its validation and for docs/manifest.schema.json.
+"""The fields of manifest.json: the only table for its validation and for docs/manifest.schema.json.
 
-A stranger's types, ranges and names are checked here, how they fit each other in `consistency.py`.
+Types, ranges and names are checked here, contradictions between fields in `consistency.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import reprlib
 from functools import cache
-from typing import Annotated, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, Union
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -16,158 +16,102 @@ from typing_extensions import TypedDict
 
 from posenc.ports import Kind
 from posenc.spec import Method, Mode, Positions
+from posenc_export.bundle import kinds
 from posenc_export.bundle.case import Padding
-from posenc_export.bundle.kinds import (
-    AxisName,
-    CaseName,
-    Count,
-    Digest,
-    DType,
-    FileName,
-    Flag,
-    FormatName,
-    Must,
-    Name,
-    Natural,
-    NoCount,
-    NoDigest,
-    NoName,
-    NoNumber,
-    NoWhole,
-    Off,
-    Origin,
-    Params,
-    PathName,
-    Text,
-    Whole,
-)
+from posenc_export.carries import AnyPortKind, port_kinds
 
 
 class ToleranceJson(TypedDict):
-    """What an output may be off by; see `posenc.encoding.Tolerance`."""
+    """How far an output may be off; see `posenc.encoding.Tolerance`."""
 
-    atol: Off
-    rtol: Off
-    ulps: Off
-    vector: Off
-    bits: Flag
-
-
-class ValuesJson(TypedDict):
-    """Numbers, and the range that they are in; whether along the last axis they are probabilities, which sum to 1."""
-
-    what: Literal["values"]
-    low: NoNumber
-    high: NoNumber
-    strict: NotRequired[Flag]
-    probabilities: NotRequired[Flag]
+    atol: kinds.Off
+    rtol: kinds.Off
+    ulps: kinds.Off
+    vector: kinds.Off
+    bits: kinds.Flag
 
 
-class PositionsJson(TypedDict):
-    """Positions of tokens, below `end`, or, where a token has several, each below its own of `ends`."""
-
-    what: Literal["positions"]
-    end: NoWhole
-    ends: NotRequired[list[Natural]]
-
-
-class StartJson(TypedDict):
-    """The first position of tokens, which are below `end`, and among the keys along the axis `among`."""
-
-    what: Literal["start"]
-    end: NoWhole
-    among: NotRequired[NoName]
+def _carried(kind: AnyPortKind) -> type:
+    """Return the object of a manifest that says what a port of a kind carries."""
+    name = kind.carries.__name__
+    fields = {"what": Literal[name.lower()]}  # which the union of all kinds is told apart by
+    for field, word in kind.fields.items():
+        value = getattr(kinds, word.removesuffix("?"))
+        fields[field] = NotRequired[value] if word.endswith("?") else value
+    typed = TypedDict(f"{name}Json", fields)  # type: ignore[misc]
+    typed.__doc__ = str(kind.carries.__doc__).partition("\n")[0]
+    return typed
 
 
-class IndicesJson(TypedDict):
-    """Indices of a table, below `end`."""
-
-    what: Literal["indices"]
-    end: NoWhole
-
-
-class MaskJson(TypedDict):
-    """Which tokens are no padding."""
-
-    what: Literal["mask"]
-    additive: Flag
-    offset: NoCount
-    end: NoWhole
-    causal: NotRequired[Flag]
-
-
-class SizeJson(TypedDict):
-    """The size of a dynamic axis, or those of images whose places it holds."""
-
-    what: Literal["size", "extents"]
-    of: Name
+if TYPE_CHECKING:  # a union that is made at run time says nothing to mypy
+    CarriesJson = dict[str, object]
+else:
+    CarriesJson = Annotated[Union[tuple(map(_carried, port_kinds().values()))], Field(discriminator="what")]  # noqa: UP007
 
 
 class AxisJson(TypedDict):
     """An axis of a port; one of a fixed size needs no name."""
 
-    name: AxisName
+    name: kinds.AxisName
     kind: Kind
-    size: NoCount
-    least: Count
-    multiple: Natural
-    most: NoCount
+    size: kinds.NoCount
+    least: kinds.Count
+    multiple: kinds.Natural
+    most: kinds.NoCount
 
 
 class PortJson(TypedDict):
     """An input or an output."""
 
-    name: Name
+    name: kinds.Name
     axes: list[AxisJson]
-    dtype: DType
-    carries: Annotated[
-        ValuesJson | PositionsJson | StartJson | IndicesJson | MaskJson | SizeJson, Field(discriminator="what")
-    ]
+    dtype: kinds.DType
+    carries: CarriesJson
 
 
 class FileJson(TypedDict):
-    """A file of the bundle that is no graph."""
+    """A file of the bundle beside its graphs."""
 
-    file: PathName
-    bytes: Count
-    sha256: Digest
+    file: kinds.PathName
+    bytes: kinds.Count
+    sha256: kinds.Digest
 
 
 class ArtifactJson(TypedDict):
     """A graph, or the weights beside one."""
 
-    file: FileName
-    bytes: Count
-    sha256: Digest
-    format: FormatName
+    file: kinds.FileName
+    bytes: kinds.Count
+    sha256: kinds.Digest
+    format: kinds.FormatName
     eager_tolerance: ToleranceJson | None
 
 
 class CaseJson(TypedDict):
     """A call that is tried."""
 
-    name: CaseName
-    sizes: dict[str, Count]
-    first: Whole
-    max_position: Count
-    refused: Flag
+    name: kinds.CaseName
+    sizes: dict[str, kinds.Count]
+    first: kinds.Whole
+    max_position: kinds.Count
+    refused: kinds.Flag
     padding: Padding
     eager_tolerance: ToleranceJson
     tolerance: ToleranceJson
-    unlike: NotRequired[dict[Name, dict[Name, Count]]]
+    unlike: NotRequired[dict[kinds.Name, dict[kinds.Name, kinds.Count]]]
     model_tolerance: NotRequired[ToleranceJson]
 
 
 class ModelJson(TypedDict):
-    """The model that a config is of, whose own code was asked for what the golden data keep; or why it was not."""
+    """The model of a config, whose own code was asked for outputs that golden data keep; or why it was not asked."""
 
-    words: Annotated[str, Must("a text"), Field(description="the classes and functions that answered")]
-    library: Annotated[str, Must("a text"), Field(description="where they are from, with its version")]
-    permutation: Annotated[list[Count], Field(description="which feature of the model's keys is which of ours")]
-    note: Text
-    difference: Annotated[str, Must("a text"), Field(description="what would agree, where this does not")]
-    unasked: Annotated[str, Must("a text"), Field(description="why it was not asked, if it was not")]
-    crashed: Flag
+    words: Annotated[str, kinds.Must("a text"), Field(description="the classes and functions that answered")]
+    library: Annotated[str, kinds.Must("a text"), Field(description="where they are from, with its version")]
+    permutation: Annotated[list[kinds.Count], Field(description="which feature of the model's keys is which of ours")]
+    note: kinds.Text
+    difference: Annotated[str, kinds.Must("a text"), Field(description="what would agree, where this does not")]
+    unasked: Annotated[str, kinds.Must("a text"), Field(description="why it was not asked, if it was not")]
+    crashed: kinds.Flag
 
 
 class ManifestJson(TypedDict):
@@ -175,42 +119,43 @@ class ManifestJson(TypedDict):
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
 
-    schema_version: Natural
-    scheme: Text
-    family: Text
-    params: Params
+    schema_version: kinds.Natural
+    scheme: kinds.Text
+    family: kinds.Text
+    params: kinds.Params
     mode: Mode
-    method: Annotated[Method | None, Must("exact, trig or null")]
-    positions: Annotated[Positions | None, Must("implicit, offset, explicit, mask or null")]
-    max_len: Natural
-    dtype: DType
-    opset: Natural
-    opset_reason: Text
-    ir_version: Natural
-    loads_on: Text
+    method: Annotated[Method | None, kinds.Must("exact, trig or null")]
+    positions: Annotated[Positions | None, kinds.Must("implicit, offset, explicit, mask or null")]
+    max_len: kinds.Natural
+    dtype: kinds.DType
+    opset: kinds.Natural
+    opset_reason: kinds.Text
+    ir_version: kinds.Natural
+    loads_on: kinds.Text
     inputs: list[PortJson]
     outputs: Annotated[list[PortJson], Field(min_length=1)]
     artifacts: Annotated[list[ArtifactJson], Field(min_length=1)]
     files: Annotated[list[FileJson], Field(max_length=10_000)]
     cases: list[CaseJson]
-    trace: dict[str, Natural]
-    reference: Text
-    versions: dict[str, Text]
-    not_tried: list[Text]
-    notes: list[Text]
+    trace: dict[str, kinds.Natural]
+    reference: kinds.Text
+    versions: dict[str, kinds.Text]
+    not_tried: list[kinds.Text]
+    notes: list[kinds.Text]
     unread: NotRequired[
         Annotated[
-            list[Name], Field(description="inputs whose values the module does not read: their shape counts alone")
+            list[kinds.Name],
+            Field(description="inputs whose values the module does not read: their shape counts alone"),
         ]
     ]
     rotary_op: Literal["decomposed", "onnx", "microsoft"]
-    half_safe: Text
+    half_safe: kinds.Text
     added: NotRequired[bool]
-    origin: Origin
-    seed: NotRequired[NoCount]
+    origin: kinds.Origin
+    seed: NotRequired[kinds.NoCount]
     model: NotRequired[ModelJson]
-    id: NotRequired[NoDigest]
-    facts: NotRequired[dict[str, Text]]
+    id: NotRequired[kinds.NoDigest]
+    facts: NotRequired[dict[str, kinds.Text]]
 
 
 WORDS = {
@@ -221,7 +166,7 @@ WORDS = {
     "too_short": "must hold at least one",
     "too_long": "must hold at most 10,000",
 }
-"""What is wrong with an object or a list, by pydantic's name of it; of values their kinds say it."""
+"""What is wrong with an object or a list, by pydantic's word for it; types of values have words of their own."""
 WITHOUT_VALUE = ("missing", "extra_forbidden", "too_short", "too_long")
 
 
@@ -231,11 +176,11 @@ def _adapter() -> TypeAdapter[ManifestJson]:
 
 
 def problems(data: object) -> list[str]:
-    """Return what is wrong with the values of a manifest, a line each, with the place; nothing where all is right."""
+    """Return a line for each wrong value of a manifest, with its place; nothing if all are right."""
     try:
         _adapter().validate_python(data)
     except ValidationError as error:
-        return [f"manifest.json: {_line(one)}" for one in error.errors(include_url=False)]
+        return [f"manifest.json: {_line(problem)}" for problem in error.errors(include_url=False)]
     return []
 
 
@@ -251,7 +196,8 @@ def _choices(error: ErrorDetails) -> str:
 
 
 def _place(parts: tuple[int | str, ...]) -> str:
-    """Return where in the file a value stands, as cases[3].sizes.seq; the branch of a union is no place in it."""
+    """Return the place of a value in the file, as cases[3].sizes.seq."""
+    # The branch of a union comes after `carries`, and is not part of the place.
     shown = [part for i, part in enumerate(parts) if i < 1 or parts[i - 1] != "carries"]
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in shown).removeprefix(".") or "it"
 

@@ -1,4 +1,4 @@
-"""What Linux does with folders and Python's os does not: exchange two in one step, tell which cannot be moved."""
+"""What Linux can do with folders beyond Python's os: exchange two in one step, and tell which cannot be moved."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ AT_FDCWD, RENAME_EXCHANGE, AT_SYMLINK_NOFOLLOW = -100, 2, 0x100
 IMMUTABLE, APPEND_ONLY, MOUNT_POINT = 0x10, 0x20, 0x2000
 """Attributes of a file or folder, as statx calls them."""
 UNABLE = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
-"""What a kernel or a file system answers that does not know the exchange."""
+"""Errors of a kernel, or a file system, that cannot exchange."""
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders, so that there is no moment without either; return False where the system cannot.
+    """Exchange two folders in one step; return False if the system cannot.
 
-    Raises OSError where it can, and did not.
+    Raises OSError if the system can, but did not.
     """
     renameat2 = getattr(_libc(), "renameat2", None)
     if renameat2 is None:
@@ -28,13 +28,13 @@ def exchange(first: Path, second: Path) -> bool:
     if renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
-    if number in UNABLE:
+    if number in UNABLE:  # the caller renames twice instead
         return False
     raise OSError(number, os.strerror(number), str(first), None, str(second))
 
 
 def attributes(path: Path) -> int:
-    """Return the attributes of a file or folder, the link itself if it is one; 0 where the system gives none."""
+    """Return the attributes of a file or folder, without following a link; 0 if the system has none."""
     statx = getattr(_libc(), "statx", None)
     answer = ctypes.create_string_buffer(256)
     if statx is None or statx(AT_FDCWD, os.fsencode(path), AT_SYMLINK_NOFOLLOW, 0, answer) != 0:

@@ -1,7 +1,7 @@
-"""What Python has of the command line: ports from texts, and errors in which options are keyword arguments.
+"""The command line as Python sees it: ports from texts, and errors that name keyword arguments.
 
-Errors speak of options, wherever they are raised: there one line says what to type. `in_python` says the same to who
-calls the functions of `posenc_export`.
+Errors name options wherever they are raised, so that one line says what to type. `in_python` translates them for
+callers of `posenc_export`.
 """
 
 from __future__ import annotations
@@ -21,30 +21,27 @@ from posenc_export.validation.judging.verdict import MODEL
 
 Inputs: TypeAlias = "str | Port | Sequence[str | Port]"
 
+SAME_NAME = """
+    mode method positions dtype opset namespace require atol rtol timeout seed budget batch heads rounds part layer
+    layer_type max_len position_offset rotary_op cpu_isa
+"""
 KEYWORDS = {
-    **{f"--{name}": name for name in ("mode", "method", "positions", "dtype", "opset", "namespace", "require")},
-    **{f"--{name}": name for name in ("atol", "rtol", "timeout", "seed", "budget", "batch", "heads", "rounds")},
-    **{f"--{name}": name for name in ("part", "layer")},
-    **{
-        f"--{name.replace('_', '-')}": name
-        for name in ("max_len", "position_offset", "rotary_op", "cpp_name", "cpu_isa")
-    },
-    **{"--layer-type": "layer_type", "--runtime": "runtimes", "--length": "lengths"},
-    **dict.fromkeys(("-f", "--format"), "formats"),
+    **{f"--{name.replace('_', '-')}": name for name in SAME_NAME.split()},
+    **{"--runtime": "runtimes", "--length": "lengths", "-f": "formats", "--format": "formats"},
 }
-"""The keyword arguments that options with a value stand for."""
+"""The keyword arguments of options with a value."""
 LISTS = ("formats", "runtimes", "require", "lengths")
 SWITCHES = {
     **{f"--{name}": f"{name}=True" for name in ("force", "cpp", "prove", "trust")},
     **{"--no-validate": "validate=False", "--dynamic": 'mode="dynamic"', "--baked": 'mode="baked"'},
 }
-"""What options without a value stand for."""
+"""The keyword arguments of options without a value."""
 ALONE = {
     **dict.fromkeys(("-i", "--input"), "inputs="),
     **dict.fromkeys(("-o", "--output"), "to="),
     **{"-p": "", "--from-hf": "ModelConfig.load", "-h": "help", "--help": "help"},
 }
-"""The others."""
+"""The other options."""
 
 BEFORE, BEHIND = r"(?<![\w/'\"-])", r"(?![\w/-])"
 PORT_TEXT = re.compile(BEFORE + "-i '([^']*)'")
@@ -54,28 +51,30 @@ SWITCH_PAIR = re.compile(r'(="\w+") (?=\w+="?\w)')
 
 
 def ports_of(inputs: Inputs) -> tuple[tuple[Port, ...], tuple[str, ...]]:
-    """Return ports, of texts those that `-i` would make of them, and what was assumed of these, a sentence each.
+    """Return the ports, texts read as `-i` reads them, and the assumptions about texts, a sentence each.
 
-    Raises BadInput for what is neither, or is no port.
+    Raises BadInput for anything else, and for a text that describes no port.
     """
     items = (inputs,) if isinstance(inputs, str | Port) else inputs
-    wrong = [inputs] if not isinstance(items, Sequence) else [one for one in items if not isinstance(one, str | Port)]
+    wrong = [item for item in items if not isinstance(item, str | Port)] if isinstance(items, Sequence) else [inputs]
     if wrong:
         raise BadInput(f"inputs must be ports, or texts as 'x: float32[batch, seq, 512]', got {wrong[0]!r}")
-    texts = tuple(one for one in items if isinstance(one, str))
+    texts = tuple(item for item in items if isinstance(item, str))
     with bad_input():
         made, notes = iter(parse_ports(texts)), assumptions(texts)
-    return tuple(one if isinstance(one, Port) else next(made) for one in items), notes
+    return tuple(item if isinstance(item, Port) else next(made) for item in items), notes
 
 
 def in_python(message: str) -> str:
     """Return an error's text with keyword arguments in the place of options."""
+    # texts of ports first: their words may look like options
     text = PORT_TEXT.sub(lambda match: f'inputs=["{match[1]}"]', message)
     text = PARAMETER.sub(lambda match: match[1] + (f"={_literal(match[2])}" if match[2] else ""), text)
     text = _option_with_value().sub(_keyword, text)
     words = {**SWITCHES, **KEYWORDS, **ALONE}
     names = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
     text = re.sub(rf"{BEFORE}({names}){BEHIND}(:?)", lambda match: _alone(words[match[1]], match[2]), text)
+    # mode="dynamic" method="trig" needs a comma in Python
     return SWITCH_PAIR.sub(r"\1, ", text)
 
 
@@ -84,7 +83,7 @@ def _alone(word: str, colon: str) -> str:
 
 
 def _option_with_value() -> re.Pattern[str]:
-    """Return what matches an option with a value, or several with "or" between: a number, or a word of its own."""
+    """Return the pattern of an option with a value, or with several and "or" between: a number, or a known word."""
     choices = [*(word for choices in CHOICES.values() for word in choices), *ROTARY_OPS, *CPU_ISAS, MODEL]
     words = sorted({*choices, *FORMATS.names(), *RUNTIMES.names()}, key=len, reverse=True)
     value = rf"(?:{'|'.join(map(re.escape, words))}|{NUMBER}){BEHIND}"
@@ -96,11 +95,11 @@ def _keyword(match: re.Match[str]) -> str:
     """Return the keyword argument that an option with its value stands for."""
     name, values = KEYWORDS[match[1]], match[2].split(" or ")
     literals = [_literal(value) for value in values]
-    return f"{name}={' or '.join(f'[{one}]' if name in LISTS else one for one in literals)}"
+    return f"{name}={' or '.join(f'[{text}]' if name in LISTS else text for text in literals)}"
 
 
 def _literal(value: str) -> str:
-    """Return a value as Python has it: numbers, true and false, and what stands for any value, bare."""
+    """Return a value as Python writes it: numbers, True, False, None and placeholders such as N have no quotes."""
     if re.fullmatch(rf"{NUMBER}|-?[0-9.]+(e-?[0-9]+)?", value):
         return value
     return {"true": "True", "false": "False", "none": "None"}.get(value, f'"{value}"')

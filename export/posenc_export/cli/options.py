@@ -8,14 +8,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from posenc import __version__
+from posenc.spec import CHOICES
+from posenc_export.cli.declared import choice, named, number, path, real, several, switch
 from posenc_export.cli.output.helping import ENCODING, FILES, options
-from posenc_export.cli.text.words import Choice, Words
+from posenc_export.cli.text.axis_names import words
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
@@ -31,13 +32,13 @@ VERSION = click.version_option(__version__, prog_name="posenc-export", package_n
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Say an unexpected error in one line, with status 5, but for -v -v; clean up when stopped."""
+    """Print an unexpected error as one line, with status 5 (-v -v raises it); clean up when stopped."""
 
     @functools.wraps(command)
     def run(*args: object, **values: Any) -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # a terminal without a letter is no reason to fail
+                stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter must not end the command
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:
@@ -46,7 +47,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
-            sys.exit(130)  # what a shell expects of a program that Ctrl-C has ended
+            sys.exit(130)  # as shells expect after Ctrl-C
         except Exception as error:
             if values.get("verbose", 0) >= 2:
                 raise
@@ -63,10 +64,11 @@ def complete_source(context: click.Context, parameter: click.Parameter, text: st
 
 
 def complete_parameter(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
-    """Complete -p: the names of a scheme's parameters, then the choices of one that has a list of them."""
+    """Complete -p: the names of a scheme's parameters, then the choices of a parameter that has a list of them."""
     from posenc.scheme import SCHEMES
 
     # A -p that waits for its value ends the parsing: what is typed before it lies in `args`.
+    # the scheme may stand behind the options that were parsed
     scheme = next(iter(context.args), None) or context.params.get("scheme") or "sinusoidal"
     if scheme not in SCHEMES:
         return []
@@ -77,143 +79,110 @@ def complete_parameter(context: click.Context, parameter: click.Parameter, text:
 
 
 PARAMS = click.option(
-    "-p",
-    "--param",
-    "params",
+    *("-p", "--param", "params"),
     multiple=True,
     metavar="KEY=VALUE",
     help="A parameter; see `posenc schemes`.",
     shell_complete=complete_parameter,
 )
 SPEC = options(
-    click.option(
+    path(
         "--from-hf",
-        type=click.Path(path_type=Path),
-        default=None,
-        metavar="CONFIG",
-        help="Take scheme and parameters from a model's config.json, or its folder; -p is stronger.  "
+        "Take scheme and parameters from a model's config.json, or its folder; -p is stronger.  "
         "-p weights=FOLDER reads its tables.",
+        "CONFIG",
     ),
-    click.option(
-        "--part",
-        default=None,
-        metavar="NAME",
-        help="Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder.",
-    ),
-    click.option("--layer-type", default=None, metavar="NAME", help="Which layers of --from-hf, where they differ."),
-    click.option("--layer", type=click.IntRange(min=0), default=None, metavar="N", help="One of them, from 0."),
-    click.option(
-        "--dynamic/--baked", default=None, help="Rows computed in the graph, or a stored table.  [default: baked]"
-    ),
-    click.option("--mode", type=Choice(["baked", "dynamic"]), default=None, help="The same, as Python has it."),
-    click.option(
+    named("--part", "Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder."),
+    named("--layer-type", "Which layers of --from-hf, where they differ."),
+    number("--layer", "One of them, from 0.", least=0),
+    switch("--dynamic/--baked", "Rows computed in the graph, or a stored table.  [default: baked]", None),
+    choice("--mode", CHOICES["mode"], "The same, as Python has it."),
+    number(
         "--max-len",
-        type=click.IntRange(min=1),
-        default=None,
-        metavar="N",
-        help="Rows of a baked table; the length up to which a dynamic graph is validated.  "
+        "Rows of a baked table; the length up to which a dynamic graph is validated.  "
         "[default: 2048; of a table from a file, its rows; of one from --from-hf, the model's context]",
     ),
-    click.option(
+    choice(
         "--method",
-        type=Choice(["exact", "trig"]),
-        default=None,
-        help="How a dynamic graph computes angles: angle addition, or Sin and Cos.  [default: exact]",
+        CHOICES["method"],
+        "How a dynamic graph computes angles: angle addition, or Sin and Cos.  [default: exact]",
     ),
-    click.option(
+    choice(
         "--positions",
-        type=Choice(["implicit", "offset", "explicit", "mask"]),
-        default=None,
-        help="0..seq-1; the same from an input `start`; an input `positions`; or counted from an attention mask.  "
+        CHOICES["positions"],
+        "0..seq-1; the same from an input `start`; an input `positions`; or counted from an attention mask.  "
         "[default: the scheme's, or with --from-hf the model's]",
     ),
-    click.option(
+    number(
         "--position-offset",
-        type=click.IntRange(min=0),
-        default=None,
-        metavar="N",
-        help="Where positions from a mask begin: 2 for RoBERTa and OPT.  [default: 0, or with --from-hf the model's]",
+        "Where positions from a mask begin: 2 for RoBERTa and OPT.  [default: 0, or with --from-hf the model's]",
+        least=0,
     ),
     PARAMS,
     click.option(
-        "-i",
-        "--input",
-        "inputs",
+        *("-i", "--input", "inputs"),
         multiple=True,
         metavar="PORT",
         help="An input of package.module:factory, as 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'. "
-        "Words after the axes: positions, start, indices (each may be < N), in A..B, size of AXIS, extents of AXIS, "
-        "mask, additive mask, values.",
+        f"Words after the axes: {', '.join(word.usage for word in words().values())}.",
     ),
-    click.option("--dtype", type=Choice(["fp32", "fp16", "bf16", "fp64"]), default="fp32", help="Of x and the output."),
+    choice("--dtype", CHOICES["dtype"], "The dtype of x and of the output.", "fp32"),
     under=ENCODING,
 )
 WRITTEN = options(
-    click.option(
+    number(
         "--opset",
-        type=click.IntRange(min(OPSETS), max(OPSETS)),
-        default=None,
-        metavar="N",
-        help=f"Of ONNX.  [default: {DEFAULT_OPSET}, or what --rotary-op needs]",
+        f"Opset of ONNX.  [default: {DEFAULT_OPSET}, or what --rotary-op needs]",
+        least=min(OPSETS),
+        end=max(OPSETS),
     ),
-    click.option(
+    choice(
         "--rotary-op",
-        type=Choice(list(ROTARY_OPS)),
-        default="decomposed",
-        help="How ONNX rotates: plain operators, or one of ai.onnx (opset 23) or com.microsoft.",
+        ROTARY_OPS,
+        "How ONNX rotates: plain operators, or one of ai.onnx (opset 23) or com.microsoft.",
+        "decomposed",
     ),
     under=FILES,
 )
 CHECKED = options(
-    click.option(
-        "--runtime",
-        "runtimes",
-        cls=Words,
-        multiple=True,
-        type=Choice(list(RUNTIMES)),
+    several(
+        "--runtime runtimes",
+        RUNTIMES,
+        f"Run only on this: {', '.join(RUNTIMES)}. Several have commas between.  [default: all]",
         metavar="RUNTIME",
-        help=f"Run only on this: {', '.join(RUNTIMES)}. Several have commas between.  [default: all]",
     ),
-    click.option(
+    several(
         "--require",
-        cls=Words,
-        multiple=True,
-        type=Choice([*RUNTIMES, MODEL]),
+        [*RUNTIMES, MODEL],
+        "Fail (status 3) if this cannot run here; model: if the model of --from-hf was not asked.",
         metavar="RUNTIME",
-        help="Fail (status 3) if this cannot run here; model: if the model of --from-hf was not asked.",
     ),
-    click.option("--prove", is_flag=True, help="Run what takes longer too, of runtimes and of checks."),
-    click.option("--atol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
-    click.option("--rtol", type=click.FloatRange(min=0), metavar="X", help="Replace the derived tolerance."),
-    click.option(
+    switch("--prove", "Run what takes longer too, of runtimes and of checks."),
+    *(real(name, "Replace the derived tolerance.") for name in ("--atol", "--rtol")),
+    real(
         "--timeout",
-        type=click.FloatRange(min=0),
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help="Of one call of a graph; in validate of loading it, and of a check, too.  [default: 300; 0 = any]",
-        show_default=False,
+        "Limit of one call of a graph; in validate of loading it, and of a check, too.  [default: 300; 0 = any]",
+        TIMEOUT,
+        "SECONDS",
     ),
     under="Validation",
 )
 VALIDATING = ("runtimes", "require", "prove", "atol", "rtol", "timeout")
-"""The values of those options."""
+"""The names of the values of these options."""
 TRUST = options(
-    click.option(
-        "--trust", is_flag=True, help="Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."
-    ),
-    under="Trust",
+    switch("--trust", "Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."), under="Trust"
 )
 SPOKEN = options(
-    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+    switch("-q --quiet", "Print nothing but errors."),
     click.option("-v", "--verbose", count=True, show_default=False, help="Say more; twice, with tracebacks."),
-    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON and nothing else."),
-    click.option("--github", is_flag=True, help="Print annotations for GitHub's workflow runs too."),
+    switch("--json as_json", "Print the report as JSON and nothing else."),
+    switch("--github", "Print annotations for GitHub's workflow runs too."),
     under="What is printed",
 )
 
 
 def console() -> Console:
-    """Return a console on stdout; not a terminal, it is wide enough not to break a table's cells."""
+    """Return a console on stdout; outside a terminal it is wide enough to keep cells of tables whole."""
     from rich.console import Console
 
     made = Console(highlight=False, soft_wrap=False)

@@ -1,7 +1,7 @@
 """C++ that is shipped: files to copy, in `session`, `bundle` and `runner`, and templates that `filled` fills in.
 
-`session` loads a graph; `bundle` is what --cpp adds to it, with what is made of `bundle_templates`; `runner` is the
-programs that validation runs; `header` is what a header is made of.
+`session` loads a graph; --cpp adds `bundle` to it, and files made from `bundle_templates`. `runner` has the programs
+that validation runs, `header` the parts of a header.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 HEADER, BUNDLE_TEMPLATES = FOLDER / "header", FOLDER / "bundle_templates"
 REALS: Mapping[str, str] = {"float32": "float", "float64": "double"}
-"""What C++17 calls the dtypes it has."""
+"""The names of dtypes in C++17, which lacks the others."""
 
 
 class _Text(string.Template):
@@ -21,5 +21,5 @@ class _Text(string.Template):
 
 
 def filled(name: str, folder: Path = HEADER, /, **fields: object) -> str:
-    """Return the text of NAME.in in a folder of templates, with its places, `@field`, filled in."""
+    """Return the text of NAME.in in a folder of templates, with every `@field` filled in."""
     return _Text((folder / f"{name}.in").read_text("ascii")).substitute(fields)

@@ -1,4 +1,4 @@
-"""`--cpp`: the folder that a C++ program takes from a bundle: a class made for its graph, an example, a replay.
+"""`--cpp`: the folder of a bundle for C++ programs: a class made for its graph, an example, a replay of golden cases.
 
 The class is posenc::NAME::Model of include/NAME.hpp, and posenc::NAME the target that CMake links.
 """
@@ -27,18 +27,19 @@ from posenc_export.errors import BadInput
 
 NAME = "cpp"
 SESSION_VERSION = 2
-"""Of session/include/posenc/version.hpp: bundles share one session."""
+"""The version in session/include/posenc/version.hpp: bundles share a session."""
 OF_LIBTORCH = ("torchscript", "aoti")
-"""Formats that libtorch loads: of several files in a bundle the class takes the first."""
+"""Formats that libtorch loads: the class takes the first that a bundle has."""
 
 
 def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
-    """Raise BadInput where no input says how large an output will be, or where two names would be one in C++."""
+    """Raise BadInput if inputs do not determine the size of an output, or if two names would be the same in C++."""
     known = [axis.name for axis in axes_of(inputs)]
     for port in outputs:
         lost = [name for axis in port.dynamic.values() for name in axis.names if name not in known]
         if lost:
             raise BadInput(f"--cpp needs outputs as long as inputs are: {port} has {lost[0]!r}, which no input has")
+    # Ports are variables, axes members and `with_` functions of Axes: two sets of names.
     for names in ([p.name for p in (*inputs, *outputs)], [*known, *(f"with_{name}" for name in known)]):
         identifiers = [identifier(name) for name in names]
         twice = next((name for name in identifiers if identifiers.count(name) > 1), None)
@@ -47,10 +48,13 @@ def check_embeddable(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Non
 
 
 def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
-    """Write the folder `cpp` into a bundle, from its manifest and its golden data; return it with them listed.
+    """Write the folder `cpp` into a bundle, from its manifest and its golden data; return the bundle that lists it.
 
-    uses: how the class uses the memory of a call.
-    name: of the class's namespace, its file and its target; by default that of the bundle's folder.
+    Args:
+        bundle: The bundle.
+        uses: How the class uses the memory of a call.
+        name: The name of the class's namespace, file and target; by default that of the bundle's folder.
+
     """
     folder, manifest = bundle.folder / NAME, bundle.manifest
     name = name or default_name(bundle.folder)
@@ -59,11 +63,10 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
     shutil.copytree(FOLDER / "session", folder / "session")
     with np.load(bundle.folder / GOLDEN, allow_pickle=False) as golden:
         unlike = {case.name for case in manifest.cases if case.unlike}
-        wanted = (key for key in golden.files if _is_replayed(key, unlike, uses))
-        arrays = {key: golden[key] for key in wanted}
+        arrays = {key: golden[key] for key in golden.files if _is_replayed(key, unlike, uses)}
     (folder / "include").mkdir()
     facts = {"name": name, "title": title(manifest, "#"), "version": __version__, "session": SESSION_VERSION}
-    facts["torch"] = next((one.file for one in map(manifest.artifact, OF_LIBTORCH) if one is not None), "model.pt")
+    facts["torch"] = next((graph.file for graph in map(manifest.artifact, OF_LIBTORCH) if graph), "model.pt")
     texts = {
         "CMakeLists.txt": filled("CMakeLists.txt", BUNDLE_TEMPLATES, **facts),
         f"include/{name}.hpp": model_header(manifest, name, uses),
@@ -81,8 +84,8 @@ def write_cpp(bundle: Bundle, uses: Uses, name: str = "") -> Bundle:
 
 
 def _is_replayed(key: str, unlike: AbstractSet[str], uses: Uses) -> bool:
-    """Whether an array of the golden data is of a call of the class: what goes in or comes out."""
-    case, _, port = key.partition("/")
+    """Whether an array of the golden data is an input or an output of a call of the class."""
+    case, _, port = key.partition("/")  # CASE/PORT, CASE/PORT.rows, CASE/OUTPUT.reference
     return case not in unlike and port.partition(".")[0] not in uses.unread and not port.endswith(REFERENCE)
 
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from posenc.ports import Axis, Extents, Mask, Port, Positions, Values, axes_of
+from collections.abc import Mapping
+
+from posenc.ports import Axis, Port, axes_of
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.carries import kind_of
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import identifier, qualified_type
 from posenc_export.cpp.uses import Uses
 
 ONES = {"float32": "1", "float64": "1", "float16": "posenc::Half{0x3c00}", "bfloat16": "posenc::BFloat16{0x3f80}"}
-"""What the vectors of floats are filled with; those of integers, but for masks and sizes of images, hold zeros."""
+"""The element that vectors of floats are filled with; those of integers hold the least that they may, or zeros."""
 SIZES = {"batch": 1, "heads": 2, "length": 3, "grid": 3, "features": 2}
-"""How long an axis of each kind is."""
+"""The sizes of axes by their kinds."""
 
 
 def example(manifest: Manifest, name: str, uses: Uses) -> str:
     """Return the text of example.cpp, for a class of a name."""
     ports = (*uses.fed(manifest.inputs), *manifest.outputs)
+    sizes = {axis.name: _size(axis) for axis in axes_of(manifest.inputs)}
     return filled(
         "example.cpp",
         BUNDLE_TEMPLATES,
         name=name,
-        axes="".join(f".with_{axis.name}({_size(axis)})" for axis in axes_of(manifest.inputs)),
-        vectors="\n".join(_vector(port) for port in ports),
+        axes="".join(f".with_{axis}({size})" for axis, size in sizes.items()),
+        vectors="\n".join(_vector(port, sizes) for port in ports),
         arguments=", ".join(_variable(port) for port in ports),
         printed="\n".join(f'    print<{qualified_type(p)}>("{p.name}", {_variable(p)});' for p in manifest.outputs),
     )
@@ -33,28 +37,21 @@ def _variable(port: Port) -> str:
 
 
 def _size(axis: Axis) -> int:
-    """Return the size of an axis in the example: every length is 3, so that sums are sums of those."""
+    """Return the size of an axis in the example."""
     if axis.size is not None:
         return axis.size
+    # Every length is 3, and so a sum of two axes is 6.
     return len(axis.terms) * max(SIZES[axis.kind], axis.least) * axis.multiple
 
 
-def _least(port: Port) -> str:
-    """Return the least integer of a range; nothing where there is none."""
-    if not isinstance(port.carries, Values) or port.carries.low is None or port.dtype in ONES:
-        return ""
-    return str(int(port.carries.low))
-
-
-def _vector(port: Port) -> str:
-    """Return what declares and fills the elements of a port."""
-    name, size = _variable(port), f"Model::{port.name}_size(axes)"
-    if port.dtype == "bool":  # a vector of bool is none of bools
+def _vector(port: Port, sizes: Mapping[str, int]) -> str:
+    """Return the C++ that declares and fills the elements of a port, in a call of these sizes."""
+    kind, name, size = kind_of(port.carries), _variable(port), f"Model::{port.name}_size(axes)"
+    if port.dtype == "bool":  # std::vector<bool> packs bits: no span views them
         return filled("bool_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size).rstrip()
-    if isinstance(port.carries, Positions) and port.dtype == "int64":
+    if kind.cpp_vector and port.dtype == "int64":
         length = _size(port.axes[-1])
-        return filled("positions_vector.cpp", BUNDLE_TEMPLATES, name=name, size=size, length=length).rstrip()
-    counts = isinstance(port.carries, Extents) or (isinstance(port.carries, Mask) and not port.carries.additive)
-    ones = ONES.get(port.dtype) or ("1" if counts else _least(port))
-    arguments = f"{size}, {ones}" if ones else size
+        return filled(kind.cpp_vector, BUNDLE_TEMPLATES, name=name, size=size, length=length).rstrip()
+    element = ONES.get(port.dtype) or kind.least(port.carries, port, sizes)
+    arguments = size if element is None else f"{size}, {element}"
     return f"    std::vector<{qualified_type(port)}> {name}({arguments});"

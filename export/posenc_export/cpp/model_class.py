@@ -7,24 +7,23 @@ import json
 import textwrap
 from itertools import accumulate
 
-from posenc.ports import Axis, Indices, Port, Positions, Start, Values, axes_of, bounds_of, keys_axis
+from posenc.ports import Axis, Port, axes_of
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.carries import keys_axis, kind_of, limits_of
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
 from posenc_export.cpp.uses import Uses
 
 
 def model_header(manifest: Manifest, name: str, uses: Uses) -> str:
-    """Return the text of NAME.hpp.
-
-    The class lies in an inline namespace made of the text's digest: two bundles of one name are two classes.
-    """
+    """Return the text of NAME.hpp."""
+    # An inline namespace named by the text's digest keeps the classes of two bundles with the same name apart.
     digest = hashlib.sha256(_header(manifest, name, uses, "").encode()).hexdigest()[:12]
     return _header(manifest, name, uses, f"graph_{digest}")
 
 
 def title(manifest: Manifest, comment: str = "//") -> str:
-    """Return what a bundle is, as lines of a comment."""
+    """Return the description of a bundle, as lines of a comment."""
     params = ", ".join(f"{name}={json.dumps(value)}" for name, value in manifest.params.items() if value is not None)
     text = f"{manifest.scheme} ({params}), {manifest.mode}, up to {manifest.max_len} positions tried."
     return f"\n{comment} ".join(textwrap.wrap(text, 116, break_on_hyphens=False))
@@ -59,7 +58,7 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """Return what the file of the graph must say of it: its id, then what the id is made of."""
+    """Return the metadata that the file of the graph must have: its id, then the facts of the id."""
     return [("id", manifest.id), *manifest.facts.items()]
 
 
@@ -77,16 +76,13 @@ def _size_function(port: Port) -> str:
     )
 
 
-def _end(port: Port) -> int:
-    """Return where the integers of an input end, or 0."""
-    return port.carries.end or 0 if isinstance(port.carries, (Positions, Start, Indices)) else 0
-
-
 def _limit(port: Port) -> str:
-    """Return the constants of what an input may hold; nothing where nothing is known, or each call says it."""
-    if bounds := bounds_of(port):
-        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=bounds[0], most=bounds[1])
-    return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=_end(port)) if _end(port) else ""
+    """Return the constants that bound the elements of an input; nothing if there are none, or each call has its own."""
+    limits = limits_of(port)
+    if limits.bounds:
+        low, high = limits.bounds
+        return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=low, most=high)
+    return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=limits.end) if limits.end else ""
 
 
 def _ports(ports: list[str]) -> str:
@@ -94,6 +90,7 @@ def _ports(ports: list[str]) -> str:
 
 
 def _port(port: Port, *more: object) -> str:
+    # {name, fixed size, largest size}, with an empty name or 0 for what an axis lacks
     axes = (braced(quoted(a.name if a.is_dynamic else ""), a.size or 0, a.most or 0) for a in port.axes)
     words = ("ports_", quoted(port.name), dtype_constant(port), braced(*axes), *more)
     return f"add_port({', '.join(map(str, words))})"
@@ -102,21 +99,20 @@ def _port(port: Port, *more: object) -> str:
 def _input(port: Port, manifest: Manifest, uses: Uses) -> str:
     if port.name in uses.unread:
         return f"{_port(port)};\n    ports_.back().unread = true"
-    follows = _counted(manifest) if isinstance(port.carries, Start) else ""
-    ends = port.carries.ends if isinstance(port.carries, Positions) else ()
-    each = [quoted(""), braced(*ends)] if ends else []
-    added = _port(port, *([_end(port), quoted(follows), *each] if _end(port) else []))
-    if isinstance(port.carries, Start) and port.carries.among:
-        added += f";\n    limit_start(ports_, {quoted(follows)}, {quoted(port.carries.among)})"
-    if bounds := bounds_of(port):
-        added += f";\n    limit_numbers(ports_, {bounds[0]!r}, {bounds[1]!r})"
+    limits, follows = limits_of(port), quoted(_counted(manifest) if kind_of(port.carries).is_first else "")
+    own_ends = [quoted(""), braced(*limits.ends)] if limits.ends else []
+    added = _port(port, *([limits.end, follows, *own_ends] if limits.end else []))
+    if limits.among:
+        added += f";\n    limit_start(ports_, {follows}, {quoted(limits.among)})"
+    if limits.bounds:
+        added += ";\n    limit_numbers(ports_, {!r}, {!r})".format(*limits.bounds)
     return added
 
 
 def _counted(manifest: Manifest) -> str:
-    """Return the name of the axis along which positions run, beside keys; nothing where there are several, or none."""
+    """Return the axis along which positions run, apart from keys; nothing unless there is exactly one."""
     lengths = {port.axes[i].name for port in manifest.inputs for i in port.lengths if port.axes[i].is_dynamic}
-    lengths -= {keys_axis(manifest.inputs)}
+    lengths -= {keys_axis(manifest.inputs)}  # keys are counted from 0, not from the start
     return lengths.pop() if len(lengths) == 1 else ""
 
 
@@ -126,7 +122,8 @@ def _output(port: Port, uses: Uses) -> str:
 
 
 def _views(ports: tuple[Port, ...], first: int, uses: Uses) -> str:
-    """Return a view of each port, whose sizes lie in one array from `first` on; of no memory where those are all."""
+    """Return a view of each port, whose sizes lie in one array from `first` on."""
+    # first, first + rank of port 0, first + ranks of ports 0 and 1, ...
     starts = accumulate((len(port.axes) for port in ports), initial=first)
     shapes = (braced(f"sizes_.data() + {at}", len(port.axes)) for at, port in zip(starts, ports, strict=False))
     views = (_view(port, shape, uses) for port, shape in zip(ports, shapes, strict=True))
@@ -134,7 +131,7 @@ def _views(ports: tuple[Port, ...], first: int, uses: Uses) -> str:
 
 
 def _view(port: Port, shape: str, uses: Uses) -> str:
-    if port.name in uses.unread:
+    if port.name in uses.unread:  # a view without memory: the shape is all that is read
         return f"View{braced(dtype_constant(port), shape, 'nullptr', 0)}"
     return f"posenc::view({identifier(port.name)}, {shape})"
 
@@ -147,22 +144,12 @@ def _parameters(manifest: Manifest, uses: Uses) -> str:
     return ",\n      ".join([*parameters, "Memory memory = Memory::host"])
 
 
-def _range(port: Port) -> str:
-    """Return which numbers go in, where that is known: integers below an end, or any from one to another."""
-    values = port.carries
-    if bounds := bounds_of(port):
-        return f" in {bounds[0]:g}..{bounds[1]:g}"
-    if isinstance(values, Start) and values.among:
-        end = f" < {values.end}" if values.end else ""
-        return f"{end}, all positions that count from it among {values.among}"
-    if isinstance(values, Values) and "int" in port.dtype and values.low is not None and values.high is not None:
-        return f" in {int(values.low)}..{int(values.high)}"
-    return f" < {_end(port)}" if _end(port) else ""
-
-
 def _documented(manifest: Manifest, uses: Uses) -> str:
     alone = ": its shape alone, and no argument"
-    lines = [f"in   {port}" + (alone if port.name in uses.unread else _range(port)) for port in manifest.inputs]
+    lines = []
+    for port in manifest.inputs:
+        limits = alone if port.name in uses.unread else kind_of(port.carries).documented(port.carries, port)
+        lines.append(f"in   {port}{limits}")
     for port in manifest.outputs:
         over = uses.replaces.get(port.name)
         lines.append(f"out  {port}" + (f", also in the place of {over}" if over else ""))

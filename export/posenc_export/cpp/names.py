@@ -1,4 +1,4 @@
-"""What a bundle, its ports and its axes are called in C++, and the types of their elements."""
+"""Names of bundles, ports and axes in C++, and the types of their elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPES = {
     "int32": "std::int32_t",
     "bool": "bool",
 }
-"""What C++ calls the elements of a dtype, inside the namespace posenc."""
+"""The types of elements by dtype, inside the namespace posenc."""
 _KEYWORDS = """
     alignas alignof and and_eq asm atomic_cancel atomic_commit auto bitand bitor bool break case catch char char8_t
     char16_t char32_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
@@ -40,37 +40,39 @@ _OF_PROGRAMS = """
     session size_of start_from_past test threads value_of visit
 """
 TAKEN = RESERVED | frozenset(_OF_PROGRAMS.split())
-"""Names that no class of a bundle may have: those, and what else lies in its namespace or is a target of CMake's."""
+"""Names that no class of a bundle may have: also those in its namespace, and targets of CMake."""
 
 
 def namespace_for(name: str) -> str:
-    """Return the namespace of headers of what has a name: of a module's its letters and digits."""
+    """Return the namespace of the headers of a scheme or a module."""
+    # A double underscore is reserved in C++.
     return re.sub(r"_+", "_", re.sub(r"\W", "_", f"posenc_{name}")).rstrip("_")
 
 
 def problem_of_namespace(name: str) -> str:
-    """Return what a namespace must be and this one is not, or nothing."""
+    """Return what is expected of a namespace if this name cannot be one, or nothing."""
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or "__" in name:
         return "letters, digits and single _, a letter first"
     return "a name that C++ does not use itself" if name in RESERVED - {"posenc"} else ""
 
 
 def identifier(name: str) -> str:
-    """Return what a port or an axis is called in C++: a reserved name gets an underscore."""
+    """Return the name of a port or an axis in C++: a reserved name gets an underscore."""
     return f"{name}_" if name in RESERVED else name
 
 
 def check_name(name: str) -> None:
-    """Raise BadInput for what cannot be the name of a namespace, a file and a target at once."""
+    """Raise BadInput if a name cannot be a namespace, a file and a target at once."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", name):
-        raise BadInput(f"--cpp-name is {name!r}: expected letters, digits and single underscores between them")
+        raise BadInput(f"--namespace is {name!r}: expected letters, digits and single underscores between them")
     if name in TAKEN or re.fullmatch(r"v\d+", name):
-        raise BadInput(f"--cpp-name is {name!r}, which C++, CMake or the session uses: choose another")
+        raise BadInput(f"--namespace is {name!r}, which C++, CMake or the session uses: choose another")
 
 
 def default_name(folder: Path) -> str:
-    """Return what a bundle is called in C++ by the folder it goes to: `vision-rope` is vision_rope."""
+    """Return the name of a bundle in C++ by its folder: `vision-rope` is vision_rope."""
     name = "_".join(re.findall(r"[A-Za-z0-9]+", folder.name))
+    # A namespace must begin with a letter: 3d-rope is model_3d_rope.
     name = name if name[:1].isalpha() else "_".join(filter(None, ("model", name)))
     return f"{name}_model" if name in TAKEN or re.fullmatch(r"v\d+", name) else name
 
@@ -96,7 +98,8 @@ def quoted(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a string literal of any text, in UTF-8: what C++ would read otherwise is its bytes in octal."""
+    """Return a string literal of any text, in UTF-8."""
+    # Octal escapes end after three digits, hexadecimal ones take every digit that follows; \\? avoids trigraphs.
     plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
     return f'"{"".join(plain)}"'
 

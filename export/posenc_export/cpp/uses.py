@@ -1,4 +1,4 @@
-"""How a class uses the memory of a call: inputs that it takes by their sizes alone, outputs in the place of inputs."""
+"""How a class uses the memory of a call: inputs of which it takes only sizes, outputs in the place of inputs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ MayReplace = Callable[[str, str], bool]
 
 @dataclass(frozen=True)
 class Uses:
-    """unread: inputs taken by their sizes alone. replaces: the input that each output may exactly replace."""
+    """How a class uses the memory of a call.
+
+    Args:
+        unread: Inputs of which only the sizes are taken.
+        replaces: The input that an output may exactly replace, by output.
+
+    """
 
     unread: frozenset[str] = frozenset()
     replaces: Mapping[str, str] = field(default_factory=dict)
 
     def fed(self, inputs: Iterable[Port]) -> tuple[Port, ...]:
-        """Return the inputs that a call is given memory of."""
+        """Return the inputs whose memory a call is given."""
         return tuple(port for port in inputs if port.name not in self.unread)
 
 
 def in_place(inputs: Iterable[Port], outputs: Iterable[Port], may: MayReplace) -> Mapping[str, str]:
-    """Return the input that each output may exactly replace, by their names: one of its dtype and its axes."""
+    """Return the input that each output may exactly replace, by their names: of the same dtype and axes."""
     free = carrying(inputs, Values)
     replaces: dict[str, str] = {}
     for output in outputs:
@@ -35,5 +41,5 @@ def in_place(inputs: Iterable[Port], outputs: Iterable[Port], may: MayReplace) -
     return replaces
 
 
-def _alike(one: Port, other: Port) -> bool:
-    return (one.dtype, [str(axis) for axis in one.axes]) == (other.dtype, [str(axis) for axis in other.axes])
+def _alike(port: Port, output: Port) -> bool:
+    return (port.dtype, [str(axis) for axis in port.axes]) == (output.dtype, [str(axis) for axis in output.axes])

@@ -1,23 +1,24 @@
-"""Which bundles are made, and on which runtimes of a device each is proved: from the registries alone."""
+"""The bundles that are made, and the runtimes of a device that prove them: from the registries alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import posenc
 from posenc.parameters import Value
 from posenc.scheme import SCHEMES, Scheme
-from posenc.spec import DType, Mode, Spec, UnsupportedSpec
+from posenc.spec import DType, Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.runtimes import RUNTIMES, Missing
 
 MAX_LEN = 70
-"""Positions of each: more than one block of the digits, and quickly run."""
+"""Positions of a bundle: more than one block of digits, and quickly run."""
 BOTH = ("onnx", "torchscript")
 SMALLEST = (*BOTH, "pt2")
-"""Formats of a scheme's smallest sample; other samples differ in what is computed, and not in how it is written."""
+"""Formats of a scheme's smallest sample; the other samples compute something else, and are written the same way."""
 HALVES: tuple[DType, ...] = ("fp16", "bf16")
+WAYS: tuple[Positions, ...] = ("offset", "explicit", "mask")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class BundlePlan:
 
 
 def plans(schemes: Iterable[str] = ()) -> list[BundlePlan]:
-    """Return every sample of the schemes named, or of all, in every mode; of the smallest, more dtypes and ways."""
+    """Return plans of the named schemes, or of all: samples in each mode, the smallest in more dtypes and ways."""
     names = tuple(schemes) or tuple(SCHEMES)
     return [plan for name in names for plan in _of_scheme(SCHEMES[name]) if _exists(plan)]
 
@@ -48,7 +49,7 @@ def runtimes_of(device: str, formats: Iterable[str] = SMALLEST) -> list[str]:
 
 
 def why_nothing_runs(device: str) -> str:
-    """Return why no runtime of a device can run here, or nothing where one can: quick, before anything is exported."""
+    """Return why no runtime of a device can run here; an empty text where one can. Quick: nothing is exported."""
     reasons: dict[str, list[str]] = {}
     for name in runtimes_of(device):
         try:
@@ -66,17 +67,15 @@ def _of_scheme(scheme: Scheme) -> Iterator[BundlePlan]:
         spec = Spec(mode, max_len=MAX_LEN)
         yield BundlePlan(scheme.name, spec, smallest, _written(scheme, SMALLEST))
         for params in others:
+            # a sample without its default positions is tried with explicit ones
             explicit = Spec(mode, positions="explicit", max_len=MAX_LEN)
-            ways = (BundlePlan(scheme.name, one, params, _written(scheme, BOTH)) for one in (spec, explicit))
-            yield from [one for one in ways if _exists(one)][:1]
-        for dtype in HALVES:
-            yield BundlePlan(scheme.name, Spec(mode, max_len=MAX_LEN, dtype=dtype), smallest, _written(scheme, BOTH))
-        for positions in ("offset", "explicit", "mask"):
-            spec = Spec(mode, positions=positions, max_len=MAX_LEN)
+            ways = (BundlePlan(scheme.name, way, params, _written(scheme, BOTH)) for way in (spec, explicit))
+            yield from [plan for plan in ways if _exists(plan)][:1]
+        specs = [replace(spec, dtype=dtype) for dtype in HALVES]
+        specs += [replace(spec, positions=positions) for positions in WAYS]
+        specs += [replace(spec, method="trig")] if mode == "dynamic" else []
+        for spec in specs:
             yield BundlePlan(scheme.name, spec, smallest, _written(scheme, BOTH))
-    if "dynamic" not in scheme.unsupported.modes:
-        spec = Spec("dynamic", "trig", max_len=MAX_LEN)
-        yield BundlePlan(scheme.name, spec, smallest, _written(scheme, BOTH))
 
 
 def _written(scheme: Scheme, formats: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ def _written(scheme: Scheme, formats: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _exists(plan: BundlePlan) -> bool:
-    """Return whether there is such an encoding: some ways to give positions mean nothing to some schemes."""
+    """Return whether the encoding exists: some ways to give positions mean nothing to some schemes."""
     try:
         posenc.build(plan.scheme, plan.spec, **plan.params)
     except UnsupportedSpec:

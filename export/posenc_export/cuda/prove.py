@@ -24,8 +24,8 @@ from posenc_export.runtimes.cpp import environment
 from posenc_export.runtimes.runner_build import BuildFailed, build
 from posenc_export.targets import Target
 from posenc_export.targets.scheme import scheme_target
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import Status, ValidateOptions, Verdict
+from posenc_export.validation.running.run import validate_bundle
 
 BACKENDS = {"onnx": "onnx", "torchscript": "torch"}
 """Formats that the C++ class runs, and what CMake calls the library that does."""
@@ -44,7 +44,7 @@ EMBEDDED = (
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of one thing tried of a bundle; the verdict names what tried it."""
+    """A verdict on a bundle; its subject names the runtime, or the class, that was tried."""
 
     plan: BundlePlan
     verdict: Verdict
@@ -73,7 +73,7 @@ def exported(plan: BundlePlan, folder: Path) -> Bundle:
 
 
 def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
-    """Build the C++ class of a bundle by each library, and replay its cases from host and from device memory."""
+    """Build the C++ class of a bundle with each library, and replay its cases from host and from device memory."""
     with TemporaryDirectory(prefix="posenc-cuda-") as scratch:
         bundle = exported(plan, Path(scratch))
         embedded(bundle, plan.scheme)
@@ -86,7 +86,8 @@ def prove_class(plan: BundlePlan, device: str, progress: Progress) -> Iterator[P
 
 
 def _why_not(format_: str, device: str) -> str:
-    """Return why the library that runs a format cannot use a device here, or nothing."""
+    """Return why the library that runs a format cannot use a device here; an empty text where it can."""
+    # the Python runtime of a format needs the same library
     runtime = next(r for r in RUNTIMES.values() if r.format == format_ and r.device == device)
     try:
         runtime.check()
@@ -112,8 +113,9 @@ def _replayed(bundle: Bundle, by: str, format_: str, device: str) -> Verdict:
 
 
 def judged(by: str, status: int, printed: str, errors: str) -> Verdict:
-    """Return the verdict of a replay from what it printed; what says "not run" there keeps it from passing."""
+    """Return the verdict of a replay from its output; a line "not run" keeps it from passing."""
     lines = printed.splitlines()
+    # the replay prints a line for each memory: FAIL ..., not run ..., or a count
     missing = next((line.removeprefix("not run").strip() for line in lines if line.startswith("not run")), "")
     wrong = next((line.removeprefix("FAIL").strip() for line in lines if line.startswith("FAIL")), errors.strip())
     outcome: Status = "fail" if status else "skip" if missing else "pass"
@@ -125,7 +127,7 @@ def judged(by: str, status: int, printed: str, errors: str) -> Verdict:
 
 
 def timed(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
-    """Time a bundle on ONNX Runtime, its tensors on the device, against the baseline that it has."""
+    """Time a bundle on ONNX Runtime, its tensors on the device, against its baseline."""
     runtime = next(r.name for r in RUNTIMES.values() if r.format == "onnx" and r.device == device)
     options = ExportOptions(validation=ValidateOptions(progress=progress))
     try:
@@ -133,12 +135,11 @@ def timed(plan: BundlePlan, device: str, progress: Progress) -> Iterator[Proof]:
     except PosencError as error:
         yield Proof(plan, Verdict(runtime, "time", "skip", error.message))
         return
-    for one in result.lengths:
-        ratio = one.faster_than_baseline.get(runtime)
+    for times in result.lengths:
+        ratio = times.faster_than_baseline.get(runtime)
         faster = f", {ratio:.2f}x as fast as the baseline" if ratio else ""
-        detail = f"{one.milliseconds[runtime]:.3f} ms{faster}"
-        verdict = Verdict(f"{runtime}, {one.length} long", "time", "pass", detail)
-        yield Proof(plan, verdict)
+        detail = f"{times.milliseconds[runtime]:.3f} ms{faster}"
+        yield Proof(plan, Verdict(f"{runtime}, {times.length} long", "time", "pass", detail))
 
 
 def _target(plan: BundlePlan) -> Target:

@@ -1,4 +1,4 @@
-"""One table of all that was proved: a row for each scheme on each runtime, and the machine above it."""
+"""The table of all proofs: the machine, and a row for each scheme on each runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posenc_export.validation.judging.verdict import Status, worst
 from posenc_export.validation.report.report import MARKS, figure
 
 COLUMNS = ("scheme", "by", "verdict", "bundles", "checks", "against eager", "against float64", "detail")
-"""Errors are those of fp32: half precision is off by what it cannot hold."""
+"""Errors are those of fp32: half precision rounds by far more."""
 
 
 def rows(proofs: Iterable[Proof]) -> list[tuple[str, ...]]:
@@ -32,15 +32,15 @@ def markdown(facts: Mapping[str, str], headline: str, proofs: Sequence[Proof]) -
 
 
 def headline(proofs: Sequence[Proof]) -> str:
-    """Return one line that says how it came out."""
+    """Return one line with the outcome of all proofs."""
     count = {status: sum(proof.verdict.status == status for proof in proofs) for status in MARKS}
     bundles = len({str(proof.plan) for proof in proofs})
-    rest = f", {count['skip']} not run" if count["skip"] else ""
+    skipped = f", {count['skip']} not run" if count["skip"] else ""
     if count["fail"]:
-        return f"FAILED: {count['fail']} of {len(proofs)} checks of {bundles} bundles{rest}"
+        return f"FAILED: {count['fail']} of {len(proofs)} checks of {bundles} bundles{skipped}"
     if not count["pass"]:
         return f"nothing ran: {count['skip']} checks of {bundles} bundles not run"
-    return f"all {count['pass']} checks of {bundles} bundles passed{rest}"
+    return f"all {count['pass']} checks of {bundles} bundles passed{skipped}"
 
 
 def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:
@@ -51,7 +51,8 @@ def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:
 
 
 def _row(scheme: str, by: str, group: Sequence[Proof]) -> tuple[str, ...]:
-    comparisons = [one for p in group if p.plan.spec.dtype == "fp32" for one in p.verdict.comparisons]
+    comparisons = [c for proof in group if proof.plan.spec.dtype == "fp32" for c in proof.verdict.comparisons]
+    # names in the order of their first proofs, each once
     checks = dict.fromkeys(p.verdict.check for p in group if p.verdict.status == "pass")
     eager, reference = worst(comparisons, "eager"), worst(comparisons, "reference")
     bundles = len({str(proof.plan) for proof in group})

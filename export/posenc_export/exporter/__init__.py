@@ -20,29 +20,36 @@ from posenc_export.exporter.write import write_bundle
 from posenc_export.runtimes.requests import prepare
 from posenc_export.targets import Target
 from posenc_export.targets.ending import advised
-from posenc_export.validation.judging.model import check_has_model
-from posenc_export.validation.judging.run import steps as validation_steps
-from posenc_export.validation.judging.run import validate_bundle
 from posenc_export.validation.judging.verdict import unmet
 from posenc_export.validation.report.basis import basis_of
 from posenc_export.validation.report.report import write_report
+from posenc_export.validation.running.model import check_has_model
+from posenc_export.validation.running.run import steps as validation_steps
+from posenc_export.validation.running.run import validate_bundle
 
 __all__ = ["ExportOptions", "ExportResult", "export_target", "write_bundle"]
 
 
 def steps(options: ExportOptions) -> int:
-    """Return how many steps an export has: loading, recording and writing, a capture of each format, the validation."""
+    """Return how many steps an export has."""
     of_validation = validation_steps(options.formats, options.validation) if options.validate else 0
-    return 3 + len(options.formats) + of_validation
+    return 3 + len(options.formats) + of_validation  # loading, recording, writing
 
 
 def export_target(make: Callable[[], Target], options: ExportOptions, to: Path | None = None) -> ExportResult:
     """Export the target that `make` returns to a bundle at `to`, or at its default place, and validate it.
 
     A bundle that fails goes to TO-failed, so that it can be looked at and nobody takes it for a good one; one that was
-    at `to` stays. Raises BadInput before any work where either holds what is not ours to replace; ExportFailed where
-    there is no graph to write. (A target handed over ready would be kept alive by the caller: with its table, as large
-    as everything that validation needs.)
+    at `to` stays.
+
+    Args:
+        make: Makes the target. A target that was handed over would be kept alive by the caller, with its table, which
+            is as large as everything that validation needs.
+        options: What is written, and how it is validated.
+        to: The folder of the bundle.
+
+    Raises BadInput before any work where either place holds files that are not ours to replace; ExportFailed where
+    there is no graph to write.
     """
     check_options(options)
     if to is not None:
@@ -63,11 +70,12 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         with own_files():
             bundle = Bundle.open(folder, trusted=True)
             if options.cpp:
-                bundle = embedded(bundle, options.cpp_name or default_name(to))
+                bundle = embedded(bundle, options.namespace or default_name(to))
             verdicts = validate_bundle(bundle, validation, captures) if options.validate else []
         basis = basis_of(folder, validation)
         result = ExportResult(bundle.manifest, tuple(verdicts), basis, tuple(unmet(verdicts, validation.require)), to)
         if result.failed:
+            # a good bundle that was at `to` stays
             result = replace(result, folder=failed_place(to))
         write_report(folder, result.manifest, result.verdicts, basis)
         validation.progress(f"writing {result.folder}")
@@ -76,15 +84,15 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
 
 
 def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[None]:
-    """Say, where a module of somebody's own fails for its length alone, up to which length it does not."""
+    """Have the error of a user's module that fails for its length alone say up to which length it runs."""
     encoding = target.encoding
-    if target.declared:
+    if target.rules.known_end:
         return nullcontext()
     return advised(lambda: encoding.uncalled().module, encoding.inputs, target.spec.max_len, options.seed)
 
 
 def _check_target(to: Path, options: ExportOptions) -> None:
-    """Raise BadInput where no bundle can be put there, and say what of somebody else's is removed for it."""
+    """Raise BadInput where no bundle can be put there, and announce which files of others are removed for it."""
     check_target(to, options.force)
     for line in removals(to) if options.force else ():
         options.announce(line)

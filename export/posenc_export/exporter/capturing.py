@@ -1,57 +1,53 @@
-"""What more captures of a module show: whether it is the same program again, after calls, and at other sizes."""
+"""A module is captured again: after calls, and at other sizes, where it must give the same program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from posenc.encoding import Encoding
-from posenc_export.bundle.case import GoldenCase
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import FORMATS, Digests, Request
 from posenc_export.formats.capture import GRAPH
-from posenc_export.validation.checks import Behaviour, Capture
+from posenc_export.validation.judging.context import Capture
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What calls showed: the cases, those that the module itself refuses, the called module, what calls changed.
+def captured_again(
+    seen: Capture, encoding: Encoding, called: Encoding, request: Request, first: tuple[str, Digests]
+) -> Capture:
+    """Return what captures of the called module, and of one that was not called, add to what calls showed.
 
-    unread: the inputs on whose values no output depends. written: those that the module writes into.
-    reference: what the cases are held against, in words.
+    Args:
+        seen: What its calls showed.
+        encoding: With an uncalled module.
+        called: With the module that was called; the same where calls change nothing.
+        request: How the format was written.
+        first: The name of a format, and the digests of the first capture.
     """
+    format_, digests = FORMATS[first[0]], first[1]
 
-    cases: list[GoldenCase]
-    dropped: tuple[str, ...]
-    called: Encoding
-    changed: tuple[str, ...]
-    behaviour: Behaviour
-    unread: tuple[str, ...] = ()
-    written: tuple[str, ...] = ()
-    reference: str = ""
+    def capture(module: Encoding, how: Request = request) -> Digests:
+        return format_.digests(format_.capture(module, how))
 
-
-def captured_again(seen: Seen, encoding: Encoding, request: Request, name: str, first: Digests) -> Capture:
-    """Return what more captures show: of the called module, and of another copy or, where there is none, once more."""
-    format_ = FORMATS[name]
-
-    def captured(of: Encoding, how: Request = request) -> Digests:
-        return format_.digests(format_.capture(of, how))
-
-    elsewhere, static = _captured_elsewhere(encoding.uncalled(), captured, request, first)
+    elsewhere, static = _captured_elsewhere(partial(capture, encoding.uncalled()), request, digests)
+    seen = replace(seen, static=static)
     if encoding.fresh is None:
-        second = elsewhere if elsewhere == first else captured(encoding)
-        return Capture(second == first or captured(encoding) == second, second == first, seen.changed, static=static)
+        # the module itself was called: any capture now is one after calls
+        second = elsewhere if elsewhere == digests else capture(encoding)
+        return replace(
+            seen, same_twice=second == digests or capture(encoding) == second, same_after_calls=second == digests
+        )
     after: Digests = {}
     with suppress(ExportFailed):  # what a call has left in the module may keep it from being captured
-        after = captured(seen.called)
-    same = elsewhere == first or captured(encoding.uncalled()) == first
-    return Capture(same, after == first, seen.changed, seen.behaviour, static)
+        after = capture(called)
+    same_twice = elsewhere == digests or capture(encoding.uncalled()) == digests
+    return replace(seen, same_twice=same_twice, same_after_calls=after == digests)
 
 
 def _captured_elsewhere(
-    encoding: Encoding, captured: Callable[[Encoding, Request], Digests], request: Request, first: Digests
+    capture: Callable[[Request], Digests], request: Request, first: Digests
 ) -> tuple[Digests, tuple[str, ...]]:
     """Capture at other sizes; return its digests, and the names of the constants that differ from the first capture's.
 
@@ -61,25 +57,27 @@ def _captured_elsewhere(
     if request.at is None:
         return {}, ()
     try:
-        elsewhere = captured(encoding, replace(request, trace=request.at(request.other)))
+        elsewhere = capture(replace(request, trace=request.at(request.other_sizes)))
     except ExportFailed:  # at those sizes it is another program, if any: guards say that of the first
         return {}, ()
     changed = sorted(k for k in first.keys() | elsewhere.keys() if first.get(k) != elsewhere.get(k))
     return elsewhere, tuple(name for name in changed if name != GRAPH)
 
 
-def notes_on_calls(seen: Seen, captures: Mapping[str, Capture]) -> tuple[str, ...]:
-    """Return a note where a module of somebody's own keeps something of a call, though no output depends on it."""
+def notes_on_calls(captures: Mapping[str, Capture], seen: Capture) -> tuple[str, ...]:
+    """Return a note where a user's module keeps something of a call, though no output depends on it.
+
+    Args:
+        captures: By format; none where nothing is validated.
+        seen: What its calls showed.
+    """
     after = all(capture.same_after_calls for capture in captures.values())
     harmful = seen.behaviour.order or seen.behaviour.random
-    if seen.called.fresh is None or harmful or (after and not seen.changed):
+    if harmful or (after and not seen.changed):
         return ()
-    what = (
-        f"a call changes {', '.join(seen.changed)} of the module"
-        if seen.changed
-        else "a called module exports otherwise"
-    )
-    return (f"{what}: export it before it is called, as was done here",)
+    names = ", ".join(seen.changed)
+    words = f"a call changes {names} of the module" if names else "a called module exports otherwise"
+    return (f"{words}: export it before it is called, as was done here",)
 
 
 def unread_inputs(names: Sequence[str]) -> tuple[str, ...]:

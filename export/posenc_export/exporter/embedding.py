@@ -1,4 +1,4 @@
-"""`--cpp`: the class of a bundle, made of its manifest and of what its graph does with the memory of a call."""
+"""`--cpp`: the C++ class of a bundle, which depends on its manifest and on how its graph uses the memory of a call."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def embedded(bundle: Bundle, name: str = "") -> Bundle:
 def uses_of(bundle: Bundle) -> Uses:
     """Return how a class may use the memory of a call.
 
-    ONNX Runtime works on the memory that it is given: there the graph has to say it. libtorch gets inputs of zeros for
-    those whose values the module does not read, and copies its outputs to where they belong once all are there.
+    ONNX Runtime works on the memory that it is given, so that the graph decides. libtorch gets zeros for inputs whose
+    values the module does not read, and its outputs are copied to their places once all are there.
     """
     manifest, artifact = bundle.manifest, bundle.manifest.artifact("onnx")
-    alone = frozenset(manifest.unread)
+    ignored = frozenset(manifest.unread)
     if artifact is None:
-        return Uses(alone, in_place(manifest.inputs, manifest.outputs, lambda *_: True))
+        return Uses(ignored, in_place(manifest.inputs, manifest.outputs, lambda *_: True))
     graph = read_onnx(bundle.path(artifact))
-    return Uses(alone & unread(graph), in_place(manifest.inputs, manifest.outputs, partial(may_replace, graph)))
+    return Uses(ignored & unread(graph), in_place(manifest.inputs, manifest.outputs, partial(may_replace, graph)))

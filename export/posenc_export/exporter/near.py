@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,38 +11,43 @@ from posenc.encoding import Encoding
 from posenc.hf.asking.process import Answers
 from posenc.ports import Array, Feeds
 from posenc.scheme import build
-from posenc_export.bundle.case import GoldenCase
+from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.targets import Target
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.recording.record import at_rows
 
+NEAR = 512
+"""Positions from here on are held against float64 alone: the model's own float32 angles hide errors there."""
+FARTHEST = 2**17
+"""Both sides of a switch are asked up to here."""
 ROTARY = ("rotary", "cos_sin")
 """Families whose table holds the angles of one length of calls."""
 
 
-@dataclass(frozen=True)
-class Calls:
-    """The calls that a model is asked, by case; a note on those that it is not though they are near."""
-
-    feeds: Mapping[str, Feeds]
-    note: str = ""
-
-
-def calls_of(target: Target, near: Sequence[GoldenCase], seed: int) -> Calls:
-    """Return the calls of cases with their inputs, but for those in which a table is not meant to agree."""
-    feeds = {golden.case.name: feeds_for(target.encoding.inputs, golden.case, seed) for golden in near}
-    shorter = _shorter(target, near, feeds)
+def calls_of(target: Target, cases: Sequence[GoldenCase], seed: int) -> tuple[Mapping[str, Feeds], str]:
+    """Return the inputs of the cases that are near, but for those in which a table differs on purpose, and a note."""
+    inputs, probes = target.encoding.inputs, target.encoding.probes.lengths
+    usable = [golden for golden in cases if not golden.case.refused]
+    near = [golden for golden in usable if not inputs or _is_near(golden.case, probes)]  # without inputs there is one
+    feeds = {golden.case.name: feeds_for(inputs, golden.case, seed) for golden in near}
+    # a table holds the angles of calls of max_len; a model computes those of the call's own length
+    dynamic = _for_each_length(target)
+    shorter = {g.case.name for g in near if dynamic and not _same(g, dynamic, feeds[g.case.name])}
     if not shorter:
-        return Calls(feeds)
+        return feeds, ""
     note = f"a table is of calls of {target.spec.max_len}: in {len(shorter)} shorter ones the model's angles are others"
-    return Calls({name: value for name, value in feeds.items() if name not in shorter}, note)
+    return {name: value for name, value in feeds.items() if name not in shorter}, note
 
 
-def near_rows(answers: Answers, encoding: Encoding, end: int) -> Answers:
-    """Return answers of which a whole table, of what nothing goes into, says nothing from a position on."""
-    if encoding.inputs:
-        return answers
-    outputs = {case: {k: _cut(v, end) for k, v in arrays.items()} for case, arrays in answers.outputs.items()}
+def _is_near(case: Case, probes: Sequence[int]) -> bool:
+    """Return whether a case is near the first position, or on either side of a switch."""
+    length = case.max_position + 1
+    return length <= NEAR or (length <= FARTHEST and any(abs(length - n) <= 1 for n in probes))
+
+
+def near_rows(answers: Answers) -> Answers:
+    """Return answers whose tables, which nothing goes into, say nothing of positions that are not near."""
+    outputs = {case: {k: _cut(v, NEAR) for k, v in arrays.items()} for case, arrays in answers.outputs.items()}
     return replace(answers, outputs=outputs)
 
 
@@ -53,18 +58,20 @@ def _cut(rows: Array, end: int) -> Array:
     return cut
 
 
-def _shorter(target: Target, cases: Sequence[GoldenCase], feeds: Mapping[str, Feeds]) -> set[str]:
-    """Return the cases whose angles, computed for the call's own length, are not those of a table of max_len rows."""
+def _for_each_length(target: Target) -> Encoding | None:
+    """Return what computes the angles of a call for its own length, where a target has a table of max_len rows."""
     if target.spec.mode != "baked" or target.encoding.family not in ROTARY or not target.encoding.inputs:
-        return set()
-    encoding = build(target.name, replace(target.spec, mode="dynamic"), **target.params)
-    return {golden.case.name for golden in cases if not _same(golden, _reference(encoding, golden, feeds))}
+        return None
+    return build(target.name, replace(target.spec, mode="dynamic"), **target.params)
 
 
-def _reference(encoding: Encoding, golden: GoldenCase, feeds: Mapping[str, Feeds]) -> Mapping[str, Array]:
-    whole = encoding.reference(feeds[golden.case.name], None)
-    return {port.name: at_rows(port, whole[port.name], golden.rows) for port in encoding.outputs}
-
-
-def _same(golden: GoldenCase, reference: Mapping[str, Array]) -> bool:
+def _same(golden: GoldenCase, dynamic: Encoding, feeds: Feeds) -> bool:
+    """Return whether the angles of a case are also those of a call of its length."""
+    reference = reference_of(dynamic, golden, feeds)
     return all(np.allclose(reference[name], value, 1e-9, 1e-9) for name, value in golden.reference.items())
+
+
+def reference_of(encoding: Encoding, golden: GoldenCase, feeds: Feeds) -> dict[str, Array]:
+    """Return the float64 reference of an encoding in a case, at the rows that are kept."""
+    whole = encoding.reference(feeds, None)
+    return {port.name: at_rows(port, whole[port.name], golden.rows) for port in encoding.outputs}

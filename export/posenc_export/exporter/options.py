@@ -1,4 +1,4 @@
-"""What to write, and what came of it."""
+"""What an export is to write, and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posenc_export.validation.planning.scope import BUDGET
 from posenc_export.validation.report.result import ValidateResult
 
 LARGEST_SEED = 2**63 - 1
-"""What every generator of random numbers takes, and a manifest keeps."""
+"""Every generator of random numbers takes it, and a manifest keeps it."""
 HEADERS = {"header", "header-c99"}
 """Formats that have a namespace."""
 
@@ -24,14 +24,21 @@ HEADERS = {"header", "header-c99"}
 class ExportOptions:
     """What to write, and whether to validate it.
 
-    opset: of ONNX; None for the default, or what the rotary operator needs. rotary_op: how ONNX writes a rotation.
-    seed: of random weights and inputs. budget: elements of the largest array of a call that is tried.
-    cpu_isa: what an AOTInductor package is compiled for.
-    validate: run what was written. namespace: of headers; None for posenc_SCHEME. cpp: add a folder for C++.
-    cpp_name: of its class, file and target; by default that of the folder that the bundle goes to.
-    force: replace the folder that is to hold the bundle, whatever is in it. announce: called, before any work, with a
-    line on what that removes.
-    notes: lines for the report, such as what was assumed of inputs.
+    Attributes:
+        formats: The formats to write.
+        opset: That of ONNX files; None for the default, or for the one that the rotary operator needs.
+        rotary_op: How ONNX writes a rotation.
+        seed: For random weights and inputs.
+        budget: Elements of the largest array of a call that is tried.
+        validate: Run what was written.
+        cpp: Add a folder for C++.
+        namespace: The name in C++ of headers, and of the class that `cpp` adds, its file and its target. None means
+            posenc_SCHEME in headers, and the name of the bundle's folder in `cpp`.
+        force: Replace the folder that is to hold the bundle, whatever is in it.
+        announce: Called, before any work, with a line on what that removes.
+        notes: Lines for the report, such as what was assumed of inputs.
+        validation: How it is validated.
+        cpu_isa: What an AOTInductor package is compiled for.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -42,7 +49,6 @@ class ExportOptions:
     validate: bool = True
     cpp: bool = False
     namespace: str | None = None
-    cpp_name: str = ""
     force: bool = False
     announce: Progress = no_progress
     notes: tuple[str, ...] = ()
@@ -71,7 +77,7 @@ class ExportOptions:
 
 @dataclass(frozen=True, repr=False)
 class ExportResult(ValidateResult):
-    """Where a bundle went, and what was found; not validated, it has no verdicts."""
+    """Where a bundle went, and its verdicts, if it was validated."""
 
     folder: Path = Path()
 
@@ -83,7 +89,7 @@ class ExportResult(ValidateResult):
     def files(self) -> list[str]:
         """Return a line for each graph: where it lies, and how many bytes it has."""
         artifacts = self.manifest.artifacts
-        return [f"{decoded(str(self.folder / one.file))}  {one.bytes:,} bytes" for one in artifacts]
+        return [f"{decoded(str(self.folder / file.file))}  {file.bytes:,} bytes" for file in artifacts]
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *self.files()])
@@ -109,13 +115,9 @@ def check_options(options: ExportOptions) -> None:
     if options.cpu_isa != "native" and "aoti" not in formats:
         raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
     if options.namespace is not None:
-        check_namespace(options.namespace, formats)
+        check_namespace(options.namespace, formats, options.cpp)
     if options.cpp and not {"onnx", "torchscript", "aoti"} & set(formats):
         raise BadInput("--cpp is for graphs that C++ loads: give -f onnx, -f torchscript or -f aoti with it")
-    if options.cpp_name:
-        check_name(options.cpp_name)
-        if not options.cpp:
-            raise BadInput("--cpp-name is the name of what --cpp writes: give --cpp with it")
     if options.opset is not None and options.opset not in OPSETS:
         raise BadInput(f"opset must be in {min(OPSETS)}..{max(OPSETS)}, got {options.opset}")
     if options.opset is not None and options.opset < ROTARY_OPS[options.rotary_op]:
@@ -123,10 +125,13 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--rotary-op {options.rotary_op} needs opset {least}, got --opset {options.opset}")
 
 
-def check_namespace(namespace: str, formats: tuple[str, ...]) -> None:
+def check_namespace(namespace: str, formats: tuple[str, ...], cpp: bool) -> None:
     """Raise BadInput where nothing that is written has a namespace, or C++ takes no such name for one."""
-    if not HEADERS & set(formats):
-        raise BadInput(f"--namespace is for headers: give -f {' or -f '.join(sorted(HEADERS))} with it")
+    if not cpp and not HEADERS & set(formats):
+        headers = " or ".join(f"-f {name}" for name in sorted(HEADERS))
+        raise BadInput(f"--namespace is for C++: give {headers}, or --cpp with it")
+    if cpp:
+        check_name(namespace)
     problem = problem_of_namespace(namespace)
     if problem:
         raise BadInput(f"--namespace must be {problem}, got {namespace!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar, get_origin, get_type_hints
@@ -17,14 +18,18 @@ from posenc_export.validation.judging.verdict import ValidateOptions
 
 Options = TypeVar("Options")
 MAX_ROWS = 2**22
-"""Rows of a table beyond which nobody means it without saying so."""
+"""Rows of a table beyond which somebody has to ask for it."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A spec, options, and the parameters of what is exported.
+    """Keyword arguments, sorted.
 
-    sized: whether somebody says what max_len is.
+    Attributes:
+        spec: What is asked for of an encoding.
+        options: What is written, and how it is validated.
+        parameters: Keyword arguments of what is exported.
+        sized: Whether somebody says what max_len is.
     """
 
     spec: Spec
@@ -36,29 +41,40 @@ class Settings:
 def split(settings: Mapping[str, object], spec: Spec | None, options: ExportOptions, source: object = None) -> Settings:
     """Return each setting where it belongs: by its name a field of the spec or of the options, else a parameter.
 
-    Of a model's config, where nothing else is said, the mode is one that its scheme has, and a table has as many rows
+    For a model's config, where nothing else is said, the mode is one that its scheme has, and a table has as many rows
     as the model has positions.
     """
-    of_spec = {name: settings[name] for name in fields_of(Spec) & settings.keys()}
-    of_options = {name: settings[name] for name in fields_of(ExportOptions) & settings.keys()}
-    of_validation = {name: settings[name] for name in fields_of(ValidateOptions) & settings.keys()}
-    taken = {**of_spec, **of_options, **of_validation}
-    validation = with_fields(options.validation, of_validation)
+    settings = _renamed(settings)
+    of_spec, of_options, of_validation = (
+        {name: settings[name] for name in fields_of(kind) & settings.keys()}
+        for kind in (Spec, ExportOptions, ValidateOptions)
+    )
+    parameters = {name: settings[name] for name in settings if name not in of_spec | of_options | of_validation}
     if spec is None and isinstance(source, ModelConfig):
         of_spec = {**_mode(source), **of_spec}
+        # only a table needs to know how many rows the model has
         if of_spec.get("mode", "baked") == "baked":
             of_spec = {**_context(source, with_fields(Spec(), of_spec)), **of_spec}
-    _check_near({name for name in settings if name not in taken}, source)
+    _check_near(set(parameters), source)
+    validation = with_fields(options.validation, of_validation)
     return Settings(
         with_fields(spec or Spec(), of_spec),
         replace(with_fields(options, of_options), validation=validation),
-        {name: value for name, value in settings.items() if name not in taken},
+        parameters,
         spec is not None or "max_len" in of_spec,
     )
 
 
+def _renamed(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Return settings under today's names; warn about those of 0.1."""
+    if "cpp_name" not in settings:
+        return settings
+    warnings.warn("cpp_name is namespace from posenc-export 0.2 on; the old name goes with 0.3", DeprecationWarning, 5)
+    return {"namespace": settings["cpp_name"], **{k: v for k, v in settings.items() if k != "cpp_name"}}
+
+
 def _check_near(names: set[str], source: object) -> None:
-    """Raise BadInput for what is no parameter of a scheme, and nearly the name of another argument."""
+    """Raise BadInput for a name that no parameter of a scheme has, and that is nearly the name of another argument."""
     if not (isinstance(source, str) and names and source in SCHEMES.names()):
         return
     known = SCHEMES[source].parameters
@@ -87,6 +103,14 @@ def spec_for(settings: Settings, source: object, parameters: Mapping[str, object
     return settings.spec if rows is None else replace(settings.spec, max_len=rows)
 
 
+def with_rows(settings: Mapping[str, object], spec: Spec | None, length: int) -> Mapping[str, object]:
+    """Return settings with a row for every position of a call of this length, unless they say max_len."""
+    if spec is not None or "max_len" in settings:
+        return settings
+    offset = settings.get("position_offset") or 0
+    return {"max_len": length + (offset if isinstance(offset, int) else 0), **settings}
+
+
 def _mode(config: ModelConfig) -> dict[str, object]:
     """Return the mode of a config's scheme where it has no other than `dynamic`."""
     with bad_input():
@@ -97,7 +121,7 @@ def _mode(config: ModelConfig) -> dict[str, object]:
 def _context(config: ModelConfig, spec: Spec) -> dict[str, object]:
     """Return how many rows the table of a model has, if its config says so.
 
-    Raises BadInput where nobody means so many without saying so.
+    Raises BadInput for so many that somebody has to ask for it.
     """
     with bad_input():
         setting = config.spec_settings(spec.positions).get("max_len")
@@ -117,7 +141,7 @@ def fields_of(options: type) -> set[str]:
 def with_fields(options: Options, values: Mapping[str, object]) -> Options:
     """Return options with other values; lists become tuples, and one name a tuple of one.
 
-    Raises BadInput, in one line, for a name that is no field.
+    Raises BadInput, in one line, for a name that none of the fields has.
     """
     kind = type(options)
     unknown = next((name for name in values if name not in fields_of(kind)), None)
@@ -132,6 +156,7 @@ def with_fields(options: Options, values: Mapping[str, object]) -> Options:
 def _fitting(field_: Parameter, value: object) -> object:
     """Return a value of a field's type: lists become tuples, one name a tuple of one, none an empty one."""
     if get_origin(field_.type) is tuple:
+        # "onnx" -> ("onnx",)
         value = (value,) if isinstance(value, str) else value
         return () if value in ((), []) else fit(field_, value)
     return fit(field_, value)

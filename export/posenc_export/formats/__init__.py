@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +23,7 @@ RotaryOp = Literal["decomposed", "onnx", "microsoft"]
 CpuIsa = Literal["native", "avx512", "avx2", "default"]
 """What an AOTInductor package is compiled for: the best that this CPU has, one of these, or what every x86-64 has."""
 DEFAULT_OPSET, FALLBACK_OPSETS = 18, (20, 23)
-"""What needs no other is written at the first; a user's module that cannot be, at one of the others."""
+"""Files are written at the first; a user's module that cannot be is written at one of the others."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,22 @@ ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17"}
 
 @dataclass(frozen=True)
 class Request:
-    """What a format is given beside the encoding: tensors to trace with, and the length the graph must hold up to.
+    """How a module is to be captured and written.
 
-    namespace: what everything in a header is named by.
-    at: makes inputs of other sizes, at which a program can be tried. other: sizes to trace with a second time.
-    long: sizes to trace with where a program of short ones does not hold for long ones.
-    why_traced: why the TorchScript-based exporter is to write ONNX, if it is.
-    cpu_isa: what an AOTInductor package is compiled for.
+    Attributes:
+        trace: Tensors to trace with.
+        max_len: The length up to which the graph must hold.
+        opset: The opset of ONNX files.
+        opset_reason: Why the opset is no lower.
+        rotary_op: How ONNX writes a rotation.
+        namespace: The name that everything in a header goes by.
+        at: Makes inputs of other sizes, at which a program can be tried.
+        sizes: The sizes of `trace`, by axis.
+        other_sizes: Sizes to trace with a second time.
+        long: Sizes to trace with where a program of short calls does not hold for long ones.
+        why_traced: Why the TorchScript-based exporter is to write ONNX, if it is.
+        branches: Whether torch.export has said what the module does by sizes, which that exporter cannot see.
+        cpu_isa: What an AOTInductor package is compiled for.
     """
 
     trace: tuple[torch.Tensor, ...]
@@ -66,9 +75,11 @@ class Request:
     rotary_op: RotaryOp = "decomposed"
     namespace: str = "posenc"
     at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None
-    other: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    other_sizes: Mapping[str, int] = field(default_factory=dict)
     long: Mapping[str, int] = field(default_factory=dict)
     why_traced: str = ""
+    branches: bool = False
     cpu_isa: CpuIsa = "native"
 
 
@@ -76,71 +87,66 @@ Program = Any
 """What a format makes of a module before it writes it: an ExportedProgram, a script, tables."""
 Digests = Mapping[str, bytes]
 Capture = Callable[["Encoding", Request], Program]
-Writer = Callable[[Program, "Encoding", Request, Path], None]
+Writer = Callable[[Program, Request, Path], None]
 Stamp = Callable[[Path, Mapping[str, str]], None]
 Stamped = Callable[[Path, str], str]
 
 
+def _unwritten(program: Program, request: Request, path: Path) -> None:
+    raise NotImplementedError("a format is a decorator of its writer")
+
+
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: `capture(encoding, request)` makes a program, `write(program, encoding, request, path)` the file.
+    """A kind of file: a decorator of the function that writes a program to a path.
 
-    digests: of a program, what must be the same when the module is captured again.
-    stamp: adds to a file what an export says of it, by keys.
-    stamped: reads what a file says under a key, without running code of it; "" where it says nothing or cannot be read.
-    refuses: why an encoding cannot be one, or "".
-    note: why writing it takes long, if it does. runs_code: whether loading or running a file of it can do what a
-        program can; one that cannot is inert: numbers, and operators that a runtime has.
+    Attributes:
+        name: As users type it.
+        file: The name of the file in a bundle.
+        capture: Makes a program of an encoding.
+        digests: What must be the same of two programs when the module is captured again.
+        runs_code: Whether loading or running a file can do what a program can. A file that cannot is inert: numbers,
+            and operators that a runtime has.
+        stamp: Adds to a file what an export says of it, by keys.
+        stamped: Reads what a file says under a key, without running code of it; "" where it says nothing or cannot be
+            read.
+        refuses: Why an encoding cannot be written so, or "".
+        note: Why writing takes long, if it does.
+        write: The decorated function.
+        summary: The first line of its docstring.
     """
 
     name: str
     file: str
     capture: Capture
     digests: Callable[[Program], Digests]
-    write: Writer
-    summary: str
     runs_code: bool
     stamp: Stamp
     stamped: Stamped
     refuses: Callable[[Encoding], str] = lambda encoding: ""
     note: str = ""
+    write: Writer = _unwritten
+    summary: str = ""
+
+    def __call__(self, write: Writer) -> Writer:
+        """Register a function as the writer of this format."""
+        made = replace(self, write=write, summary=(write.__doc__ or "").partition("\n")[0])
+        FORMATS.add(self.name, made, write.__module__)
+        return write
 
 
 FORMATS: Registry[Format] = Registry("format", __name__)
 
 
-def format_(
-    name: str,
-    *,
-    file: str,
-    capture: Capture,
-    digests: Callable[[Program], Digests],
-    runs_code: bool,
-    stamp: Stamp,
-    stamped: Stamped,
-    refuses: Callable[[Encoding], str] = lambda encoding: "",
-    note: str = "",
-) -> Callable[[Writer], Writer]:
-    """Register the decorated writer as a format; see Format for what the arguments mean."""
-
-    def register(write: Writer) -> Writer:
-        summary = (write.__doc__ or "").partition("\n")[0]
-        made = Format(name, file, capture, digests, write, summary, runs_code, stamp, stamped, refuses, note)
-        FORMATS.add(name, made, write.__module__)
-        return write
-
-    return register
-
-
-def runs_code(format_: str) -> bool:
-    """Return whether to load a file of a format is to run code from it; of an unknown format, True."""
-    return format_ not in FORMATS or FORMATS[format_].runs_code
+def runs_code(name: str) -> bool:
+    """Return whether to load a file of a format is to run code from it; True for an unknown format."""
+    return name not in FORMATS or FORMATS[name].runs_code
 
 
 def write_saved(save: Callable[[io.BytesIO], None], path: Path) -> None:
-    """Write what torch saves by way of memory: where a disk is full, its own writer of files ends the process."""
+    """Write what torch saves to a file, by way of memory."""
     buffer = io.BytesIO()
-    save(buffer)
+    save(buffer)  # torch's own writer of files ends the process where a disk is full
     path.write_bytes(buffer.getbuffer())
 
 

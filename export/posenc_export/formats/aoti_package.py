@@ -1,8 +1,8 @@
-"""What an AOTInductor package says of the CPU that it is compiled for, what this CPU has, and how it is set.
+"""The CPU that an AOTInductor package is compiled for, and the CPU that it runs on.
 
-A package says how wide its vectors are. AOTInductor's compiler takes `-march=native` beside that: a package without
-vectors (INVALID_VEC_ISA) held AVX-512 all the same. So -march is set to the level that the width belongs to; then a
-package says all that it needs, and may be refused before it is loaded. A missing instruction ends the process.
+A package says how wide its vectors are, but AOTInductor compiles with `-march=native` whatever the width: a package
+without vectors (INVALID_VEC_ISA) contained AVX-512. So -march is set to the level of the width; then a package says
+everything that it needs, and can be refused before it is loaded. A missing instruction would end the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "asimd": ("neon",),
     **dict.fromkeys(("invalid_vec_isa", "zvector", "vsx"), ()),
 }
-"""Sets of instructions as packages name them, and what a CPU has of them as torch names that; others have one name."""
+"""Instruction sets as packages name them, with torch's names for their parts; for any other set the names agree."""
 LEVELS: Mapping[CpuIsa, tuple[int, str]] = {
     "avx512": (512, "x86-64-v4"),
     "avx2": (256, "x86-64-v3"),
@@ -33,27 +33,31 @@ LEVELS: Mapping[CpuIsa, tuple[int, str]] = {
 
 
 def metadata(path: Path) -> dict[str, str]:
-    """Return what a package says of itself; nothing of it is loaded. Raises RuntimeError for what is no package."""
+    """Return what a package says of itself, without loading it; raise RuntimeError where it is not a package."""
     import torch
 
     loader: Any = torch._C._aoti.AOTIModelPackageLoader  # its stub knows less than it has
-    said: dict[str, str] = loader.load_metadata_from_package(str(path), "model")
-    return said
+    entries: dict[str, str] = loader.load_metadata_from_package(str(path), "model")
+    return entries
 
 
 def cpu_problem(file: str, isa: str, has: Mapping[str, object]) -> str:
-    """Return why a CPU cannot run a file that is compiled for instruction sets, and what to do; or nothing.
+    """Return why a CPU cannot run a compiled file, and what to do; "" where it can.
 
-    isa: AOTI_CPU_ISA of the file. has: what the CPU has, as torch.cpu.get_capabilities() says it.
+    Args:
+        file: Its name.
+        isa: AOTI_CPU_ISA of the file.
+        has: The CPU's instruction sets, as torch.cpu.get_capabilities() gives them.
     """
     needed = isa.lower().split()
+    # the first that the CPU lacks is named
     lacking = next((name for name in needed if not _has(name, has)), None)
     if lacking is None:
         return ""
     best = best_of(has)
-    here = f"no {lacking}" if best == "default" else f"{best} and no {lacking}"
+    available = f"no {lacking}" if best == "default" else f"{best} and no {lacking}"
     made_for = f"{file} is compiled for {' and '.join(needed)}"
-    return f"{made_for}, this CPU has {here}: export it with --cpu-isa {best}, or on this machine"
+    return f"{made_for}, this CPU has {available}: export it with --cpu-isa {best}, or on this machine"
 
 
 def best_of(has: Mapping[str, object]) -> CpuIsa:
@@ -61,10 +65,10 @@ def best_of(has: Mapping[str, object]) -> CpuIsa:
     return next((level for level in LEVELS if level == "default" or _has(level, has)), "default")
 
 
-def compiler_settings(wanted: CpuIsa) -> dict[str, object]:
+def compiler_settings(cpu_isa: CpuIsa) -> dict[str, object]:
     """Return AOTInductor's settings by which a package needs no more of a CPU than it says.
 
-    Raises BadInput where this CPU, or the torch that is installed, cannot compile for what is wanted.
+    Raises BadInput where this CPU, or the installed torch, cannot compile for it.
     """
     import torch
     from torch._inductor import config
@@ -72,18 +76,18 @@ def compiler_settings(wanted: CpuIsa) -> dict[str, object]:
 
     is_x86, has = platform.machine() in ("x86_64", "AMD64"), torch.cpu.get_capabilities()
     if not (is_x86 and hasattr(config.cpp, "march")):  # torch compiles for the CPU that it runs on
-        if wanted == "native":
+        if cpu_isa == "native":
             return {}
-        here = f"this torch is {torch.__version__}" if is_x86 else f"this CPU is {platform.machine()}"
-        raise BadInput(f"--cpu-isa {wanted} is for x86-64 and torch 2.13 or newer, {here}: leave it out")
-    if wanted == "native":
+        reason = f"this torch is {torch.__version__}" if is_x86 else f"this CPU is {platform.machine()}"
+        raise BadInput(f"--cpu-isa {cpu_isa} is for x86-64 and torch 2.13 or newer, {reason}: leave it out")
+    if cpu_isa == "native":
         isa = str(pick_vec_isa())
         level: CpuIsa = next((name for name in LEVELS if name in isa), "default")
         return {"cpp.march": LEVELS[level][1]}
-    if wanted != "default" and not _has(wanted, has):
+    if cpu_isa != "default" and not _has(cpu_isa, has):
         best = best_of(has)
-        raise BadInput(f"--cpu-isa {wanted} cannot be compiled here, this CPU has {best}: give --cpu-isa {best}")
-    width, march = LEVELS[wanted]
+        raise BadInput(f"--cpu-isa {cpu_isa} cannot be compiled here, this CPU has {best}: give --cpu-isa {best}")
+    width, march = LEVELS[cpu_isa]
     return {"cpp.simdlen": width, "cpp.march": march}
 
 

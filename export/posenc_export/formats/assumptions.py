@@ -1,50 +1,49 @@
 """Assumptions that are tried: a program is run at sizes that break what torch.export assumed of them.
 
-Many a branch changes no number: a table that is interpolated to its own size, a padding of nothing. Where the graph
-gives there what the module gives, the assumption is a note, and the sizes are among those that every runtime is run at.
+Many branches change no number: a table that is interpolated to its own size, a padding of length 0. Where graph and
+module agree, the assumption is a note, and the sizes are among those that every runtime is run at.
 
 torch.export assumes that no computed size is 0 or 1 (no rows left, a single key), and a loaded program refuses calls
 that break an assumption. The guards of a scheme's program (pt2, aoti) that valid calls break are removed, after the
-graph gave at such calls what the module gives, also for one token; where it gives something else, the export fails.
-Guards that refuse what the module itself refuses stay, and so do all guards of a user's module.
+graph agreed with the module in such calls, also for one token; where it does not agree, the export fails.
+Guards on calls that the module itself refuses stay, and so do all guards of a user's module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from posenc_export.arrays import tensors_of
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import Request, quiet
+from posenc_export.formats.calls import Calls, Sizes
 from posenc_export.formats.guards import Broken, breaking_sizes, in_words, too_narrow
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
-
-    from posenc.encoding import Encoding
+    from torch import Tensor, nn
+    from torch.export import ExportedProgram
 
 GRAINS = 64
 """Eps of the scale by which a graph may differ here; on runtimes the tolerances of a module are held."""
 
 
-def holds_anyway(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, broken: Broken) -> bool:
-    """Return whether a program gives what the module gives at all sizes that are tried and break an assumption."""
+def holds_anyway(program: ExportedProgram, calls: Calls, request: Request, broken: Broken) -> bool:
+    """Return whether a program agrees with the module in every call that was tried and breaks an assumption."""
     import torch
 
     if request.at is None or not broken.tried:
         return False
     with quiet(), torch.no_grad():
         run = _without_assertions(program)
-        return all(_same(run, encoding, request.at(sizes)) for sizes in broken.tried)
+        return all(_agrees(run, calls, request.at(sizes)) for sizes in broken.tried)
 
 
-def release(program: torch.export.ExportedProgram, encoding: Encoding, request: Request) -> None:
-    """Take from a program of ours those guards that calls break to which it gives what the module gives.
+def drop_unneeded_guards(program: ExportedProgram, module: nn.Module, calls: Calls, request: Request) -> None:
+    """Remove guards that valid calls violate although the results agree.
 
-    Torch assumes that no size computed on the way is 0 or 1, and a program refuses calls by that: those of one key.
-    Raises ExportFailed where the program gives something else there.
+    Raises ExportFailed where the results differ.
     """
     import torch
 
@@ -52,39 +51,42 @@ def release(program: torch.export.ExportedProgram, encoding: Encoding, request: 
         return
     with quiet(), torch.no_grad():
         run = _without_assertions(program)
-        for guard, tried in list(too_narrow(program, encoding, request.max_len)):
-            if not all(_same(run, encoding, request.at(sizes)) for sizes in tried):
-                raise ExportFailed(str(Broken(in_words(guard, encoding.module, encoding.inputs), tried[0])))
+        for guard, tried in list(too_narrow(program, module, calls, request.max_len)):
+            if not all(_agrees(run, calls, request.at(sizes)) for sizes in tried):
+                raise ExportFailed(str(Broken(in_words(guard, module, calls.inputs), tried[0])))
             program._guards_code.remove(guard)
 
 
-def loosen(program: torch.export.ExportedProgram, encoding: Encoding, sizes: Sequence[Mapping[str, int]]) -> None:
-    """Have a program of a user's module take calls of sizes that it assumed away, and at which it was seen to be right.
+def loosen(program: ExportedProgram, module: nn.Module, calls: Calls, sizes: Sequence[Sizes]) -> None:
+    """Have a program take calls of sizes that it assumed away, and at which it was seen to be right.
 
-    It is then what was tried: without assertions about sizes, and with those guards and ranges alone that hold there.
+    What is left of its assumptions holds at all of these sizes; assertions about sizes are removed.
     """
     from torch.utils._sympy.value_ranges import ValueRanges
 
     if not sizes:
         return
     guards = program._guards_code
-    guards[:] = [guard for guard in guards if not breaking_sizes(guard, encoding.module, encoding.inputs, sizes)]
+    guards[:] = [guard for guard in guards if not breaking_sizes(guard, module, calls.inputs, sizes)]
     placeholders = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"]
-    for port, value in zip(encoding.inputs, placeholders[len(placeholders) - len(encoding.inputs) :], strict=True):
+    # parameters and buffers are placeholders, too, before the inputs
+    for port, value in zip(calls.inputs, placeholders[len(placeholders) - len(calls.inputs) :], strict=True):
         for index, axis in port.dynamic.items():
             symbol = value.shape[index].node.expr
             bounds = program.range_constraints.get(symbol)
             if bounds is not None:
-                seen = [axis.size_in(one) for one in sizes]
-                ends = min(int(bounds.lower), *seen), max(bounds.upper, *seen)
+                taken = [axis.size_in(call) for call in sizes]
+                ends = min(int(bounds.lower), *taken), max(bounds.upper, *taken)
+                # as wide as what was tried, and no wider
                 program.range_constraints[symbol] = ValueRanges(*ends)
     _erase_assertions(program.graph)
     program.graph_module.recompile()
 
 
-def _without_assertions(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+def _without_assertions(program: ExportedProgram) -> torch.fx.GraphModule:
     """Return what a file holds of a program: no assertion about sizes."""
     module = program.module(check_guards=False)
+    # the hook checks the inputs against guards and ranges
     module._forward_pre_hooks.clear()
     _erase_assertions(module.graph)
     module.recompile()
@@ -97,8 +99,9 @@ def _erase_assertions(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _same(run: torch.fx.GraphModule, encoding: Encoding, inputs: Sequence[Tensor]) -> bool:
-    expected = tensors_of(encoding.uncalled().module(*(tensor.clone() for tensor in inputs)))
+def _agrees(run: torch.fx.GraphModule, calls: Calls, inputs: Sequence[Tensor]) -> bool:
+    """Return whether a graph gives what the module gives; each gets a copy of the inputs, into which it may write."""
+    expected = tensors_of(calls.run([tensor.clone() for tensor in inputs]))
     try:
         actual = tensors_of(run(*(tensor.clone() for tensor in inputs)))
     except Exception:
@@ -113,6 +116,7 @@ def _close(actual: Tensor, expected: Tensor) -> bool:
         return False
     if not expected.is_floating_point():
         return torch.equal(actual, expected)
+    # masks are infinite, and have no part in the scale
     finite = expected[torch.isfinite(expected)].abs()
     scale = float(finite.max()) if finite.numel() else 0.0
     atol = GRAINS * torch.finfo(expected.dtype).eps * scale

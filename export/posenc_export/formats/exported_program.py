@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, ToolFailed, check_machine, first_line
-from posenc_export.formats import Request, format_, quiet, write_saved
+from posenc_export.formats import Request, quiet, write_saved
 from posenc_export.formats.aoti_package import compiler_settings
-from posenc_export.formats.archives import stamp_archive, stamped_archive
-from posenc_export.formats.assumptions import loosen, release
+from posenc_export.formats.archives import ARCHIVE
+from posenc_export.formats.assumptions import drop_unneeded_guards, loosen
+from posenc_export.formats.calls import calls_of
 from posenc_export.formats.capture import Findings, capture, findings, program_digests, with_findings
 
 if TYPE_CHECKING:
@@ -32,25 +34,17 @@ PT2, AOTI = "model.pt2", "model_aoti.pt2"
 
 
 def capture_program(encoding: Encoding, request: Request) -> torch.export.ExportedProgram:
-    """Return the program of an encoding, which refuses no call of ours by what was assumed while tracing."""
+    """Return the program of an encoding, without guards that refuse valid calls."""
     program = capture(encoding, lambda module: module, request)
-    if encoding.family == "module":
-        loosen(program, encoding, findings(program).sizes)
+    if rules_of(encoding.family).may_branch:
+        loosen(program, encoding.module, calls_of(encoding), findings(program).sizes)
     else:
-        release(program, encoding, request)
+        drop_unneeded_guards(program, encoding.module, calls_of(encoding), request)
     return program
 
 
-@format_(
-    "pt2",
-    file=PT2,
-    capture=capture_program,
-    digests=program_digests,
-    runs_code=True,
-    stamp=stamp_archive,
-    stamped=stamped_archive,
-)
-def write_pt2(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
+@ARCHIVE("pt2", file=PT2, capture=capture_program, digests=program_digests)
+def write_pt2(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
     """A program of torch.export, for PyTorch."""
     import torch
 
@@ -66,23 +60,15 @@ def capture_package(encoding: Encoding, request: Request) -> torch.export.Export
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     with config.patch(compiler_settings(request.cpu_isa)):
+        # INVALID_VEC_ISA stands for no vectors at all
         isa = str(pick_vec_isa()).replace("INVALID_VEC_ISA", "").split()
     cpus = f"CPUs with {' and '.join(isa)}" if isa else f"every {platform.machine()} CPU"
     note = f"{AOTI} runs on {cpus}"
     return with_findings(capture_program(encoding, request), Findings((note,)))
 
 
-@format_(
-    "aoti",
-    file=AOTI,
-    capture=capture_package,
-    digests=program_digests,
-    runs_code=True,
-    stamp=stamp_archive,
-    stamped=stamped_archive,
-    note="compiles C++, for a minute or so",
-)
-def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, request: Request, path: Path) -> None:
+@ARCHIVE("aoti", file=AOTI, capture=capture_package, digests=program_digests, note="compiles C++, for a minute or so")
+def write_aoti(program: torch.export.ExportedProgram, request: Request, path: Path) -> None:
     """An AOTInductor package, compiled for the CPU of this machine, for PyTorch and libtorch; takes a C++ compiler."""
     import torch
 
@@ -100,20 +86,19 @@ def write_aoti(program: torch.export.ExportedProgram, encoding: Encoding, reques
 
 
 def guard(program: torch.export.ExportedProgram) -> None:
-    """Have a program refuse, before anything else, lengths beyond its range and indices beyond its tables, in place.
-
-    A package checks neither by itself: it reads past the end of x, and ends the process from inside a parallel loop.
-    """
+    """Have a program refuse, before anything else, lengths beyond its range and indices beyond its tables, in place."""
     import torch
 
     graph = program.graph_module.graph
     for node in list(graph.nodes):
         for place, axis, lowest in _look_ups(node):
             _guard_index(graph, node, place, (axis, lowest))
+    # assertions on lengths come right behind the inputs, before anything reads them
     last = [node for node in graph.nodes if node.op == "placeholder"][-1:]
     for placeholder in (node for node in graph.nodes if node.op == "placeholder"):
         value = placeholder.meta.get("val")
         for axis, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            # torch.export's own upper bound is an infinity where it knows none
             bounds = None if isinstance(size, int) else program.range_constraints.get(size.node.expr)
             if bounds is not None and bounds.upper < 2**31:
                 _guard_length(graph, last[0], (placeholder, axis), int(bounds.upper))
@@ -122,7 +107,7 @@ def guard(program: torch.export.ExportedProgram) -> None:
 
 
 def _look_ups(node: fx.Node) -> Iterator[tuple[tuple[int, ...], int, bool]]:
-    """Yield each index of a look-up: its place among the arguments, its axis, whether it may count from the end."""
+    """Yield each index of a look-up: its place among the arguments, its axis, whether negative ones are allowed."""
     import torch
 
     aten = torch.ops.aten
@@ -136,31 +121,30 @@ def _look_ups(node: fx.Node) -> Iterator[tuple[tuple[int, ...], int, bool]]:
                 yield (1, axis), axis, True
 
 
-def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], of: tuple[int, bool]) -> None:
-    """Assert that the indices of a look-up are rows of its table, and keep them there whatever happens."""
+def _guard_index(graph: fx.Graph, look_up: fx.Node, place: tuple[int, ...], rows_of: tuple[int, bool]) -> None:
+    """Assert that the indices of a look-up are rows of its table, and clamp them."""
     import torch
 
     aten = torch.ops.aten
-    table, (axis, from_the_end) = look_up.args[0], of
+    table, (axis, from_the_end) = look_up.args[0], rows_of
     index = look_up.args[place[0]] if len(place) == 1 else look_up.args[place[0]][place[1]]  # type: ignore[index]
     assert isinstance(table, torch.fx.Node)
+    assert isinstance(index, torch.fx.Node)
+    # in eager, -rows..rows-1 are rows of index, 0..rows-1 those of the other look-ups
     with graph.inserting_before(look_up):
         rows: Any = table.meta["val"].shape[axis]
         if not isinstance(rows, int):
             size, rows = rows, graph.call_function(aten.sym_size.int, (table, axis))
             rows.meta["val"] = size
         lowest = (-rows if isinstance(rows, int) else _add(graph, operator.neg, rows)) if from_the_end else 0
+        # lowest <= index < rows, for every index
         above, below = _add(graph, aten.ge.Scalar, index, lowest), _add(graph, aten.lt.Scalar, index, rows)
         inside = _add(graph, aten.all.default, _add(graph, aten.logical_and.default, above, below))
         _add(graph, aten._assert_async.msg, inside, "a position is out of range: a table has not as many rows")
         if isinstance(rows, int):
+            # wherever the compiler puts the assertion, no index may leave the table
             clamped = _add(graph, aten.clamp.default, index, lowest, rows - 1)
-            if len(place) == 1:
-                look_up.update_arg(place[0], clamped)
-            else:
-                indices = list(look_up.args[place[0]])  # type: ignore[arg-type]
-                indices[place[1]] = clamped
-                look_up.update_arg(place[0], indices)
+            look_up.replace_input_with(index, clamped)
 
 
 def _integer(value: Any) -> int:
@@ -168,14 +152,14 @@ def _integer(value: Any) -> int:
     return value
 
 
-def _guard_length(graph: fx.Graph, after: fx.Node, of: tuple[fx.Node, int], upper: int) -> None:
+def _guard_length(graph: fx.Graph, after: fx.Node, axis: tuple[fx.Node, int], upper: int) -> None:
     """Assert that an axis of an input is no longer than the program's range."""
     import torch
 
     aten = torch.ops.aten
     with graph.inserting_before(after.next):
-        size = graph.call_function(aten.sym_size.int, of)
-        size.meta["val"] = of[0].meta["val"].shape[of[1]]
+        size = graph.call_function(aten.sym_size.int, axis)
+        size.meta["val"] = axis[0].meta["val"].shape[axis[1]]
         fits = _add(graph, aten.le.Scalar, _add(graph, aten.scalar_tensor.default, size), upper)
         _add(graph, aten._assert_async.msg, fits, f"a length is out of range: expected at most {upper}")
 
@@ -185,6 +169,7 @@ def _add(graph: fx.Graph, op: Any, *args: Any) -> fx.Node:
     import torch
 
     node = graph.call_function(op, args)
+    # the compiler goes by the fake value in meta["val"]: compute it as tracing would
     fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args]
     mode = torch._guards.detect_fake_mode([n.meta.get("val") for n in graph.nodes])
     assert mode is not None

@@ -1,4 +1,4 @@
-"""What a scheme of ours does without the branch that keeps a module from being captured: the cases that can be told."""
+"""Schemes that do without a branch what some modules do with one, which keeps them from being captured."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ HINTS = (
 
 
 def hint(error: BaseException) -> str:
-    """Return which scheme may do what a module does, without its branch; nothing where that cannot be told."""
+    """Return which scheme may do the same as a module without its branch; "" where the code does not show it."""
     code = "\n".join(_lines(error))
     scheme = next((hint.scheme for hint in HINTS if hint.code.search(code)), None)
     return f"; if that is what it computes, `posenc export {scheme}` does it without a branch" if scheme else ""
 
 
 def _lines(error: BaseException) -> list[str]:
-    """Return the functions and lines of code that led to an error, but those of torch."""
+    """Return the functions and lines of code that led to an error, without those of torch."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/torch/" not in frame.filename]
     return [f"{frame.name} {frame.line}" for frame in frames]

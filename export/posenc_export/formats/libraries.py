@@ -1,7 +1,7 @@
-"""What is changed of a library while it captures a module, and put back: where it has no other way in.
+"""Attributes of libraries that are replaced while a module is captured, and put back, where there is no other way.
 
-Two libraries are changed while they capture: onnxscript's reading of sources, and torch's search for causal masks,
-which branches on data. The user's module and weights are never changed. Threads that export wait for one another here.
+These are onnxscript's reading of sources, torch's search for causal masks, which branches on data, and its check of
+sizes in recurrent networks. The user's module and weights are never changed. Threads that export wait here.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ONE_AT_A_TIME = threading.RLock()
-"""Two threads that change the same thing would each put back what the other had made of it."""
+"""If two threads replaced one attribute at once, the second would put back what the first had put there."""
 
 
 @contextmanager
 def replaced(owner: object, name: str, value: object) -> Iterator[None]:
-    """Have an attribute of a library be another one; threads wait for each other."""
+    """Replace an attribute of a library while the context lasts; threads wait for each other."""
     with ONE_AT_A_TIME:
         real = getattr(owner, name)
         setattr(owner, name, value)

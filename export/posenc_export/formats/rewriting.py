@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 
 def rewritten(module: nn.Module, swap: Swap) -> nn.Module:
-    """Return a module with what `swap` makes of each module in it, from the leaves up.
+    """Return a module in which `swap` was applied to every module, from the leaves up.
 
-    swap: returns its argument where nothing is to be changed. What holds nothing that changed is the module itself,
-    not a copy; a module that stands in two places is swapped once.
+    A module without changes inside stays itself, not a copy; a module that stands in two places is swapped once.
+
+    Args:
+        module: The module, which is not changed.
+        swap: A module to the module in its place, which may be the same.
     """
     return _rewritten(module, swap, {})
 
@@ -24,19 +27,17 @@ def rewritten(module: nn.Module, swap: Swap) -> nn.Module:
 def _rewritten(module: nn.Module, swap: Swap, done: dict[nn.Module, nn.Module]) -> nn.Module:
     if module not in done:
         children = {name: _rewritten(child, swap, done) for name, child in module._modules.items() if child is not None}
-        changed = any(child is not module._modules[name] for name, child in children.items())
-        done[module] = swap(_with_children(module, children) if changed else module)
+        copied = module
+        if any(child is not module._modules[name] for name, child in children.items()):
+            copied = shallow_copy(module)
+            copied._modules.update(children)
+        done[module] = swap(copied)
     return done[module]
-
-
-def _with_children(module: nn.Module, children: dict[str, nn.Module]) -> nn.Module:
-    copied = shallow_copy(module)
-    copied._modules.update(children)
-    return copied
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:
     """Return a copy that shares parameters, buffers and children, and can be given other attributes and children."""
     copied = copy.copy(module)
+    # copy.copy shares this dict with the module
     copied.__dict__["_modules"] = dict(module._modules)
     return copied

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
 from posenc_export.errors import ExportFailed, check_machine
-from posenc_export.formats import Digests, Request, format_, quiet, write_saved
-from posenc_export.formats.archives import STAMP, stamp_archive, stamped_archive
+from posenc_export.formats import Digests, Request, quiet, write_saved
+from posenc_export.formats.archives import ARCHIVE, STAMP
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +30,11 @@ CODE = 2**23
 """Bytes that the code and the records of a script never reach."""
 
 _WRITTEN_AT_THE_END = ("version", "byteorder", ".data/serialization_id")
-"""The records of an archive that its writer adds itself."""
+"""Records of an archive that its writer adds by itself."""
 
 
 def _digests(scripted: torch.jit.ScriptModule) -> Digests:
-    """Return what must be the same of two scripts: what is in their archives."""
+    """Return the digests of a script's archive."""
     import torch
 
     with quiet(), io.BytesIO() as buffer:
@@ -43,21 +43,18 @@ def _digests(scripted: torch.jit.ScriptModule) -> Digests:
 
 
 def archive_digests(path: Path | IO[bytes]) -> Digests:
-    """Digest the archive's entries, without the numbers TorchScript gives to types it meets again in one process.
-
-    What a file says of itself is left out.
-    """
+    """Digest the entries of an archive, without its stamps and the numbers that TorchScript gives to repeated types."""
     import hashlib
 
     with zipfile.ZipFile(path) as archive:
-        names = [n for n in archive.namelist() if not n.endswith((".debug_pkl", "serialization_id"))]
-        names = [name for name in names if not STAMP.fullmatch(name)]
-        return {
-            unmangled(n.encode()).decode(): hashlib.sha256(unmangled(archive.read(n))).digest()
-            if n.endswith((".py", ".pkl"))
-            else hashlib.sha256(archive.read(n)).digest()
-            for n in names
-        }
+        digests = {}
+        for name in archive.namelist():
+            # stamps say which graph it is, and are added after the digest
+            if not name.endswith((".debug_pkl", "serialization_id")) and not STAMP.fullmatch(name):
+                content = archive.read(name)
+                content = unmangled(content) if name.endswith((".py", ".pkl")) else content
+                digests[unmangled(name.encode()).decode()] = hashlib.sha256(content).digest()
+        return digests
 
 
 def unmangled(content: bytes) -> bytes:
@@ -77,16 +74,8 @@ def script(encoding: Encoding, request: Request) -> torch.jit.ScriptModule:
             raise ExportFailed(f"torch.jit.script refused the module: {_explain_script(error)}") from error
 
 
-@format_(
-    "torchscript",
-    file="model.pt",
-    capture=script,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_archive,
-    stamped=stamped_archive,
-)
-def write_torchscript(scripted: torch.jit.ScriptModule, encoding: Encoding, request: Request, path: Path) -> None:
+@ARCHIVE("torchscript", file="model.pt", capture=script, digests=_digests)
+def write_torchscript(scripted: torch.jit.ScriptModule, request: Request, path: Path) -> None:
     """TorchScript by torch.jit.script, frozen where that keeps the bits, for libtorch and PyTorch."""
     write_saved(partial(save_script, scripted, request.trace), path)
 
@@ -112,6 +101,7 @@ def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> N
         whole = str(Path(folder, "archive.pt"))  # a buffer would hold each table three times
         _find_room(whole, tables)
         torch.jit.save(scripted, whole)
+        # record by record: debug records are left out, and constants sorted
         reader = torch._C.PyTorchFileReader(whole)
         writer = torch._C.PyTorchFileWriter(buffer)
         writer.set_min_version(int(reader.get_record("version")))
@@ -124,44 +114,44 @@ def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> N
 
 
 def _find_room(path: str, tables: int) -> None:
-    """Write a file as long as a script with so many bytes of tables: torch's own writer ends the process on errors."""
+    """Write a file as long as a script with so many bytes of tables, so that a full disk raises an error."""
+    # torch's own writer ends the process
     with open(path, "wb") as file:
         for _ in range(tables // CODE + 1):
             file.write(bytes(CODE))
 
 
 def _constants_in_order(code: bytes) -> bytes:
-    """Return code in which the constants of a class, a line each, go by their names."""
+    """Return code in which the constants of a class, a line each, are sorted."""
     return re.sub(
         rb"(?:^  \w+ : Final\[.*\n)+", lambda lines: b"".join(sorted(lines[0].splitlines(True))), code, flags=re.M
     )
 
 
 def _frozen(scripted: Any, trace: tuple[torch.Tensor, ...]) -> Any:
-    """Freeze a script where that keeps the bits, and where PyTorch's keeping its constants for good costs little.
-
-    What has parameters multiplies matrices by them, with bits that depend on where in memory they lie: it is left.
-    """
+    """Freeze a script where that keeps the bits, and where its constants are small: PyTorch never frees them."""
     import torch
 
     size = sum(t.nbytes for t in scripted.buffers())
+    # a product with a parameter has bits that depend on where in memory that lies
     if size > FREEZE_BELOW or any(True for _ in scripted.parameters()):
         return scripted
     frozen = torch.jit.freeze(scripted)
+    # a module may write into its inputs: each call gets copies
     with_copies = ([tensor.clone() for tensor in trace] for _ in range(2))  # a module may write into its inputs
     return frozen if _same(frozen(*next(with_copies)), scripted(*next(with_copies))) else scripted
 
 
-def _same(one: object, other: object) -> bool:
+def _same(frozen: object, scripted: object) -> bool:
     import torch
     from torch.utils import _pytree as pytree
 
-    pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
+    pairs = zip(pytree.tree_leaves(frozen), pytree.tree_leaves(scripted), strict=True)
     return all(torch.equal(a, b) and a.dtype == b.dtype for a, b in pairs)
 
 
 def _explain_script(error: Exception) -> str:
-    """Return what the compiler says and the line it says it of."""
+    """Return the first line of the compiler's error and the place in the source."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     place = next((line.strip() for line in lines if "File " in line and "line " in line), "")
     return f"{lines[0].strip() if lines else type(error).__name__} {place}; leave it out with -f onnx"

@@ -1,6 +1,6 @@
-"""Ways to capture a user's module, in order: torch.export traces some that it cannot trace in another way.
+"""Ways to capture a user's module, in the order in which they are tried: some modules can be traced in one way alone.
 
-The first whose program is right is taken. What is right, the same checks decide, whichever it is.
+The first way whose program passes the checks is taken; the checks are the same for all.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ Shapes = dict[str, object] | None
 
 @dataclass(frozen=True)
 class Way:
-    """A way to capture, and its name in reports.
+    """A way to capture.
 
-    strict: whether the code of the module is read (TorchDynamo), rather than run on symbols. What keeps a buffer that
-    was None, or does arithmetic on lengths with numbers of Python, is captured so.
-    long: whether lengths are traced near the largest: a table that grows is in the graph only where it grows.
+    Attributes:
+        name: In reports.
+        strict: Whether the code of the module is read (TorchDynamo), rather than run on symbols. A module that fills a
+            buffer which was None, or computes with lengths as numbers of Python, is captured so.
+        long: Whether lengths are traced near the largest: a table that grows is in the graph only where it grows.
     """
 
     name: str
@@ -41,7 +43,8 @@ class Way:
             return torch.export.export(module, inputs, dynamic_shapes=shapes, strict=self.strict)
 
     def inputs(self, request: Request) -> tuple[Tensor, ...]:
-        """Return what to trace with."""
+        """Return tensors to trace with."""
+        # long is empty where such inputs would be huge
         return request.at(request.long) if self.long and request.at and request.long else request.trace
 
 
@@ -57,8 +60,8 @@ WAYS = (
 def without_a_look_for_causal_masks() -> Iterator[None]:
     """Keep nn.TransformerEncoder and nn.TransformerDecoder from asking whether a mask is the causal one.
 
-    To ask is to branch on data. The answer is no more than a hint, by which attention may skip the mask: without the
-    hint it adds the mask, whatever that is.
+    The question branches on data. Its answer is only a hint, by which attention may skip the mask: without the hint it
+    adds the mask.
     """
     from torch.nn.modules import transformer
 

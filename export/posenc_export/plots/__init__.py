@@ -1,6 +1,6 @@
-"""Pictures of an encoding: what it gives as heat maps, its pairs as clock hands, the error of its three forms.
+"""Pictures of an encoding: its outputs as heat maps, its pairs as clock hands, its errors by position.
 
-A heat map goes by what ports carry and by the kinds of axes, so that any scheme has one.
+A heat map goes by what ports carry and by the kinds of axes, so that every scheme has one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from posenc.scheme import Scheme
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.plots.curves import clock, error
 from posenc_export.plots.encodings import Parameters
+from posenc_export.plots.exported import exported
 from posenc_export.plots.heat import DPI, SMALL, heatmap
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 FILES = (".png", ".svg", ".pdf")
 CARD = "#f6f6f6"
-"""Behind what is drawn, so that dark letters are read on a dark page too."""
+"""The background: dark letters stay legible on a dark page."""
 COLOURS = 256
 Draw = Callable[["Figure", str, int | None, Parameters], None]
-"""Draws a scheme on a figure: so many positions, or as many as that kind of picture has, with these parameters."""
+"""Draws a scheme on a figure, with a number of positions (None for the usual one) and parameters."""
 
 
 def draw(scheme: str, kind: str, max_len: int | None, parameters: Parameters, file: Path) -> None:
@@ -46,14 +47,17 @@ def _drawn(on: Callable[[Figure], None], file: Path) -> None:
     figure = _figure()
     with bad_input():
         on(figure)
+    from matplotlib import rc_context
+
     try:
-        figure.savefig(file, dpi=DPI)
+        with rc_context({"svg.hashsalt": "posenc"}):  # else an .svg has new ids each time, and a date
+            figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
     except OSError as failure:
         raise BadInput(f"cannot write {file}: {failure.strerror}") from failure
 
 
 def _shrink(file: Path) -> None:
-    """Write a .png anew with few colours, which takes a quarter of the bytes."""
+    """Write a .png again with few colours, in a quarter of the bytes."""
     from PIL import Image
 
     with Image.open(file) as image:
@@ -73,3 +77,4 @@ PICTURES: Registry[Draw] = Registry("picture")
 PICTURES.add("heatmap", heatmap)
 PICTURES.add("clock", clock)
 PICTURES.add("error", error)
+PICTURES.add("exported", exported)

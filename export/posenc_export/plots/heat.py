@@ -1,4 +1,4 @@
-"""Heat maps, each cell of as many pixels as every other."""
+"""Heat maps: all cells have the same whole number of pixels."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 120
-MOST_ROWS = 1024
-"""Rows of a map above which means are drawn."""
+MAX_ROWS = 1024
+"""With more rows, a map shows means of rows."""
 LEFT, RIGHT, BELOW, ABOVE = 100, 140, 70, 50
-"""Pixels around the maps, for what is written there."""
+"""Margins around the maps, in pixels."""
 BESIDE, BETWEEN, A_ROW = 16, 34, 4
-"""Pixels between maps side by side, and one above the other; maps in a row, at most."""
+"""Pixels between maps side by side, and between rows of maps; the largest number of maps in a row."""
 LINE, LETTERS = 20, 10
 """Pixels of a line of the title, and its letters on an inch."""
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """Pixels of all maps together, as near as whole pixels a cell come."""
+    """The size of all maps together, in pixels; whole pixels a cell come near to it."""
 
     width: int = 1024
     height: int = 640
@@ -42,11 +42,11 @@ SMALL = Canvas(660, 280)
 def heatmap(
     figure: Figure, scheme: str, max_len: int | None, parameters: Parameters, canvas: Canvas | None = None
 ) -> None:
-    """Draw what an encoding gives: a table of positions x features, or maps of a grid, or of queries x keys."""
+    """Draw the outputs of an encoding: positions x features, or maps of a grid, or of queries x keys."""
     call = drawn(scheme, max_len, parameters)
     sheet = sheet_of(call)
     shown = [_thin(panel.values, sheet.square) for panel in sheet.panels]
-    title = f"{named(scheme, parameters)}: {sheet.what}{_mean(shown[0], sheet)}{', of ones' if call.fill else ''}"
+    title = f"{named(scheme, parameters)}: {sheet.amount}{_mean(shown[0], sheet)}{', of ones' if call.fill else ''}"
     places, bar = _in_pixels(figure, sheet, shown[0].shape, canvas or Canvas(), title)
     low, high, colours = _scale(shown)
     for i, (axes, values) in enumerate(zip(places, shown, strict=True)):
@@ -59,7 +59,7 @@ def heatmap(
 
 
 def named(scheme: str, parameters: Parameters) -> str:
-    """Return a scheme with the parameters that are given."""
+    """Return the name of a scheme with the parameters that were typed."""
     return ", ".join([scheme, *(f"{name} {_text(value)}" for name, value in parameters.items())])
 
 
@@ -73,45 +73,48 @@ def _mean(shown: Floats, sheet: Sheet) -> str:
 
 
 def _thin(values: Floats, square: bool) -> Floats:
-    thin = thinned(values, MOST_ROWS)
-    return thinned(thin.T, MOST_ROWS).T if square else thin
+    thin = thinned(values, MAX_ROWS)
+    return thinned(thin.T, MAX_ROWS).T if square else thin
 
 
-def thinned(rows: Floats, most: int) -> Floats:
-    """Return at most so many rows: each a weighted mean of four blocks of them, (positions, dim) -> (n, dim).
+def thinned(rows: Floats, max_rows: int) -> Floats:
+    """Return at most max_rows weighted means of four blocks of rows: (positions, dim) -> (n, dim).
 
-    What moves faster than the rows that are left could show is even then, and not a pattern of its own: to take each
-    n-th row, or plain means, would show waves that are not there.
+    Waves that are too fast for n rows become even. Every n-th row, or plain means, would show slow waves instead.
     """
-    step = -(-len(rows) // most)
+    step = -(-len(rows) // max_rows)
     if step == 1:
         return rows
+    # (4 * step) weights of a smooth bump, as four rows of a block each
     window = np.hanning(4 * step + 2)[1:-1].reshape(4, step)
+    # (positions, dim) -> (blocks, step, dim)
     blocks = rows[: len(rows) // step * step].reshape(-1, step, rows.shape[1])
+    # (blocks, step, dim), (4, step) -> (4, blocks, dim)
     parts = np.einsum("bsd,js->jbd", blocks, window / window.sum())
+    # a mean spans four blocks
     count = len(blocks) - 3
     return np.asarray(sum(part[j : j + count] for j, part in enumerate(parts)))
 
 
 def _scale(shown: list[Floats]) -> tuple[float, float, str]:
-    """Return the least value, the largest, and colours; where there are both signs white is zero."""
-    values = np.concatenate([one[np.isfinite(one)] for one in shown])  # what is masked is infinite
+    """Return the least value, the largest, and the colour map; with both signs, white is zero."""
+    values = np.concatenate([part[np.isfinite(part)] for part in shown])  # masked scores are infinite
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if low < 0 < high:
-        most = max(-low, high)
-        return -most, most, "RdBu"
+        peak = max(-low, high)
+        return -peak, peak, "RdBu"
     return low, high, "viridis"
 
 
 def _extent(shape: tuple[int, ...], ends: tuple[float, float]) -> tuple[float, float, float, float]:
-    """Return what the edges of a map are: half a cell beyond the first row and column, and the last."""
+    """Return the edges of a map: half a cell beyond the first and the last row and column."""
     rows, columns = shape
     half = (ends[1] - ends[0]) / max(rows - 1, 1) / 2 or 0.5
     return -0.5, columns - 0.5, ends[1] + half, ends[0] - half
 
 
 def _write(axes: Axes, i: int, sheet: Sheet) -> None:
-    """Write what runs along the sides of map i: in a row of maps at the first, and below the last alone."""
+    """Label the sides of map i: the left side in the first column, the lower side in the last row."""
     from matplotlib.ticker import MaxNLocator
 
     for split in sheet.splits:
@@ -128,9 +131,9 @@ def _write(axes: Axes, i: int, sheet: Sheet) -> None:
 def _in_pixels(
     figure: Figure, sheet: Sheet, shape: tuple[int, ...], canvas: Canvas, title: str
 ) -> tuple[list[Axes], Axes]:
-    """Return axes in which each cell of a map has a whole number of pixels, and those of a bar beside them.
+    """Return the axes of the maps, in which a cell has whole pixels, and the axes of the colour bar.
 
-    Cells of 1.6 pixels are drawn as one or two: that gives stripes which no table has.
+    Cells of 1.6 pixels would be drawn as one or two, in stripes that the table does not have.
     """
     count = len(sheet.panels)
     across = _in_a_row(count)
@@ -140,6 +143,7 @@ def _in_pixels(
     lines = textwrap.wrap(title, LETTERS * (wide + LEFT + RIGHT) // DPI)
     above = ABOVE + LINE * (len(lines) - 1) + (LINE if sheet.panels[0].title else 0)
     whole = (wide + LEFT + RIGHT, high + BELOW + above)
+    # matplotlib must not move what is placed to the pixel
     figure.set_layout_engine("none")
     figure.set_dpi(DPI)
     figure.set_size_inches(whole[0] / DPI, whole[1] / DPI)
@@ -155,13 +159,14 @@ def _in_pixels(
 
 
 def _in_a_row(count: int) -> int:
-    """Return how many maps lie side by side, so that rows of them are as full as they can be."""
+    """Return the number of maps side by side that fills the rows of maps best."""
     return -(-count // -(-count // A_ROW))
 
 
 def _cells(shape: tuple[int, ...], maps: tuple[int, int], canvas: Canvas, square: bool) -> tuple[int, int]:
-    """Return the pixels of one map, across and down: each cell is as wide as high where rows and columns are alike."""
+    """Return the pixels of one map, across and down; cells are square where rows and columns are of one kind."""
     rows, columns = shape
     cell = max(1, round(canvas.width / (columns * maps[0]))), max(1, round(canvas.height / (rows * maps[1])))
+    # a cell of queries x keys is square
     cell = (min(cell), min(cell)) if square else cell
     return columns * cell[0], rows * cell[1]

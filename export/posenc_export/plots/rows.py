@@ -1,4 +1,4 @@
-"""Rows of an encoding at positions: sines and cosines, that are drawn as hands, and whose errors are."""
+"""Rows of an encoding at positions: sines and cosines, for clock hands and for curves of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posenc_export.plots.encodings import Parameters, outputs_of, seeded
 
 
 def rows_of(scheme: str, mode: Mode, method: Method, max_len: int, parameters: Parameters) -> Encoding:
-    """Build what gives rows, or cosines and sines, at positions; raise ValueError where a scheme has no such output."""
+    """Build the encoding that gives rows, or cosines and sines, at positions; raise ValueError where there is none."""
     record = SCHEMES[scheme]
     output = _output_of(record)
     if output is None:
@@ -24,7 +24,7 @@ def rows_of(scheme: str, mode: Mode, method: Method, max_len: int, parameters: P
 
 
 def _output_of(scheme: Scheme) -> dict[str, object] | None:
-    """Return the output with which a scheme gives rows at positions, and takes nothing else; None where it has none."""
+    """Return the parameters with which a scheme takes positions alone and gives rows; None if it cannot."""
     spec = Spec(positions="explicit", max_len=2)
     for output in outputs_of(scheme, {}):
         try:
@@ -43,12 +43,13 @@ def rows_at(encoding: Encoding, positions: Integers) -> Floats:
 
 
 def reference_at(encoding: Encoding, positions: Integers) -> Floats:
-    """Return the rows of the float64 reference, arranged as by rows_at."""
+    """Return the rows of the float64 reference, in the order of rows_at."""
     return _joined(encoding, encoding.reference({encoding.inputs[0].name: _fed(encoding, positions)}, None))
 
 
 def _fed(encoding: Encoding, positions: Integers) -> Integers:
-    """Return positions in the shape of an encoding's port, the same along every axis of it."""
+    """Return positions in the shape of an encoding's port: each axis of positions gets the same."""
+    # (seq,) -> (1, seq), or (axes, 1, seq) where a token has several positions
     axes = [axis.size or 1 for axis in encoding.inputs[0].axes[:-1]]
     return np.broadcast_to(positions, (*axes, len(positions))).copy()
 

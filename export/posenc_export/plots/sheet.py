@@ -1,4 +1,4 @@
-"""The heat maps of a call: which axes of its outputs are drawn, chosen by their kinds, and what is written beside them.
+"""The heat maps of a call: the axes of its outputs that are drawn, chosen by kind, and their labels.
 
 queries x keys, or a grid              a map for each of some heads, or of some features
 positions, a grid of three axes, ...   a map of places x features, or x heads; several outputs side by side
@@ -16,9 +16,9 @@ from posenc.ports import Axis, Floats, Integers, Port, Positions, carrying
 from posenc_export.plots.encodings import Call
 
 MAPS = 8
-"""Heads, or features, of which there is a map."""
+"""The largest number of maps: of heads, or of features."""
 FLAT = 2
-"""Places of so many axes have two sides of a map to lie along."""
+"""Places along two axes fill the two sides of a map."""
 LAYOUTS = {
     "interleaved": "dimension: even ones are sines, odd ones cosines",
     "halves": "dimension: 0 to {} are sines, {} to {} cosines",
@@ -27,7 +27,7 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class Panel:
-    """One heat map: (rows, columns), with what stands above it."""
+    """One heat map: values (rows, columns), and its title."""
 
     values: Floats
     title: str = ""
@@ -37,7 +37,7 @@ class Panel:
 class Sheet:
     """Heat maps of the same shape, side by side.
 
-    down, across: what runs along them. ends: what the first row is, and the last. what: how much there is, in words.
+    down, across: labels of the sides. ends: the numbers of the first row and of the last. amount: the size in words.
     splits: columns at which another output begins. square: whether rows and columns are of one kind.
     """
 
@@ -45,19 +45,19 @@ class Sheet:
     down: str
     across: str
     ends: tuple[float, float]
-    what: str
+    amount: str
     splits: tuple[int, ...] = ()
     square: bool = False
 
 
 def sheet_of(call: Call) -> Sheet:
-    """Return what is drawn of a call."""
+    """Return the heat maps of a call."""
     places = places_of(call.outputs[0][0])
     return _maps(call, places) if len(places) == FLAT else _rows(call, places)
 
 
 def places_of(port: Port) -> tuple[int, ...]:
-    """Return the axes along which places lie; where there are none, the batch is what numbers run along."""
+    """Return the axes of lengths and grids; without them the axis of the batch, along which numbers run."""
     return tuple(port.lengths) or tuple(i for i, axis in enumerate(port.axes) if axis.kind == "batch")[:1]
 
 
@@ -74,37 +74,37 @@ def _maps(call: Call, places: tuple[int, ...]) -> Sheet:
 
 
 def _side(axis: Axis, word: str) -> str:
-    """Return what runs along a side: a grid's axes have names, two lengths are those of queries and keys."""
+    """Return the label of a side: the name of a grid's axis, else "query" or "key"."""
     return axis.name or "place" if axis.kind == "grid" else word
 
 
-def _panels(port: Port, array: Floats, most: int) -> Iterator[Panel]:
-    """Return maps of an output: of some heads or features, whichever it differs along."""
+def _panels(port: Port, array: Floats, max_maps: int) -> Iterator[Panel]:
+    """Yield the maps of an output: of some heads, or else of some features, if these differ."""
     firsts = {i: 0 for i in range(array.ndim) if i not in places_of(port)}
     along = _differs_along(port, array)
     if along is None:
         yield Panel(_picked(array, firsts))
         return
     word = "head" if port.axes[along].kind == "heads" else "feature"
-    for i in spaced(array.shape[along], most):
+    for i in spaced(array.shape[along], max_maps):
         yield Panel(_picked(array, {**firsts, along: int(i)}), f"{word} {i}")
 
 
 def _differs_along(port: Port, array: Floats) -> int | None:
-    """Return the axis of heads, or else of features, along which an output is not the same."""
+    """Return the axis of heads, or else of features, along which an output differs; None where there is none."""
     kinds = ("heads", "features")
     axes = sorted((i for i, a in enumerate(port.axes) if a.kind in kinds), key=lambda i: kinds.index(port.axes[i].kind))
     return next((i for i in axes if array.shape[i] > 1 and (array != array.take([0], i)).any()), None)
 
 
 def _picked(array: Floats, at: dict[int, int]) -> Floats:
-    """Return an array at an index along each of these axes, without them."""
+    """Return an array at the indices `at`, by axis; the other axes stay."""
     return array[tuple(at.get(i, slice(None)) for i in range(array.ndim))]
 
 
-def spaced(count: int, most: int) -> Integers:
-    """Return at most so many indices below a count, from the first to the last."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+def spaced(count: int, max_count: int) -> Integers:
+    """Return at most max_count indices below count, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, max_count)).astype(np.int64))
 
 
 # ---- rows of features ------------------------------------------------------------------------------------------------
@@ -113,6 +113,7 @@ def spaced(count: int, most: int) -> Integers:
 def _rows(call: Call, places: tuple[int, ...]) -> Sheet:
     outputs = [(port, array) for port, array in call.outputs if places_of(port) == places]
     tables = [_table(port, array) for port, array in outputs]
+    # outputs side by side: (places, columns of all outputs)
     values = np.concatenate(tables, -1)
     splits = tuple(int(n) for n in np.cumsum([table.shape[1] for table in tables])[:-1])
     numbers = call.argument
@@ -124,21 +125,22 @@ def _rows(call: Call, places: tuple[int, ...]) -> Sheet:
 
 
 def _table(port: Port, array: Floats) -> Floats:
-    """Return places x features, or places x heads where there are none: (rows, columns)."""
+    """Return (places, features), or (places, heads) where there are no features."""
     axes = [*places_of(port), *_across(port)]
     picked = _picked(array, {i: 0 for i in range(array.ndim) if i not in axes})
+    # (places, ..., features) -> (rows, columns)
     ordered = picked.transpose([sorted(axes).index(i) for i in axes])
     return ordered.reshape(-1, *ordered.shape[-1:] if _across(port) else (1,))
 
 
 def _across(port: Port) -> list[int]:
-    """Return the last axis of features, or else of heads; nothing where there is neither."""
+    """Return the last axis of features, or else of heads, in a list; an empty one where there is neither."""
     of_kind = ([i for i, axis in enumerate(port.axes) if axis.kind == kind][-1:] for kind in ("features", "heads"))
     return next((axes for axes in of_kind if axes), [])
 
 
 def _down(call: Call, places: tuple[int, ...]) -> str:
-    """Return what runs down: the numbers that are fed, positions (a token may have several), or places."""
+    """Return the label of the left side: the numbers that are fed, positions (a token may have several), or places."""
     if call.argument is not None:
         return call.argument[0].name
     for port in carrying(call.encoding.inputs, Positions):
@@ -150,7 +152,7 @@ def _down(call: Call, places: tuple[int, ...]) -> str:
 
 
 def _columns(call: Call, outputs: list[tuple[Port, Floats]], widths: list[int]) -> str:
-    """Return which columns are of which output, or which are sines."""
+    """Return the label of the lower side: the columns of each output, or which columns are sines."""
     port, _ = outputs[0]
     kinds = [port.axes[i].kind for i in _across(port)]
     word = "head" if kinds == ["heads"] else "dimension"
@@ -162,10 +164,11 @@ def _columns(call: Call, outputs: list[tuple[Port, Floats]], widths: list[int]) 
 
 
 def _layout(call: Call, width: int) -> str:
-    """Return which columns are sines, where what is stored says so."""
+    """Return in words which columns are sines, where the tables of the encoding say so."""
     try:
         tables = call.encoding.tables()
     except NoTables:
         return ""
+    # a row of odd width has one more sine
     half = (width + 1) // 2
     return LAYOUTS.get(tables.layout or "", "").format(half - 1, half, width - 1) if tables.width == width else ""

@@ -1,7 +1,7 @@
 """Runtimes: a file in, a runner out; a runner takes arrays by name and returns arrays by name.
 
-To add one, write a decorated loader in a file of this folder. A runtime that cannot run says so by raising Missing,
-with the library it lacks; nothing falls back to another device in silence.
+To add a runtime, write a decorated loader in a file of this folder. A runtime that cannot run raises Missing with the
+name of the library that it lacks. No runtime falls back to another device in silence.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from posenc_export.formats import runs_code
 from posenc_export.runtimes.limit import NoAnswer, Stop, within
 
 NEEDS_TRUST = "runs code from the bundle; give --trust"
-"""Why what is in a bundle from a stranger is not run."""
+"""Why code in a bundle that nobody trusts is not run."""
 TAKES_LONGER = "takes longer; give --prove"
-"""Why what nobody asked for is not run."""
+"""Why a slow runtime that nobody named is not run."""
 
 
 class Missing(Exception):
@@ -51,10 +51,14 @@ class Bound:
 
 @dataclass(frozen=True)
 class Runner:
-    """A loaded graph: `call(feeds)` runs it; `nodes` lists (provider, node name, op type) where the runtime says it.
+    """A loaded graph: `call(feeds)` runs it.
 
-    bind: feeds -> the same call with inputs and outputs on the device, where the runtime has that.
-    stop: ends a call from another thread; None where nothing can. limit: seconds that a call may then take, 0 for any.
+    Args:
+        nodes: (provider, node name, operator) of every node, where the runtime reports where its nodes ran.
+        bind: takes feeds and returns the same call with inputs and outputs in the device's memory.
+        stop: ends a call from another thread; None where nothing can.
+        limit: seconds that a call may take; 0 for no limit.
+
     """
 
     call: Callable[[Feeds], dict[str, Array]]
@@ -90,7 +94,7 @@ class Runner:
 
 
 def check_package(module: str, extra: str) -> None:
-    """Raise Missing where a Python package is not installed; extra: what pip calls it, and installs it by."""
+    """Raise Missing where a Python package is not installed; `extra` is its name on PyPI and that of our extra."""
     if importlib.util.find_spec(module) is None:
         raise Missing(f"the Python package {extra} is not found: pip install 'posenc-export[{extra}]'")
 
@@ -111,13 +115,15 @@ def _nothing_to_prepare(progress: Progress) -> None:
 class Runtime:
     """A way to run one format on one device.
 
-    check: raises Missing where it cannot run here; quick.
-    prepare: makes what can be made here of what it needs, saying how far it is; what is in the way, `check` says.
-    lenient: why it may answer where others refuse.
-    rounds: why it may give other last digits than eager PyTorch on a CPU.
-    slow: whether it runs only where it is named, or all is to be proved.
-    ends_process: whether it ends its process where others refuse, which is then counted as refusing.
-    one_size: why no call of it can have inputs of unlike sizes, or none may: what it runs takes sizes, not shapes.
+    Args:
+        check: raises Missing where the runtime cannot run here; it is quick.
+        prepare: builds what the runtime needs, and reports its progress; `check` says afterwards what went wrong.
+        lenient: why the runtime may answer where others refuse.
+        rounds: why its last digits may differ from those of eager PyTorch on a CPU.
+        slow: it runs only where it is named, or with --prove.
+        ends_process: it ends its process where others refuse; that counts as a refusal.
+        one_size: why no call can give it inputs of unlike lengths: its functions take one length, not shapes.
+
     """
 
     name: str
@@ -144,7 +150,7 @@ class Runtime:
         return runs_code(self.format)
 
     def left_out(self) -> str:
-        """Return why it does not run where nobody asks for it: that it could not, or that it takes longer."""
+        """Return why it does not run where nobody names it: something is missing, or it takes longer."""
         try:
             self.check()
         except Missing as missing:
@@ -154,7 +160,7 @@ class Runtime:
     def open(self, path: Path, manifest: Manifest, trusted: bool = False) -> Runner:
         """Load a file; raise Missing where the runtime is not available, RunFailed where the file cannot be loaded.
 
-        trusted: whether code in the file may be run: where not, a file of a format that runs code is Missing trust.
+        Without `trusted`, a file of a format that runs code is Missing trust.
         """
         if self.runs_code and not trusted:
             raise Missing(NEEDS_TRUST)
@@ -198,12 +204,12 @@ def runtime(
 
 
 def check_feeds(feeds: Feeds, ports: tuple[Port, ...]) -> str:
-    """Return what is wrong with the feeds, in one line, or nothing."""
+    """Return what is wrong with the names, dtypes or shapes of the feeds, in one line, or an empty text."""
     names = [port.name for port in ports]
     for name in feeds:
         if name not in names:
             return f"there is no input {name!r}: expected {', '.join(names) or 'none'}"
-    sizes: dict[str, tuple[int, str]] = {}
+    sizes: dict[str, tuple[int, str]] = {}  # by axis, its size and the input that had it first
     for port in ports:
         if port.name not in feeds:
             return f"input {port.name!r} is missing: expected {port}"
@@ -223,7 +229,7 @@ def check_feeds(feeds: Feeds, ports: tuple[Port, ...]) -> str:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return the line of a runtime's error that says what happened: TorchScript's comes last, after the code."""
+    """Return the line of a runtime's error that says what happened; TorchScript puts it last, after the code."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and "TorchScript interpreter" in str(error):
         return lines[-1]

@@ -20,13 +20,13 @@ TORCH = Program("torch_runner", "torch", "torch")
 
 
 def started(program: Program, bundle: Path, format_: str, device: str) -> Process:
-    """Start a runner on the graph of a bundle; raise RunFailed where it cannot load that."""
+    """Start a runner of the graph of a bundle; raise RunFailed where it cannot load the graph."""
     command = [str(program.executable), str(bundle.absolute()), "--format", format_, "--device", device]
     return Process("the C++ runner", command, environment(device))
 
 
 def environment(device: str) -> dict[str, str]:
-    """Return the environment of a runner; on CUDA it names the libraries of pip packages, which Python finds itself."""
+    """Return the environment of a runner; on CUDA it names the folders of pip's libraries."""
     if device != "cuda":
         return dict(os.environ)
     folders = [folder for package in ("nvidia", "torch") for folder in _libraries(package)]

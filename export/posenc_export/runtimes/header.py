@@ -25,16 +25,20 @@ Call = Callable[[Feeds], dict[str, Array]]
 Function = Callable[..., None]
 TAKES_SIZES = "functions take one number of tokens, and pointers"
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
-"""Hidden, what a library holds is its own: one that is loaded later would be given the tables of the first."""
+"""With visible symbols, a library that is loaded later would get the tables of the first."""
 
 
 @dataclass(frozen=True)
 class Language:
     """How a header of a language is compiled and called.
 
-    variable: of the environment, the compiler that is asked for; compilers: else the first of these.
-    options: of a source in this language. joint: what stands between a namespace and a name.
-    several: several positions of a token, from the numbers at p on.
+    Args:
+        variable: the environment variable that names a compiler.
+        compilers: without the variable, the first of these that is found.
+        options: of the compiler, for a source in this language.
+        joint: the text between a namespace and a name.
+        several: takes a number of positions a token, and returns the text of those that begin at p.
+
     """
 
     name: str
@@ -96,9 +100,9 @@ class Header:
     language: Language
 
     def compiled(self, family: str, output: Port, **constants: int) -> Function:
-        """Return a function of a library around the header, which raises RunFailed where that refuses a position.
+        """Return the function of a library around the header; it raises RunFailed for a position beyond the end.
 
-        constants: what the header must have, beside the width and the type of the output.
+        `constants` are constants that the header must have, beside the type of the output.
         """
         with TemporaryDirectory(prefix="posenc-header-", ignore_cleanup_errors=True) as folder:
             source, library = Path(folder, "call.txt"), Path(folder, "call.so")
@@ -114,7 +118,7 @@ class Header:
         return checked
 
     def source(self, family: str, output: Port, **constants: int) -> str:
-        """Return the source of a library around the header; raise RunFailed where the file is none of ours."""
+        """Return the source of a library around the header; raise RunFailed for a header that we did not write."""
         namespace, real = namespace_of(self.path.read_text("utf-8", "replace")), REALS[output.dtype]
         if not namespace:
             raise RunFailed(f"{self.path.name} is no header of posenc-export")
@@ -128,7 +132,7 @@ class Header:
 
 
 def compile_(language: Language, source: Path, library: Path, header: Path, flags: tuple[str, ...] = FLAGS) -> None:
-    """Compile a library around a header; raise RunFailed, in one line, where that does not compile."""
+    """Compile a library around a header; raise RunFailed, with the first error, where it does not compile."""
     include = ["-I", str(header.parent.absolute())]
     command = [*language.compiler(), *language.options, *flags, *include, str(source), "-o", str(library)]
     made = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
@@ -145,7 +149,7 @@ def _argument(value: Array | int | None) -> ctypes.c_size_t | ctypes.c_void_p:
 
 
 def _adding(header: Header, manifest: Manifest) -> Call:
-    """Return what writes rows, and adds them to x where the output has all of its sequences."""
+    """Return a function that writes rows, and adds them to x where the output has a batch."""
     (y,) = manifest.outputs
     write = header.compiled("additive", y, width=_width(y))
 
@@ -154,7 +158,7 @@ def _adding(header: Header, manifest: Manifest) -> Call:
         values = [feeds[port.name] for port in carrying(manifest.inputs, Values)]
         x = np.ascontiguousarray(values[0]) if values and y.axes[0].is_dynamic else None
         positions = _positions(feeds, manifest, out.shape)
-        # Rows that follow one another are written at once; else each by itself.
+        # Rows of successive positions are written by one call; others by a call each.
         runs = (positions[:, :1], positions.shape[1]) if _counted(manifest) else (positions, 1)
         sequences = out.shape[0] if out.ndim == 3 else 1
         first = np.ascontiguousarray(np.broadcast_to(runs[0], (sequences, runs[0].shape[1])))
@@ -165,7 +169,7 @@ def _adding(header: Header, manifest: Manifest) -> Call:
 
 
 def _giving_cos_sin(header: Header, manifest: Manifest) -> Call:
-    """Return what writes cosines and sines."""
+    """Return a function that writes cosines and sines."""
     outputs = manifest.outputs
     write = header.compiled("cos_sin", outputs[0], axes=_position_axes(manifest), width=_width(outputs[0]))
 
@@ -180,11 +184,12 @@ def _giving_cos_sin(header: Header, manifest: Manifest) -> Call:
 
 
 def _rotating(header: Header, manifest: Manifest) -> Call:
-    """Return what rotates queries and keys."""
+    """Return a function that rotates queries and keys."""
     outputs = manifest.outputs
     write = header.compiled("rotary", outputs[0], axes=_position_axes(manifest), head_dim=_width(outputs[0]))
 
     def rotated(x: Array, port: Port, places: Array) -> Array:
+        # x: (batch, heads, seq, head_dim), or (batch, seq, heads, head_dim)
         x, out = np.ascontiguousarray(x), np.empty_like(x, order="C")
         heads_first = port.axes[1].kind == "heads"
         heads, dim = x.shape[1 if heads_first else -2], x.shape[-1]
@@ -211,7 +216,7 @@ BINDINGS: Mapping[str, Callable[[Header, Manifest], Call]] = {
 
 
 def _width(port: Port) -> int:
-    """Return the size of a port's last axis, which is a fixed one."""
+    """Return the size of a port's last axis, which is fixed."""
     return int(port.axes[-1].size or 0)
 
 
@@ -229,7 +234,7 @@ def _position_axes(manifest: Manifest) -> int:
 
 
 def _positions(feeds: Feeds, manifest: Manifest, shape: tuple[int, ...]) -> Integers:
-    """Return the positions of a call: (1 or batch, seq), several a token (axes, ...); of a whole table its rows."""
+    """Return the positions of a call: (1 or batch, seq), or (axes, ...) with several a token; all rows of a table."""
     positions = positions_of(manifest.max_len if manifest.inputs else shape[0], manifest.inputs, feeds)
     return positions if positions.ndim > 1 else positions[None]
 
@@ -239,5 +244,5 @@ def _places(feeds: Feeds, manifest: Manifest, shape: tuple[int, ...]) -> Array:
     positions = _positions(feeds, manifest, shape)
     if _position_axes(manifest) == 1:
         return np.ascontiguousarray(positions[..., None])
-    axes, batch, *_ = positions.shape
+    axes, batch, *_ = positions.shape  # (axes, batch, *grid) -> (batch, tokens, axes)
     return np.ascontiguousarray(np.moveaxis(positions.reshape(axes, batch, -1), 0, -1))

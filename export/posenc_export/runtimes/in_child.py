@@ -1,8 +1,8 @@
-"""A library that may end the process it runs in has one of its own: a child, and after its end another.
+"""A library that may end its process runs in a child process; after the end of a child, the next call starts another.
 
 `in_child` starts `python -P -m posenc_export.runtimes.in_child MODULE FILE PORTS`, which calls `opened(path, inputs,
-outputs)` of a module of this package: that loads the file and returns what takes arrays by name and returns arrays by
-name. The child takes the limits of who starts it: in `posenc validate` those of memory, and of time.
+outputs)` of a module of this package: it loads the file and returns a function from arrays by name to arrays by name.
+The child inherits the limits of its parent: in `posenc validate`, those of memory and time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from posenc_export.runtimes.process import Process, end_with_parent, import_fold
 
 @dataclass(frozen=True)
 class Slot:
-    """A port as a child needs it: its axes are their sizes, or the names of those that are dynamic."""
+    """A port as a child needs it: an axis is its size, or its name where the size is dynamic."""
 
     name: str
     dtype: str
@@ -42,14 +42,11 @@ Opened: TypeAlias = Callable[[Path, tuple[Slot, ...], tuple[Slot, ...]], Call]
 
 
 class Child:
-    """A loaded file in a process of its own; where that has ended, the next call starts another.
+    """A loaded file in a process of its own; where that has ended, the next call starts another."""
 
-    what: the library in words.
-    """
-
-    def __init__(self, what: str, module: str, path: Path, manifest: Manifest) -> None:
-        """Load a file; raise RunFailed where the library cannot, Crashed where that ends the process."""
-        self.what = what
+    def __init__(self, title: str, module: str, path: Path, manifest: Manifest) -> None:
+        """Load a file; raise RunFailed where the library cannot, Crashed where it ends the process."""
+        self.title = title
         self.outputs = manifest.outputs
         ports = [[asdict(slot) for slot in _slots(side)] for side in (manifest.inputs, manifest.outputs)]
         self.command = [sys.executable, "-P", "-m", __name__, module, str(path.resolve()), json.dumps(ports)]
@@ -68,12 +65,12 @@ class Child:
     def _started(self) -> Process:
         folders = os.pathsep.join(import_folders())
         env = {**os.environ, "PYTHONPATH": folders, "RUST_BACKTRACE": "0"}
-        return _starter().submit(Process, self.what, self.command, env).result()
+        return _starter().submit(Process, self.title, self.command, env).result()
 
 
 @cache
 def _starter() -> ThreadPoolExecutor:
-    """Return the thread that starts children: they end with it, so it is one that lives as long as this process."""
+    """Return the thread that starts children. They end with it, so that it lives as long as this process."""
     return ThreadPoolExecutor(1, "posenc-starter")
 
 
@@ -83,25 +80,25 @@ def _slots(ports: Iterable[Port]) -> Iterable[Slot]:
         yield Slot(port.name, port.dtype, axes)
 
 
-def in_child(what: str, module: str, path: Path, manifest: Manifest) -> Runner:
-    """Return what runs a file by a module of this package, in a process of its own; raise RunFailed as Child does."""
-    child = Child(what, module, path, manifest)
+def in_child(title: str, module: str, path: Path, manifest: Manifest) -> Runner:
+    """Return a runner of a file, by a module of this package in a child process; raise RunFailed as Child does."""
+    child = Child(title, module, path, manifest)
     return Runner(child, manifest.inputs, manifest.outputs, ("CPU",), stop=lambda _: child.kill())
 
 
 def main(module: str, path: Path, ports: Sequence[Sequence[dict[str, object]]]) -> None:
-    """Load a file and run it, a line a call, until there is no more to read; what libraries print goes to stderr."""
+    """Load a file and run it, a line a call, until the input ends."""
     end_with_parent()
-    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries print to stdout: from here on that is stderr
     inputs, outputs = (tuple(_slot(values) for values in side) for side in ports)
     try:
         call = importlib.import_module(module).opened(path, inputs, outputs)
     except Exception as error:
         sys.exit(f"error: {first_line(error)}")
-    print("ready", file=said, flush=True)
+    print("ready", file=answers, flush=True)
     for _ in sys.stdin:
-        print(_answered(call, inputs), file=said, flush=True)
+        print(_answered(call, inputs), file=answers, flush=True)
 
 
 def _slot(values: dict[str, object]) -> Slot:
@@ -111,7 +108,7 @@ def _slot(values: dict[str, object]) -> Slot:
 
 
 def _answered(call: Call, inputs: Iterable[Slot]) -> str:
-    """Run a call whose arrays lie in the working folder, and return the line that says what came of it."""
+    """Run a call whose arrays lie in the working folder; return the line that tells the parent how it went."""
     try:
         feeds = {slot.name: from_stored(np.load(f"{slot.name}.npy"), slot.dtype) for slot in inputs}
         for name, array in call(feeds).items():

@@ -1,4 +1,4 @@
-"""A limit on how long a call may take: a graph of a stranger's may hold a loop that never ends."""
+"""A limit on how long a call may take: an untrusted graph may loop forever."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 TIMEOUT = 300.0
-"""Seconds that a call may take where nothing else is said: the longest of a plan takes some, on the slowest runtime."""
+"""Seconds that a call may take by default; the longest planned call takes a few, on the slowest runtime."""
 GRACE = 5.0
-"""Seconds that a call has to end in after it was told to."""
+"""Seconds to wait for a cancelled call to return."""
 Stop = Callable[[Thread], object]
-"""What ends a call that another thread is in."""
+"""Ends a call that another thread is in."""
 
 
 class NoAnswer(Exception):
@@ -22,13 +22,11 @@ class NoAnswer(Exception):
 
 
 def within(seconds: float, work: Callable[[], T], stop: Stop | None) -> T:
-    """Return what `work` returns; raise NoAnswer where that takes longer than some seconds, of which 0 are no limit.
-
-    The work is done on a thread of its own, since nothing interrupts a call of C++ on the thread that waits for it.
-    Without `stop` there is no limit: a thread that is left running would take the whole process down when that ends.
-    """
+    """Return the result of `work`; raise NoAnswer where it takes longer than `seconds` (0 for no limit)."""
     if not seconds or stop is None:
+        # Without `stop` there is no limit: a thread that kept running would take the process down at its end.
         return work()
+    # Nothing interrupts a call of C++ on the thread that waits for it, so that the work gets a thread of its own.
     future: Future[T] = Future()
     thread = Thread(target=_settle, args=(future, work), daemon=True)
     thread.start()
@@ -45,7 +43,7 @@ def within(seconds: float, work: Callable[[], T], stop: Stop | None) -> T:
 def _settle(future: Future[T], work: Callable[[], T]) -> None:
     try:
         future.set_result(work())
-    except BaseException as error:  # the thread that waits is given whatever it is
+    except BaseException as error:  # the waiting thread raises it again
         future.set_exception(error)
 
 
@@ -56,5 +54,5 @@ def _end(thread: Thread, stop: Stop) -> None:
 
 
 def stop_python(thread: Thread) -> None:
-    """End a call of Python code: an exception is raised in its thread before the next line."""
+    """End a call of Python code: Python raises SystemExit in its thread before the next line."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))

@@ -1,7 +1,7 @@
-"""MNN, Alibaba's runtime for phones, in a process of its own: some graphs end that, of others it reads unset memory.
+"""MNN, Alibaba's runtime for phones, in a child process: some graphs end it, with others it reads unset memory.
 
-The package's own `mnnconvert` is not called: when it is first run it installs a package of its maker's with pip, and
-then reports every conversion, with the machine's number. What that command wraps converts, and tells nobody.
+The package's command `mnnconvert` is not called: its first run installs another package with pip, which then reports
+every conversion to the maker, with a number of the machine. The function that it wraps only converts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from posenc_export.runtimes import Missing, RunFailed, Runner, check_package, ru
 from posenc_export.runtimes.in_child import Call, Slot, in_child
 
 TAKEN: Mapping[str, str] = {"float32": "float32", "int64": "int32", "int32": "int32"}
-"""The dtypes of ports that can be given and read in Python, and what they are in MNN."""
+"""The dtypes that MNN takes and returns in Python, and the dtypes that it computes with."""
 NO_DOUBLE = "MNN computes in float32 what is float64 in this graph"
 NO_WEIGHTS = "weights that lie beside a graph were not tried with MNN's converter"
 UNSET = "MNN gives other numbers each time: it reads memory that nothing has written"
 NOT_CONVERTED = re.compile(r"Op Not Support: *(?:ONNX::)?(?P<operators>.+)|^\[ERROR\] (?P<error>[^:\n]+)", re.MULTILINE)
-"""What the converter prints of a file that it does not convert: the operators that it does not have, or what else."""
+"""The converter prints which operators it lacks, or another error."""
 M_PERTURB, PATTERN = -6, 0xA5
-"""What tells glibc to fill memory that is asked for, and that is given back, with a byte; and that byte."""
+"""The option of glibc's mallopt that fills new and freed memory with a byte, and the byte."""
 
 
 def _check() -> None:
@@ -47,11 +47,11 @@ def _check() -> None:
     format_="onnx",
     device="cpu",
     check=_check,
-    lenient="MNN answers without an error where a row is asked for that there is not",
+    lenient="MNN answers without an error where a position is beyond the table",
     slow=True,
 )
 def load_mnn(path: Path, manifest: Manifest) -> Runner:
-    """MNN, on the CPU, in a process of its own, on what its converter makes of the file."""
+    """MNN, on the CPU, in a child process, with the file that its converter writes."""
     for port in (*manifest.inputs, *manifest.outputs):
         if port.dtype not in TAKEN:
             raise Missing(f"MNN has no tensors of {port.dtype} in Python")
@@ -67,12 +67,9 @@ def load_mnn(path: Path, manifest: Manifest) -> Runner:
 
 
 def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Call:
-    """Convert a file, load it into this process, and return what runs it; raise RunFailed, in a line, where MNN cannot.
-
-    Two copies answer each call: where their bits differ, they are of memory that nothing has written.
-    """
+    """Convert a file and load it; return a function that runs it, or raise RunFailed where MNN cannot load it."""
     _show_unset_memory()
-    with open(os.devnull, "w") as nowhere, _printing_to(nowhere.fileno()):  # it prints what the processor has
+    with open(os.devnull, "w") as nowhere, _printing_to(nowhere.fileno()):  # MNN prints the features of the processor
         from MNN import expr, nn
 
     with tempfile.TemporaryDirectory() as folder:
@@ -80,6 +77,7 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
         _convert(path, file)
         names = [[slot.name for slot in side] for side in (inputs, outputs)]
         precise = expr.PrecisionMode.High
+        # Two copies answer each call: bits that differ come from memory that nothing has written.
         copies = [nn.load_module_from_file(str(file), *names, precision_mode=precise) for _ in range(2)]
 
     def call(feeds: Feeds) -> dict[str, Array]:
@@ -87,7 +85,7 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
         first, second = (_answer(copy, arrays) for copy in copies)
         if len(first) != len(outputs):
             raise RunFailed("MNN gives no output for inputs of these sizes")
-        if any(one.tobytes() != other.tobytes() for one, other in zip(first, second, strict=True)):
+        if any(a.tobytes() != b.tobytes() for a, b in zip(first, second, strict=True)):
             raise RunFailed(UNSET)
         return {slot.name: array.astype(slot.dtype) for slot, array in zip(outputs, first, strict=True)}
 
@@ -95,26 +93,26 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
 
 
 def _show_unset_memory() -> None:
-    """Have memory that is asked for hold no zeros, and nothing of an earlier call, where the C library can do that."""
+    """Fill new memory with a byte, where the C library can: it holds neither zeros nor results of earlier calls."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_PERTURB, PATTERN)
 
 
 def _convert(path: Path, file: Path) -> None:
-    """Write the file that MNN loads; raise RunFailed where its converter makes none, with what that prints."""
-    with tempfile.TemporaryFile() as said, _printing_to(said.fileno()):
+    """Write the file that MNN loads; raise RunFailed, with what the converter printed, where it fails."""
+    with tempfile.TemporaryFile() as printed, _printing_to(printed.fileno()):
         import _tools  # type: ignore[import-not-found]
 
         _tools.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", str(path), "--MNNModel", str(file)])
         if not file.is_file():
             _flush()
-            said.seek(0)
-            raise RunFailed(_why(said.read().decode("utf-8", "replace")))
+            printed.seek(0)
+            raise RunFailed(_why(printed.read().decode("utf-8", "replace")))
 
 
 @contextmanager
 def _printing_to(place: int) -> Iterator[None]:
-    """Have what a library prints go to a file that is open under a number."""
+    """Send everything that a library prints to an open file, by the number of that."""
     originals = [os.dup(number) for number in (1, 2)]
     try:
         for number in (1, 2):
@@ -131,8 +129,8 @@ def _flush() -> None:
     ctypes.CDLL(None).fflush(None)
 
 
-def _why(said: str) -> str:
-    reason = NOT_CONVERTED.search(said)
+def _why(printed: str) -> str:
+    reason = NOT_CONVERTED.search(printed)
     if reason is None:
         return "its converter writes no file"
     operators = reason.group("operators")
@@ -148,7 +146,7 @@ def _as_mnn_takes(slot: Slot, array: Array) -> Array:
 
 
 def _answer(module: Any, arrays: Sequence[Array]) -> list[Array]:
-    """Return what a loaded file gives."""
+    """Return the outputs of a loaded file."""
     from MNN import expr
 
     variables = []
@@ -157,6 +155,6 @@ def _answer(module: Any, arrays: Sequence[Array]) -> list[Array]:
         variable.write(array)
         variables.append(variable)
     try:
-        return [np.array(expr.convert(one, expr.NCHW).read()) for one in module.onForward(variables)]
-    except SystemError as error:  # of no elements there is nothing to read
+        return [np.array(expr.convert(output, expr.NCHW).read()) for output in module.onForward(variables)]
+    except SystemError as error:  # an output without elements cannot be read
         raise RunFailed(str(error.__cause__ or error)) from error

@@ -32,19 +32,19 @@ def load_onnx_reference(path: Path, manifest: Manifest) -> Runner:
 
 
 def check_operators(model: ModelProto) -> None:
-    """Raise Missing where a graph has operators that the onnx package has not."""
+    """Raise Missing where a graph has operators that the onnx package lacks."""
     others = {opset.domain for opset in model.opset_import} - {"", "ai.onnx"}
     if others:
         raise Missing(f"the onnx package has no operators of {', '.join(sorted(others))}")
 
 
 def evaluator(model: str | ModelProto) -> Callable[[Feeds], dict[str, Array]]:
-    """Return what evaluates a file or a model in NumPy, each value in the dtype that the graph gives it."""
+    """Return a function that evaluates a file or a model in NumPy, in the dtypes of the graph."""
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
 
     class GatherElements(OpRun):
-        """What the package takes from 64 rows at most, taken from any number of them."""
+        """GatherElements of any number of rows; the package's own fails beyond 64."""
 
         def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
             return (np.take_along_axis(data, indices, axis),)

@@ -82,7 +82,7 @@ def load_ort_cuda(path: Path, manifest: Manifest) -> Runner:
 
 
 def part_runner(model: ModelProto, folder: Path, inputs: tuple[Port, ...]) -> Runner:
-    """Return what runs a part of a graph on the CPU; weights beside the graph lie in a folder."""
+    """Return a runner of a part of a graph on the CPU; `folder` holds the weights that lie beside the graph."""
     import onnxruntime
 
     options = _quiet_options()
@@ -95,7 +95,7 @@ def _quiet_options() -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # a refusal is raised as an exception: the log line says it again
+    options.log_severity_level = 4  # a refusal is an exception: the log would repeat it
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return options
 
@@ -130,7 +130,7 @@ def _runner(session: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], p
     providers = tuple(session.get_providers())
 
     def stop(_: object) -> None:
-        quiet.terminate = True  # looked at between nodes, those of a loop's body included
+        quiet.terminate = True  # ONNX Runtime reads it between nodes, also of a loop's body
 
     placed = _placement(session)
     return Runner(call, inputs, outputs, providers, placed, bind, stop)
@@ -155,7 +155,7 @@ def _bound(session: Any, feeds: Feeds, names: list[str], device: str) -> Bound:
 
 
 def _ort_value(array: Array, device: str = "cpu") -> Any:
-    """Return an array as ONNX Runtime takes it; numpy alone cannot hand over bfloat16, which begins on the CPU."""
+    """Return an array as ONNX Runtime's value; bfloat16, which NumPy lacks, goes by its bits and begins on the CPU."""
     import onnxruntime
 
     if array.dtype.name == "bfloat16":

@@ -26,10 +26,8 @@ def _node() -> str:
 
 
 def _package() -> Path:
-    """Return the folder of the npm package: NODE_PATH names where; raise Missing where it is not there.
-
-    Node's own search, up from the current folder, would run what a stranger has put beside a bundle.
-    """
+    """Return the folder of the npm package in NODE_PATH; raise Missing where it is not there."""
+    # Node's own search goes up from the current folder, and would run a package that lies beside a bundle.
     places = filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep))
     folder = next((Path(place, PACKAGE) for place in places if Path(place, PACKAGE, "package.json").is_file()), None)
     if folder is None:
@@ -56,5 +54,5 @@ def load_onnxruntime_web(path: Path, manifest: Manifest) -> Runner:
 
 
 def started(path: Path) -> Process:
-    """Start a runner on an ONNX file; raise RunFailed where it cannot load that."""
+    """Start a runner of an ONNX file; raise RunFailed where it cannot load the file."""
     return Process("node", [_node(), str(RUNNER), str(_package()), str(path.resolve())], os.environ)

@@ -17,9 +17,9 @@ from posenc_export.runtimes import Missing, RunFailed, Runner, check_package, ru
 if TYPE_CHECKING:
     from openvino import CompiledModel
 
-CUTS = "OpenVINO cuts numbers off to bfloat16, where others round: the last digit is another"
+CUTS = "OpenVINO truncates numbers to bfloat16, where others round: the last digit differs"
 TELEMETRY = "openvino_telemetry"
-"""What reports to its maker that openvino was imported; openvino has a stub for where that is not installed."""
+"""The package that reports each import of openvino to the maker; openvino runs without it, too."""
 
 
 def _check() -> None:
@@ -29,7 +29,7 @@ def _check() -> None:
 
 @contextmanager
 def _reporting_nothing() -> Iterator[None]:
-    """Import openvino as where its telemetry is not installed: a proof tells nobody that it was run."""
+    """Import openvino as if its telemetry were not installed: a proof reports to nobody that it ran."""
     hidden = TELEMETRY not in sys.modules
     if hidden:
         sys.modules[TELEMETRY] = None  # type: ignore[assignment]
@@ -45,7 +45,7 @@ def _reporting_nothing() -> Iterator[None]:
     format_="onnx",
     device="cpu",
     check=_check,
-    lenient="OpenVINO gives zeros for a row that there is not, without an error",
+    lenient="OpenVINO gives zeros for a position beyond the table, without an error",
     rounds="OpenVINO multiplies by an inverse where a graph divides",
     slow=True,
 )
@@ -60,9 +60,9 @@ def load_openvino(path: Path, manifest: Manifest) -> Runner:
 
 
 def compiled_model(path: Path, precision: str) -> CompiledModel:
-    """Compile an ONNX file for the CPU, asking for a precision of what is computed: f32, f16 or bf16.
+    """Compile an ONNX file for the CPU, to be computed in a precision: f32, f16 or bf16.
 
-    Raises Missing where openvino is not installed, or would compute in another precision than the one asked for.
+    Raises Missing where openvino is not installed, or would compute in another precision.
     """
     _check()
     with _reporting_nothing():
@@ -77,7 +77,7 @@ def compiled_model(path: Path, precision: str) -> CompiledModel:
 
 
 def outputs_of(compiled: CompiledModel, feeds: Feeds) -> dict[str, Array]:
-    """Return what a compiled model gives, by name; raise RunFailed, in one line, where it refuses its inputs."""
+    """Return the outputs of a compiled model by name; raise RunFailed, in one line, where it refuses its inputs."""
     try:
         produced = compiled(dict(feeds))
     except RuntimeError as error:  # the lines before the last one name its own sources

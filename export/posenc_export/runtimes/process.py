@@ -21,22 +21,19 @@ from posenc.ports import Array, Port
 from posenc_export.arrays import from_stored, to_stored
 from posenc_export.runtimes import Crashed, RunFailed
 
-LAST = 2**16
-"""Bytes of what a runner printed last: more is not looked into."""
+TAIL = 2**16
+"""How many bytes of a runner's output are read, from its end."""
 PANICS = " panicked at "
-"""What Rust says before it says of what; behind that come its other words on the way to the end."""
+"""Rust prints this before the reason of a panic; later lines tell only how the process ends."""
 PR_SET_PDEATHSIG = 1
 
 
 class Process:
-    """A runner that has loaded a graph; a call writes its inputs and reads its outputs as .npy files.
+    """A runner that has loaded a graph; a call writes its inputs and reads its outputs as .npy files."""
 
-    what: the runner in words.
-    """
-
-    def __init__(self, what: str, command: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start the runner; raise RunFailed, with what it prints, where it cannot load the graph."""
-        self.what = what
+    def __init__(self, title: str, command: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start the runner, which messages call by its `title`; raise RunFailed where it cannot load the graph."""
+        self.title = title
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-runner-")
         self.stderr = (Path(self.scratch.name) / "stderr").open("w+b")
         self.process = subprocess.Popen(
@@ -52,7 +49,7 @@ class Process:
         )
         self._stop = weakref.finalize(self, _stop, self.process, self.stderr, self.scratch)
         if self._answer() != "ready":
-            raise RunFailed(f"{what} did not start")
+            raise RunFailed(f"{title} did not start")
 
     def __call__(self, feeds: Mapping[str, Array], outputs: tuple[Port, ...]) -> dict[str, Array]:
         """Run the graph once; raise RunFailed with the error that the runner answers."""
@@ -75,43 +72,43 @@ class Process:
             return line.rstrip("\n")
         status = self.process.wait()
         if status < 0:
-            raise Crashed(f"{self.what} ended by signal {signal_name(-status)}: {self._last_words()}")
-        raise RunFailed(self._last_words(f"{self.what} ended with status {status}").removeprefix("error: "))
+            raise Crashed(f"{self.title} ended by signal {signal_name(-status)}: {self._last_words()}")
+        raise RunFailed(self._last_words(f"{self.title} ended with status {status}").removeprefix("error: "))
 
     def _last_words(self, nothing: str = "it said nothing") -> str:
-        """Return the last line that it printed; where Rust panicked, of what it did first."""
-        self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - LAST))
+        """Return the last line that it printed; after a panic in Rust, the line with the reason."""
+        self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - TAIL))
         lines = self.stderr.read().decode("utf-8", "replace").strip().splitlines()
         panic = next((i for i, line in enumerate(lines[:-1]) if PANICS in line), None)
         return lines[-1 if panic is None else panic + 1] if lines else nothing
 
 
 def signal_name(number: int) -> str:
-    """Return how a signal is called, as SIGABRT."""
-    return next((one.name for one in signal.Signals if one == number), str(number))
+    """Return the name of a signal, as SIGABRT."""
+    return next((known.name for known in signal.Signals if known == number), str(number))
 
 
 def import_folders() -> list[str]:
-    """Return where this process finds modules, but for the folder that it runs in, unless this package lies there."""
+    """Return where this process finds modules, without the current folder, unless this package lies there."""
     own = [str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[2])]
-    strange = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
-    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in strange]
+    current = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
+    folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in current]
     return list(dict.fromkeys([*folders, *own]))
 
 
 def end_with_parent() -> None:
-    """Have the system end this process with the thread that started it, where it can: nobody else would."""
+    """Ask the system (Linux) to end this process with the thread that started it: nobody else would."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _leads_session() -> bool:
-    """Return whether no Ctrl-C of a terminal comes here anyway, and what ends this process ends its whole session."""
+    """Return whether this process leads its session: then a signal to the session ends its runners, too."""
     return hasattr(os, "getsid") and os.getsid(0) == os.getpid()
 
 
 def _stop(process: subprocess.Popen[str], stderr: IO[bytes], scratch: tempfile.TemporaryDirectory[str]) -> None:
-    """End a runner: closing its input does that, and a signal where it does not; then remove what it had."""
+    """End a runner by closing its input, else by a signal; then remove its files."""
     with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.communicate(timeout=5)
     process.kill()

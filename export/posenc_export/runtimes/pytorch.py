@@ -63,7 +63,7 @@ def _program(path: Path) -> torch.export.ExportedProgram:
 
     from posenc_export.formats import quiet
 
-    with quiet():  # of a damaged file it logs a traceback, and then raises
+    with quiet():  # it logs a traceback of a damaged file, and then raises
         return torch.export.load(path)
 
 
@@ -79,19 +79,17 @@ def load_aoti_cpu(path: Path, manifest: Manifest) -> Runner:
         package = torch._inductor.aoti_load_package(str(path))
 
     def call(*args: object) -> object:
-        with _silent():  # a package prints what it then raises
+        with _silent():  # a package prints an error before it raises it
             return package(*args)
 
     return _runner(call, manifest, "cpu")
 
 
 def expect_cpu(path: Path) -> None:
-    """Raise Missing where this CPU has not the instructions that an AOTInductor package is compiled for.
-
-    It reads what the package says of itself, and loads nothing: running such code ends the process.
-    """
+    """Raise Missing where this CPU lacks instructions that an AOTInductor package is compiled for."""
     import torch
 
+    # Only the package's metadata are read: to run such code ends the process.
     problem = cpu_problem(path.name, metadata(path).get(ISA, ""), torch.cpu.get_capabilities())
     if problem:
         raise Missing(problem)
@@ -99,7 +97,7 @@ def expect_cpu(path: Path) -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Send what C++ code prints on stderr nowhere."""
+    """Drop everything that C++ code prints on stderr."""
     stderr = os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
@@ -121,9 +119,9 @@ def _torchscript(path: Path, manifest: Manifest, device: str) -> Runner:
 
 
 def _runner(module: Callable[..., object], manifest: Manifest, device: str, stop: Stop | None = None) -> Runner:
-    """Return a runner of what takes and returns tensors of a device.
+    """Return a runner of a function of tensors on a device.
 
-    stop: what ends a call of it; a script and a package run in C++, which nothing ends but the process.
+    `stop` ends a call. A script and a package run in C++, which only the end of the process ends.
     """
     outputs = manifest.outputs
 
@@ -146,7 +144,7 @@ def _bound(
     named: Callable[[Sequence[Array]], dict[str, Array]],
     device: str,
 ) -> Bound:
-    """Keep inputs and outputs of a module on a device; a run waits for the device."""
+    """Keep the inputs and outputs of a module on a device; a run waits for the device."""
     import torch
 
     tensors = [to_torch(array).to(device) for array in arrays]

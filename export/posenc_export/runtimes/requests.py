@@ -1,4 +1,4 @@
-"""Runtimes that are asked for by name: made ready, and refused where they cannot run, read nothing or lack trust."""
+"""Runtimes that options name: they are made ready, or refused where they cannot run, read no file or lack trust."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from posenc_export.runtimes import NEEDS_TRUST, RUNTIMES, Missing, Progress
 
 
 def prepare(names: Iterable[str], required: Sequence[str], progress: Progress) -> None:
-    """Make ready what was named; raise Unavailable, before any other work, where a required runtime cannot run."""
+    """Prepare the named runtimes; raise Unavailable, before any other work, where a required runtime cannot run."""
     with bad_input():
         runtimes = [RUNTIMES[name] for name in dict.fromkeys((*names, *required))]
     for runtime in runtimes:
@@ -27,7 +27,7 @@ def check_available(required: Iterable[str]) -> None:
 
 
 def check_readable(option: str, names: Iterable[str], formats: Sequence[str]) -> None:
-    """Raise BadInput where a runtime that is named by an option reads none of the formats that there are."""
+    """Raise BadInput where a runtime that an option names reads none of the formats of a bundle."""
     for name in names:
         with bad_input():
             runtime = RUNTIMES[name]

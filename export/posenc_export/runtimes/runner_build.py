@@ -19,12 +19,12 @@ from posenc_export.cpp import FOLDER
 from posenc_export.errors import BadInput, first_line
 
 Progress = Callable[[str], None]
-"""What a build calls with each line it prints."""
+"""A build calls it with each line that it prints."""
 SESSION, RUNNER = FOLDER / "session", FOLDER / "runner"
 SETTINGS = FOLDER / "bundle" / "test" / "settings.cmake"
 SOURCES = (".cpp", ".hpp", ".cmake", ".txt")
 FAILED_BEFORE = "not built, since an earlier build failed: naming it with --runtime tries again, and says why"
-"""Why a runner does not run whose build failed in another run: alike for all, so that a report has one line of them."""
+"""Why a runner whose build failed earlier does not run: one text for all, so that a report has one line."""
 BUILD_VARIABLES = (
     *("CXX", "CXXFLAGS", "LDFLAGS", "ONNXRUNTIME_ROOT", "LIBTORCH_ROOT"),
     *("CMAKE_PREFIX_PATH", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE"),
@@ -38,7 +38,7 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """A runner: its executable's name, what runs the graph (CMake's POSENC_BACKEND), the Python package with that."""
+    """A runner: the name of its executable, CMake's POSENC_BACKEND, and the Python package that has the library."""
 
     name: str
     backend: str
@@ -46,7 +46,7 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """The folder it is built in: other sources, libraries or settings have another one."""
+        """The folder of its build, by a digest of sources, libraries and settings."""
         from platformdirs import user_cache_path
 
         return Path(user_cache_path("posenc-export")) / "runners" / f"{self.backend}-{self._key()}"
@@ -68,7 +68,7 @@ class Program:
         return digest.hexdigest()[:16]
 
     def problem(self) -> str:
-        """Return why it cannot be started, in one line, or nothing; quick, and builds nothing."""
+        """Return why it cannot be started, in one line, or an empty text; it is quick, and builds nothing."""
         if (self.folder / "built").is_file():
             return ""
         failed, builder = self.folder / "failed", self.folder / "builder"
@@ -93,7 +93,7 @@ class Program:
             raise BadInput(f"cannot build {self.name} in {self.folder}: {error.strerror or error}") from error
 
     def _build(self, progress: Progress) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)  # what another checkout, or another CMake, left there
+        shutil.rmtree(self.folder, ignore_errors=True)  # left there by another checkout, or another CMake
         self.folder.mkdir()
         try:
             build(RUNNER, self.folder, {"POSENC_BACKEND": self.backend, "POSENC_SESSION": str(SESSION)}, progress)
@@ -155,7 +155,7 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
 
 
 def explain(log: str) -> str:
-    """Return the one thing that a failed build says: CMake's message, unwrapped, or the compiler's first error."""
+    """Return why a build failed: CMake's message on one line, or the compiler's first error."""
     error = re.search(r"^CMake Error[^\n]*:\n+((?:  +[^\n]*\n)+)", log, flags=re.MULTILINE)
     if error:
         return " ".join(error.group(1).split())

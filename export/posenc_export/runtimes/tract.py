@@ -1,4 +1,4 @@
-"""tract, a runtime in Rust for phones and embedded machines, in a process of its own: it ends that on some inputs."""
+"""tract, a runtime in Rust for phones and embedded machines, in a child process: some inputs make it panic."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from posenc_export.runtimes.in_child import Call, Slot, in_child
 
 NO_HALF = "tract has no tensors of bfloat16"
 TYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
-"""How tract calls what is in an array."""
-LONG = 300
-"""Characters of what tract says of a file."""
+"""tract's names of dtypes."""
+LONGEST_ERROR = 300
+"""Characters that are kept of an error of tract."""
 CAUSE = re.compile(r"^\s*\d+: ", re.MULTILINE)
-"""What begins each of several causes of an error."""
+"""Each cause of an error begins with its number."""
 
 
 def _check() -> None:
@@ -36,7 +36,7 @@ def _check() -> None:
     ends_process=True,
 )
 def load_tract(path: Path, manifest: Manifest) -> Runner:
-    """tract, on the CPU, in a process of its own."""
+    """tract, on the CPU, in a child process."""
     if any(port.dtype == "bfloat16" for port in (*manifest.inputs, *manifest.outputs)):
         raise Missing(NO_HALF)
     read_onnx(path)
@@ -47,7 +47,7 @@ def load_tract(path: Path, manifest: Manifest) -> Runner:
 
 
 def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> Call:
-    """Load a file into this process and return what runs it; raise RunFailed, in one line, where tract cannot."""
+    """Load a file into this process and return a function that runs it; raise RunFailed where tract cannot."""
     import tract
 
     types = {slot.dtype: tract.DatumType[TYPES[slot.dtype]] for slot in outputs}
@@ -63,15 +63,16 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
             produced = runnable.run([feeds[slot.name] for slot in inputs])
         except tract.TractError as error:
             raise RunFailed(_words(error)) from error
-        of_types = zip(outputs, produced, strict=True)  # whole numbers that are made of sizes are of a type of its own
-        return {slot.name: value.convert_to(types[slot.dtype]).to_numpy() for slot, value in of_types}
+        pairs = zip(outputs, produced, strict=True)
+        # Integers that tract computes from sizes have a dtype of tract's own, which NumPy has not.
+        return {slot.name: value.convert_to(types[slot.dtype]).to_numpy() for slot, value in pairs}
 
     return call
 
 
 def _words(error: Exception) -> str:
-    """Return what tract failed at, and the first cause of it, which it says last."""
-    said = str(error).partition("Stack backtrace")[0]
-    at, _, causes = said.partition("Caused by:")
+    """Return where tract failed, and the first cause, which it prints last."""
+    text = str(error).partition("Stack backtrace")[0]
+    at, _, causes = text.partition("Caused by:")
     numbered = CAUSE.split(causes)
-    return shorten(": ".join(filter(None, (at.strip(), numbered[-1].strip()))), LONG)
+    return shorten(": ".join(filter(None, (at.strip(), numbered[-1].strip()))), LONGEST_ERROR)

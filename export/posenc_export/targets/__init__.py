@@ -1,4 +1,4 @@
-"""What is exported: a scheme, a model's config, or a user's module; three makers of one `Target`."""
+"""What is exported: a scheme, a model's config, or a user's module. Each has a maker of a `Target`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from posenc.encoding import Encoding
 from posenc.hf.asking.model import Question
 from posenc.spec import Spec
+from posenc_export.bundle.rules import Rules, rules_of
 
 OWN_FLOAT64 = "the module itself in float64 (it has no reference of its own)"
 SCHEME_REFERENCE = "the scheme's float64 reference"
@@ -15,11 +16,17 @@ SCHEME_REFERENCE = "the scheme's float64 reference"
 
 @dataclass(frozen=True)
 class Target:
-    """An encoding with the name, the spec and the parameters that it is made of.
+    """What is exported.
 
-    reference: what its outputs are held against, in words. declared: whether its tolerances come from mathematics.
-    origin: for parameters that were read from a file, where from. notes: lines for the report.
-    question: what a model is to be asked of a config that was read; None of what was not read from one.
+    Attributes:
+        name: That of a scheme, or package.module:factory.
+        encoding: The module, its ports, its reference.
+        spec: What was asked for.
+        params: The parameters that it is made with.
+        reference: What its outputs are held against, in words.
+        origin: For parameters that were read from a file: the place in it.
+        question: What the model of a config is to be asked.
+        notes: Lines for the report.
     """
 
     name: str
@@ -27,10 +34,14 @@ class Target:
     spec: Spec
     params: Mapping[str, object]
     reference: str = SCHEME_REFERENCE
-    declared: bool = True
     origin: Mapping[str, str] = field(default_factory=dict)
     question: Question | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> Rules:
+        """What is known of it before it is looked at."""
+        return rules_of(self.encoding.family)
 
     @property
     def folder(self) -> str:

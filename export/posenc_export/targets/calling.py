@@ -1,4 +1,4 @@
-"""How a user's module is called: with inputs by position, for tensors in a row, whatever it takes and gives itself."""
+"""Exporters call with inputs by position, and take tensors in a row: a wrapper for user's modules that do otherwise."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ class InARow(nn.Module):
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Call it; shapes are those of its inputs and outputs."""
-        first = len(inputs) - len(self.names)
+        first = len(inputs) - len(self.names)  # the rest goes in by name
         named = dict(zip(self.names, inputs[first:], strict=True))
         return tuple(tensors_of(self.wrapped(*inputs[:first], **named)))
 
 
 def in_a_row(module: nn.Module, ports: Sequence[Port], outputs: Callable[[nn.Module], object]) -> Wrap | None:
-    """Return what makes a module one that exporters can call, where it is not one as it stands.
+    """Return what wraps a module for exporters; None where they can call it as it stands.
 
-    outputs: calls a module on inputs of the ports.
+    Args:
+        module: A copy, which is called.
+        ports: What goes in.
+        outputs: Calls a module on inputs of the ports.
     """
     names = by_name(module, [port.name for port in ports])
 
@@ -45,19 +48,20 @@ def in_a_row(module: nn.Module, ports: Sequence[Port], outputs: Callable[[nn.Mod
 
 
 def by_name(module: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the inputs, from some one on to the last, that `forward` takes by their names alone.
+    """Return the last inputs, those that `forward` takes by their names alone.
 
-    So is one that stands in the place of another, which is optional.
+    An input in the place of an optional parameter of another name is taken by its name, too.
     """
     parameters = list(inspect.signature(module.forward).parameters.values())
     known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) and len(known) < len(names):
         return ()
+    # inputs go in by position as far as names and places agree
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for i, name in enumerate(names):
-        other = i >= len(places) or (places[i].name != name and places[i].default is not inspect.Parameter.empty)
-        if other and all(anything or later in known for later in names[i:]):
+        is_elsewhere = i >= len(places) or (places[i].name != name and places[i].default is not inspect.Parameter.empty)
+        if is_elsewhere and all(anything or later in known for later in names[i:]):
             return tuple(names[i:])
     return ()
 

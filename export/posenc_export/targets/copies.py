@@ -1,4 +1,4 @@
-"""Copies of a user's module, which is itself never called."""
+"""Copies of a user's module: the module itself is never called."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ if TYPE_CHECKING:
 
 
 class Copies:
-    """Uncalled copies of a module that is itself never called: its parameters are shared, all else is their own.
+    """Makes copies of a module, which share its parameters and nothing else.
 
-    Where it cannot be copied, `again` makes another. Raises BadInput where that is no other.
+    Args:
+        module: The module.
+        again: Makes another where it cannot be copied.
+
+    Raises BadInput where neither makes another module.
     """
 
     def __init__(self, module: nn.Module, again: Callable[[], nn.Module]) -> None:
         self.module, self.again = module, again
         self.double: nn.Module | None = None
         try:
+            # converted once: copies of it share its parameters
             self.double = copy.deepcopy(module).double()
         except Exception as error:
             if again() is module:
@@ -32,12 +37,12 @@ class Copies:
         return self.again() if self.double is None else _copied(self.module)
 
     def wide(self) -> nn.Module:
-        """Return one in float64."""
+        """Return a copy in float64."""
         return self.again().double() if self.double is None else _copied(self.double)
 
 
 def copy_of(module: nn.Module) -> nn.Module:
-    """Return a copy; raise BadInput where there can be none."""
+    """Return a copy; raise BadInput where it cannot be copied."""
     try:
         return copy.deepcopy(module)
     except Exception as error:

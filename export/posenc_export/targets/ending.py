@@ -1,32 +1,31 @@
-"""How long a call somebody's module takes, found by trying: what max_len is to be where its table ends before it."""
+"""The longest call that a user's module takes, found by trying: what max_len must be where its table is shorter."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from posenc.ports import Axis, Port, axes_of
-from posenc_export.arrays import call_on_arrays
 from posenc_export.bundle.case import Case
-from posenc_export.errors import BadInput, ExportFailed, check_machine
-from posenc_export.validation.planning.feeds import feeds_for
+from posenc_export.errors import BadInput, ExportFailed
+from posenc_export.validation.planning.answering import answers
 
 if TYPE_CHECKING:
     from torch import nn
 
 FAILS = re.compile(r"^(the module itself fails .*?)(; lower --max-len .*|; if it takes others.*)?$", re.DOTALL)
-"""What a failing call is said to be, and the advice that suits no table."""
+"""The words on a failing call, without the advice that is of no use where a table ends."""
 CUT = "--max-len asks for more than it has"
-"""What torch.export's own range of a length is said to come of."""
+"""The end of the words on a length that torch.export itself keeps to a range."""
 SHORTEST = 3
 """The least length of a table that an export can vary."""
 
 
 @contextmanager
 def advised(fresh: Callable[[], nn.Module], ports: Sequence[Port], max_len: int, seed: int) -> Iterator[None]:
-    """Say up to which length a module takes calls where one of up to max_len fails, and it is its length that does."""
+    """Have the error of a call that fails for its length say up to which length the module takes calls."""
     try:
         yield
     except (BadInput, ExportFailed) as error:
@@ -48,14 +47,15 @@ def max_length(fresh: Callable[[], nn.Module], ports: Sequence[Port], max_len: i
 
     def takes(length: int) -> bool:
         sizes = {axis.name: length if axis.is_length else max(2, axis.least) for axis in axes_of(ports)}
-        return _answers(fresh(), ports, sizes, seed)
+        return answers(fresh(), ports, Case("probe", sizes), seed)
 
     if takes(max_len) or not takes(2) or not takes(SHORTEST):
         return None
-    low, high = SHORTEST, max_len
+    low, high = SHORTEST, max_len  # it takes the first, and refuses the second
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if takes(middle) else (low, middle)
+    # a module with gaps among its lengths has no such end
     beyond = [length for length in (low + 2, low + 3) if length < max_len]
     return low if takes(low - 1) and not any(takes(length) for length in beyond) else None
 
@@ -63,13 +63,3 @@ def max_length(fresh: Callable[[], nn.Module], ports: Sequence[Port], max_len: i
 def _is_plain(axis: Axis) -> bool:
     """Return whether an axis may have any size: no multiple, no sum, no side of a grid."""
     return axis.kind != "grid" and axis.multiple == 1 and axis.most is None and axis.terms == (axis.name,)
-
-
-def _answers(module: nn.Module, ports: Sequence[Port], sizes: Mapping[str, int], seed: int) -> bool:
-    feeds = feeds_for(tuple(ports), Case("probe", sizes), seed)
-    try:
-        call_on_arrays(module, [feeds[port.name] for port in ports])
-    except Exception as error:
-        check_machine(error)
-        return False
-    return True

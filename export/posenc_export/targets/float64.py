@@ -1,4 +1,4 @@
-"""A user's module in float64: what it narrows to on the way, too, so that it gives what its formula gives."""
+"""A user's module in float64, also where its code narrows numbers: it then gives what its formula gives."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ WIDE = {
     torch.complex64: torch.complex128,
     torch.complex32: torch.complex128,
 }
-"""What a float of a narrow dtype is widened to. Integers and flags are not, nor floats of 8 bits, which are codes."""
+"""Dtypes and what they are widened to. Integers and flags stay, and floats of 8 bits, which are codes."""
 
-LONG = 200
-"""Letters of a reason."""
+MAX_LETTERS = 200
+"""Letters of a reason; the rest is cut."""
 
 
 class Widening(TorchDispatchMode):
-    """Run each operator in float64, whatever dtype it is asked for, or given tensors of.
+    """Runs each operator in float64, whatever dtype it is asked for, or given tensors of.
 
-    failed: the first operator that does not run so, with the reason.
+    Attributes:
+        failed: The first operator that does not run so, with the reason.
     """
 
     supports_higher_order_operators = True
@@ -52,10 +53,11 @@ class Widening(TorchDispatchMode):
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
-        """Run an operator on widened arguments, and widen what it gives."""
+        """Run an operator on widened arguments, and widen its results."""
         try:
             if isinstance(func, HigherOrderOperator):
                 raise TypeError("it calls functions, which are not widened")
+            # an exact bit pattern of float32 means nothing in float64
             if func is torch.ops.aten.view.dtype and _reads_bits(*args[:2]):
                 raise TypeError("it reads the bits of numbers, which are others in float64")
             wide_args, wide_kwargs = pytree.tree_map(self._widened, (tuple(args), dict(kwargs or {})))
@@ -65,22 +67,23 @@ class Widening(TorchDispatchMode):
             raise
 
     def _widened(self, value: object) -> object:
-        """Return a dtype or a tensor widened; one from elsewhere is widened once: a call may write into it."""
+        """Return a dtype or a tensor widened; anything else as it is."""
         if isinstance(value, torch.dtype):
             return WIDE.get(value, value)
         if not isinstance(value, Tensor) or value.dtype not in WIDE:
             return value
+        # once for each tensor: a call may write into it, and read what it wrote
         if id(value) not in self._twins:
             self._twins[id(value)] = (value, value.to(WIDE[value.dtype]))
         return self._twins[id(value)][1]
 
 
 def _reads_bits(tensor: object, dtype: object) -> bool:
-    """Return whether a view of another dtype is of bits, and not of numbers that are widened alike."""
+    """Return whether a view of another dtype reads bits, and not numbers that are widened alike."""
     assert isinstance(tensor, Tensor)
     assert isinstance(dtype, torch.dtype)
     wide = {WIDE.get(tensor.dtype, tensor.dtype), WIDE.get(dtype, dtype)}
-    return len(wide) > 1 and any(one.is_floating_point or one.is_complex for one in wide)
+    return len(wide) > 1 and any(dtype.is_floating_point or dtype.is_complex for dtype in wide)
 
 
 def _result(value: object) -> object:
@@ -88,7 +91,7 @@ def _result(value: object) -> object:
 
 
 class OwnReference:
-    """The reference of a module that has none: a copy of it in float64."""
+    """The reference of a user's module: a copy of it in float64."""
 
     def __init__(self, copies: Copies, ports: tuple[Port, ...], outputs: tuple[Port, ...]) -> None:
         self.copies = copies
@@ -97,7 +100,8 @@ class OwnReference:
 
     def __call__(self, feeds: Feeds, at: Integers | None = None) -> dict[str, Array]:
         """Return the outputs in float64; raise NoReference where the module does not run in it."""
-        args = [feeds[p.name].astype(np.float64 if p.dtype in FLOATS else p.dtype) for p in self.ports]  # copies
+        # astype copies: the module may write into its inputs
+        args = [feeds[port.name].astype(np.float64 if port.dtype in FLOATS else port.dtype) for port in self.ports]
         outputs = call_in_float64(self.copies.wide(), args)
         if len(outputs) != len(self.outputs):
             raise NoReference(f"in float64 the module gives {len(outputs)} outputs, not {len(self.outputs)}")
@@ -120,14 +124,15 @@ def call_in_float64(module: nn.Module, args: Sequence[Array]) -> list[Array]:
 
 
 def _words(error: Exception) -> str:
-    """Return what an error says, in a line that is not long, without places in memory: a report says it."""
+    """Return the text of an error for a report: in a line that is not long."""
+    # addresses in memory would make two reports differ
     text = re.sub(r"\b0x[0-9a-f]{6,}\b", "0x...", first_line(error))
-    return text if len(text) <= LONG else f"{text[:LONG]}..."
+    return text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}..."
 
 
 @contextmanager
 def _float64_by_default() -> Iterator[None]:
-    """Make float64 what numbers become that have no dtype."""
+    """Have tensors that are made without a dtype be float64."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -18,7 +18,7 @@ from posenc_export.targets.scheme import scheme_target
 
 
 def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, object], seed: int) -> Target:
-    """Return the encoding that a config describes; what is given is stronger than what it says.
+    """Return the encoding that a config describes; parameters that are given replace those of the config.
 
     Raises BadInput, in one line, where it describes none, or one that cannot be built.
     """
@@ -27,6 +27,7 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
         spec = replace(spec, **_implied(spec, reading.spec))
     target = scheme_target(reading.scheme, spec, reading.parameters, seed)
     path = "the config" if config.path is None else config.path.as_posix()
+    # fields that the user set otherwise did not come from the config
     of_another = {name for name, value in reading.spec.items() if getattr(spec, name) != value}
     origin = {name: where for name, where in reading.origin.items() if name not in of_another}
     origin = {"config": path, **origin, **_only_mode(reading.scheme, spec)}
@@ -35,7 +36,7 @@ def config_target(config: ModelConfig, spec: Spec, parameters: Mapping[str, obje
 
 
 def _question(config: ModelConfig, reading: Reading, encoding: Encoding) -> Question:
-    """Return what the config's model is to be asked: with the learned tables of ours."""
+    """Return the question to the config's model, with our learned tables."""
     part = "" if config.part is None else config.part.name
     tables = {str(i): to_numpy(table) for i, table in enumerate(encoding.learned)}
     ports = (encoding.inputs, encoding.outputs)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.encoding import CaseLike, Encoding, Tolerance, no_tables
 from posenc.parameters import check, check_required, parameters_of
-from posenc.ports import Port, Positions, Start
+from posenc.ports import Port
 from posenc.spec import Spec
+from posenc_export.carries import kind_of, limits_of
 from posenc_export.errors import BadInput, bad_input, first_line
 from posenc_export.targets import OWN_FLOAT64, Target
 from posenc_export.targets.by_patches import in_whole_patches
@@ -35,10 +36,17 @@ NO_TABLES = no_tables("it takes this package's encodings: what a module of your 
 def module_target(
     source: object, ports: tuple[Port, ...], spec: Spec, parameters: Mapping[str, object], seed: int
 ) -> Target:
-    """Return a user's module with the ports that go in.
+    """Return a user's module as a target.
 
-    source: "package.module:factory", or what such a text names: an nn.Module, its class, or a function of one.
-    Raises BadInput, in one line, where that is nothing that can be exported.
+    Args:
+        source: "package.module:factory", or what such a text names: an nn.Module, its class, or a function that makes
+            it.
+        ports: What goes in.
+        spec: Its max_len alone counts.
+        parameters: Keyword arguments of the class or function.
+        seed: For random weights and inputs.
+
+    Raises BadInput, in one line, where this cannot be exported.
     """
     import torch
 
@@ -59,7 +67,7 @@ def module_target(
     with advised(Copies(module, again).fresh, ports, spec.max_len, seed):
         ports, notes = read_masks(ports, described, spec.max_len, seed)
         dynamic, encoding = replace(spec, mode="dynamic"), described(ports)
-    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, declared=False, notes=tuple(notes))
+    return Target(name, encoding, dynamic, values, reference=OWN_FLOAT64, notes=tuple(notes))
 
 
 def name_of(source: object) -> str:
@@ -70,7 +78,7 @@ def name_of(source: object) -> str:
 
 
 def import_factory(name: str) -> Any:
-    """Return what package.module:factory names, in the current folder or installed; raise BadInput where nothing."""
+    """Return what package.module:factory names, in the current folder or installed; raise BadInput if nothing is."""
     module_name, _, attribute = name.partition(":")
     with _current_folder_first():
         part: Any = _imported(name, module_name)
@@ -85,22 +93,22 @@ def import_factory(name: str) -> Any:
 def _current_folder_first() -> Iterator[None]:
     """Have a module of the current folder found before others of its name; afterwards that folder is searched last.
 
-    What the tool itself imports later must be what is installed, whatever else lies beside somebody's module.
+    What the tool itself imports later must be what is installed, whatever else lies beside a user's module.
     """
-    here = str(Path.cwd())
-    if here in sys.path[:-1]:  # as whoever started this program wants it
+    folder = str(Path.cwd())
+    if folder in sys.path[:-1]:  # whoever started this program put it there
         yield
         return
-    sys.path[:] = [here, *(path for path in sys.path if path != here)]
+    sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
     try:
         yield
     finally:
-        sys.path.remove(here)
-        sys.path.append(here)
+        sys.path.remove(folder)
+        sys.path.append(folder)
 
 
 def _near(word: str, owner: object) -> str:
-    """Return a question that names what is nearest to a word among the names of a module or a class, if any is."""
+    """Return a question that names the attribute of a module or a class that is nearest to a word, if any is near."""
     near = difflib.get_close_matches(word, dir(owner), n=1)
     return f": did you mean {near[0]!r}?" if near else ""
 
@@ -125,7 +133,7 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
     with bad_input():
         values = check(parameters, known, name)
     if isinstance(factory, nn.Module):
-        # A module in training is the caller's to go on with.
+        # the caller goes on training this one
         return (copy_of(factory).eval() if factory.training else factory), values
     if not callable(factory):
         raise BadInput(f"{name} is a {type(factory).__name__}: expected an nn.Module, its class, or a function of one")
@@ -143,26 +151,35 @@ def _made(name: str, factory: object, parameters: Mapping[str, object]) -> tuple
 def own_encoding(
     module: nn.Module, ports: tuple[Port, ...], max_len: int, seed: int, again: Callable[[], nn.Module]
 ) -> Encoding:
-    """Describe somebody's module: its outputs show when it runs at a few sizes, its reference is itself.
+    """Describe a user's module: its outputs follow from runs at a few sizes, its reference is itself in float64.
 
-    The module is never called: copies of it are, or, where it cannot be copied, what `again` makes.
+    The module itself is never called.
+
+    Args:
+        module: The module.
+        ports: What goes in.
+        max_len: The longest length.
+        seed: For the numbers that go in.
+        again: Makes another where the module cannot be copied.
     """
     from posenc_export.targets.calling import in_a_row
     from posenc_export.targets.float64 import OwnReference
 
+    # outputs and reference are not known before the module ran
     draft = Encoding("module", module, ports, (), lambda *_: {}, _no_tolerance, _no_tolerance, NO_TABLES)
     copies = Copies(module, again)
     sizes = probe_sizes(draft, max_len)[0]
+    # exporters want inputs by position and tensors in a row
     wrap = in_a_row(copies.fresh(), ports, lambda fresh: called(fresh, ports, sizes, seed))
     if wrap is not None:
         copies = Copies(wrap(module), lambda: wrap(again()))
         draft = replace(draft, module=copies.module)
     outputs = outputs_of(copies.fresh, draft, max_len, seed)
-    ends = [port.carries.end for port in ports if isinstance(port.carries, Positions | Start) and port.carries.end]
+    ends = [end for port in ports if kind_of(port.carries).gives_positions and (end := limits_of(port).end)]
     reference = OwnReference(copies, ports, outputs)
     return replace(draft, outputs=outputs, reference=reference, end=min(ends, default=None), fresh=copies.fresh)
 
 
 def _no_tolerance(case: CaseLike) -> Tolerance:
-    """Allow nothing: what a module without a reference may be off by, its golden data say."""
+    """Allow nothing: tolerances of a user's module are measured."""
     return Tolerance()

@@ -1,8 +1,9 @@
-"""What a user's module gives: its outputs, and whose sizes their axes have, as calls at a few sizes show."""
+"""The outputs of a user's module, and whose sizes their axes have, as calls at a few sizes show."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from posenc.encoding import Encoding
@@ -23,87 +24,94 @@ SMALL = 2**16
 
 
 def outputs_of(fresh: Fresh, draft: Encoding, max_len: int, seed: int) -> tuple[Port, ...]:
-    """Return the outputs of a module, of which `fresh` makes copies; raise BadInput where it fails at usual sizes.
+    """Return the outputs of a module; raise BadInput where it fails at usual sizes.
 
-    Sizes at which modules fail more often (1, the longest, the lengths exchanged) are tried, too: an axis that is
-    another one's at most sizes is not always.
+    Sizes at which modules fail more often (1, the longest, the lengths exchanged) are tried, too: an output's axis may
+    follow one input's axis at most sizes, and another at these.
+
+    Args:
+        fresh: Makes a copy of the module.
+        draft: The encoding, without its outputs.
+        max_len: The longest length.
+        seed: For the numbers that go in.
     """
     ports = draft.inputs
     usual = probe_sizes(draft, max_len)
     calls = [(sizes, flatten(called(fresh(), ports, sizes, seed))) for sizes in usual]
     for sizes in _unusual_sizes(ports, usual[-1], max_len):
-        try:
+        with suppress(BadInput):
             calls.append((sizes, flatten(called(fresh(), ports, sizes, seed))))
-        except BadInput:
-            continue
-    return _outputs(ports, [sizes for sizes, _ in calls], [arrays for _, arrays in calls])
+    return _outputs(ports, calls)
 
 
 def probe_sizes(draft: Encoding, max_len: int) -> list[dict[str, int]]:
     """Return the sizes to trace with, and two more sets, by which the axes of outputs are known."""
-    sizes = trace_sizes(draft, set(), max_len)
-    other = other_sizes(draft.inputs, sizes, max_len)
-    most = max_len // most_terms(draft.inputs)
-    long = {
-        axis.name: axis.allowed(2 * sizes[axis.name] + 1, min(most, axis.most or most))
+    sizes = trace_sizes(draft.inputs, set(), max_len)
+    unlike = other_sizes(draft.inputs, sizes, max_len)
+    longer = {
+        axis.name: axis.allowed(2 * sizes[axis.name] + 1, _longest(axis, draft.inputs, max_len))
         for axis in axes_of(draft.inputs)
         if axis.is_length
     }
-    return [sizes, other, {**other, **long}]
+    return [sizes, unlike, {**unlike, **longer}]
+
+
+def _longest(axis: Axis, ports: tuple[Port, ...], max_len: int) -> int:
+    """Return the largest size of a length: a sum of lengths must not be longer than max_len."""
+    end = max_len // most_terms(ports)
+    return min(end, axis.most or end)
 
 
 def _unusual_sizes(ports: tuple[Port, ...], sizes: Sizes, max_len: int) -> list[dict[str, int]]:
     """Return the least sizes, the lengths in the opposite order and, where that is a small call, the longest ones."""
-    axes, most = axes_of(ports), max_len // most_terms(ports)
+    axes = axes_of(ports)
     lengths = [axis for axis in axes if axis.is_length]
     least = {axis.name: axis.allowed(1) for axis in axes}
     opposite = {
-        axis.name: axis.allowed(sizes[other.name], min(most, axis.most or most))
-        for axis, other in zip(lengths, reversed(lengths), strict=True)
+        axis.name: axis.allowed(sizes[mirrored.name], _longest(axis, ports, max_len))
+        for axis, mirrored in zip(lengths, reversed(lengths), strict=True)
     }
-    end = {axis.name: axis.allowed(axis.most or most, min(most, axis.most or most)) for axis in lengths}
-    sets = [least, {**sizes, **opposite}, {**least, **end}]
-    return [one for one in sets if one != sizes and elements(ports, one) <= SMALL]
+    longest = {axis.name: _longest(axis, ports, max_len) for axis in lengths}
+    end = {axis.name: axis.allowed(axis.most or longest[axis.name], longest[axis.name]) for axis in lengths}
+    sets: list[dict[str, int]] = [least, {**sizes, **opposite}, {**least, **end}]
+    return [unusual for unusual in sets if unusual != sizes and elements(ports, unusual) <= SMALL]
 
 
-def _outputs(
-    ports: tuple[Port, ...], probes: Sequence[Mapping[str, int]], called: Sequence[Sequence[Array]]
-) -> tuple[Port, ...]:
+def _outputs(ports: tuple[Port, ...], calls: Sequence[tuple[Sizes, Sequence[Array]]]) -> tuple[Port, ...]:
     """Return the outputs; raise BadInput where they are not as many, of the same ranks and dtypes, in every call."""
-    if any([(a.ndim, a.dtype) for a in one] != [(a.ndim, a.dtype) for a in called[0]] for one in called):
+    kinds = {tuple((array.ndim, array.dtype) for array in arrays) for _, arrays in calls}
+    if len(kinds) > 1:
         raise BadInput("the module returns other outputs at another length: expected the same number, ranks and dtypes")
     axes = {axis.name: axis for port in ports for axis in port.dynamic.values()}
-    by_sizes = [(tuple(axis.size_in(sizes) for sizes in probes), axis) for axis in axes.values()]
-    names = ["y"] if len(called[0]) == 1 else [f"y{i}" for i in range(len(called[0]))]
-    each = zip(names, zip(*called, strict=True), strict=True)
-    return tuple(_output(_free_name(name, ports), arrays, by_sizes) for name, arrays in each)
-
-
-def _free_name(name: str, ports: tuple[Port, ...]) -> str:
-    """Return a name for an output that no input has."""
-    return name if all(port.name != name for port in ports) else _free_name(f"{name}_out", ports)
+    by_sizes = [(tuple(axis.size_in(sizes) for sizes, _ in calls), axis) for axis in axes.values()]
+    columns = list(zip(*(arrays for _, arrays in calls), strict=True))  # the arrays of one output in every call
+    names = ["y"] if len(columns) == 1 else [f"y{i}" for i in range(len(columns))]
+    taken = {port.name for port in ports}
+    return tuple(_output(_free(name, taken, "_out"), c, by_sizes) for name, c in zip(names, columns, strict=True))
 
 
 def _output(name: str, arrays: Sequence[Array], axes: Sequence[tuple[tuple[int, ...], Axis]]) -> Port:
-    """Return an output whose axes are those of inputs that have its sizes in every call, where there is one alone.
+    """Return an output; its axis is that of an input which alone has its sizes in every call.
 
     Any other axis of several sizes has a name of its own.
     """
     taken = {axis.name for _, axis in axes}
     shape = []
     for i, sizes in enumerate(zip(*(array.shape for array in arrays), strict=True)):
-        fitting = [axis for all_, axis in axes if all_ == sizes]
-        named = fitting[0] if len(fitting) == 1 else Axis(_unlike(f"{name}_axis{i}", taken), "length")
+        fitting = [axis for of_input, axis in axes if of_input == sizes]
+        named = fitting[0] if len(fitting) == 1 else Axis(_free(f"{name}_axis{i}", taken, "_"), "length")
+        # one size in every call: the axis does not depend on the inputs
         shape.append(fixed(sizes[0]) if len(set(sizes)) == 1 else named)
     return Port(name, tuple(shape), arrays[0].dtype.name)
 
 
-def _unlike(name: str, taken: set[str]) -> str:
-    return name if name not in taken else _unlike(f"{name}_", taken)
+def _free(name: str, taken: set[str], suffix: str) -> str:
+    """Return a name that is not taken: with the suffix as often as it takes."""
+    return name if name not in taken else _free(f"{name}{suffix}", taken, suffix)
 
 
-def called(module: nn.Module, ports: tuple[Port, ...], sizes: Mapping[str, int], seed: int) -> object:
-    """Return what a module gives at some sizes; raise BadInput where it fails, or where that is not tensors."""
+def called(module: nn.Module, ports: tuple[Port, ...], sizes: Sizes, seed: int) -> object:
+    """Return the outputs of a module at some sizes; raise BadInput where it fails, or gives something but tensors."""
     import torch
 
     feeds = feeds_for(ports, Case("probe", sizes), seed)
@@ -131,6 +139,7 @@ def _check_dtype(tensor: Tensor, name: str) -> None:
             f"the module's {name} is {dtype}, and graphs give real numbers: return torch.view_as_real of it, whose "
             "last axis has the real and the imaginary part"
         )
+    # 8-bit floats and others that no runtime here takes
     if dtype not in DTYPES:
         raise BadInput(f"the module's {name} is {dtype}: expected one of {', '.join(DTYPES)}; convert it in forward")
     if str(tensor.layout) != "torch.strided":

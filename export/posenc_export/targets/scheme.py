@@ -12,7 +12,7 @@ from posenc_export.targets import Target
 
 
 def scheme_target(name: str, spec: Spec, parameters: Mapping[str, object], seed: int) -> Target:
-    """Return the encoding of a scheme; raise BadInput, in one line, where it has none like that."""
+    """Return the encoding of a scheme; raise BadInput, in one line, where it cannot be made so."""
     import torch
 
     torch.manual_seed(seed)

@@ -52,7 +52,7 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
 
 def _key(part: Part, row: Row, path: str) -> dict[str, Setting]:
     """Return the names of the tables in a file of weights, or a model's folder; nothing for a file without names."""
-    from posenc.weights import names_in
+    from posenc.weight_files import names_in
 
     names = names_in(path)
     if not names:

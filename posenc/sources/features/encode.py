@@ -1,6 +1,6 @@
-"""Features of numbers: what goes in are values, and what comes out are a cosine and a sine of each of their angles.
+"""Features of numbers: a cosine and a sine of each angle that a number makes.
 
-In a row, sines come before cosines, in blocks of so many pairs: of all, of one, or of what belongs together.
+In a row, sines come before cosines, in blocks of all pairs, of one pair, or of pairs that belong together:
 
     all   s0 s1 s2 s3 c0 c1 c2 c3        one   s0 c0 s1 c1 s2 c2 s3 c3        two   s0 s1 c0 c1 s2 s3 c2 c3
 """
@@ -13,14 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula
-from posenc.encoding import Bounded, Encoding, Probes, rounding
+from posenc.encoding import Bounded, Encoding, Probes
 from posenc.maker import Join, claims_of, encoding
 from posenc.ports import Port, fixed
 from posenc.spec import Spec
+from posenc.where import Where
 
 
 class Waves(Bounded, Protocol):
-    """A source of cosines and sines of numbers, whose tolerances are of angles up to one."""
+    """A source of cosines and sines of numbers; its tolerances take the largest angle."""
 
     def cos_sin(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of all angles: twice (..., pairs)."""
@@ -28,10 +29,14 @@ class Waves(Bounded, Protocol):
 
 @dataclass(frozen=True)
 class Layout:
-    """How features lie in a row.
+    """The columns of a row.
 
-    pairs: cosines and sines of each row. block: how many lie together. cos_first: cosines before sines.
-    include: numbers that come in, and go out in front. zero: a column of zeros comes last.
+    Args:
+        pairs: Cosines and sines of a row.
+        block: How many pairs lie together.
+        cos_first: Cosines come before sines.
+        include: How many numbers of x come first, as they are.
+        zero: A column of zeros comes last.
     """
 
     pairs: int
@@ -73,9 +78,10 @@ class Features(nn.Module):
         return rows.to(self.dtype)
 
     def lay(self, first: Tensor, second: Tensor) -> Tensor:
-        """Lay out what comes first in a block and what comes second: twice (..., pairs) -> (..., 2 pairs)."""
+        """Put the first half of each block before its second half: twice (..., pairs) -> (..., 2 pairs)."""
         if self.blocks == 1:
             return torch.cat([first, second], -1)
+        # (..., pairs) -> (..., blocks, block)
         first = first.unflatten(-1, [self.blocks, self.block])
         second = second.unflatten(-1, [self.blocks, self.block])
         return torch.cat([first, second], -1).flatten(-2)
@@ -94,17 +100,20 @@ def encode(
 ) -> Encoding:
     """Return the encoding that cosines and sines of numbers make.
 
-    x: the port of the numbers; where it has several axes, they lie along the last.
-    formula: a call -> the output in float64. largest: a call's largest position -> its largest angle.
-    end: whole numbers from here on are refused. probes: what must be tried.
+    Args:
+        x: The port of the numbers; where it has several axes, they lie along the last.
+        formula: A call -> the output in float64.
+        largest: A call's largest position -> its largest angle.
+        end: Whole numbers from here on are refused.
+        probes: What must be tried.
     """
     y = Port("y", (*(x.axes[:-1] or x.axes), fixed(layout.width)), spec.torch_dtype)
     module = Features(waves, layout, getattr(torch, spec.torch_dtype))
     claims = claims_of(
         waves,
         tables="what goes in are numbers, between which no table has rows",
-        probes=probes or Probes(),
-        end=end,
+        probes=probes,
         at=lambda case: largest(case.max_position),
     )
-    return encoding(spec, Join("features", module, (x,), (y,), rounding(spec, add=False)), claims, formula)
+    where = Where(spec.positions, ports=(x,), end=end)
+    return encoding(spec, where, claims, Join("features", module, (), (y,)), formula)

@@ -1,4 +1,4 @@
-"""Rows along one axis of a grid: what a source of them is; those of the middle of a longer axis, and of counts.
+"""Sources of rows along one axis of a grid: their protocols, the middle of a longer axis, and counts.
 
 SD3's crop looks up the indices of the middle in a small table of places before a source sees them: angle addition
 would hold positions beyond the stored grid, and ONNX divides a negative number towards zero.
@@ -30,14 +30,14 @@ class AxisRows(Source, Protocol):
 
 
 class CountRows(AxisRows, Protocol):
-    """Rows by how many places there are up to one, itself with it, and by how many there are in all."""
+    """Rows by the number of places up to a place, itself included, and by the number of all places."""
 
     def __call__(self, count: Tensor, whole: Tensor) -> Tensor:
         """Return rows: int64 (batch, height, width), the same with an axis of 1 -> (batch, height, width, dim)."""
 
 
 class CenterCrop(nn.Module):
-    """Rows of the middle of an axis that has `end` places, by the rows of all, `step` radians one from the next."""
+    """Rows of the middle of an axis that has `end` places, `step` radians from each other."""
 
     places: Tensor  # (end, 1): a look-up refuses what lies outside, whatever the source holds
     end: int
@@ -55,7 +55,7 @@ class CenterCrop(nn.Module):
         """Return the rows of the middle: (1, length, width)."""
         check_length(length, self.end)
         index = (self.end - length) // 2 + torch.arange(length, device=self.places.device)
-        positions = take(self.places, inside(index, self.end), self.end).squeeze(-1)
+        positions = take(self.places, inside(index, self.end), self.end).squeeze(-1)  # (length, 1) -> (length,)
         rows: Tensor = self.source(positions, width)
         return rows.unsqueeze(0)
 
@@ -64,7 +64,7 @@ class CenterCrop(nn.Module):
         yield StoredRows("places", np.arange(self.end)[:, None])
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return what rows may be off by: a short call reads places in the middle, too."""
+        """Return how far rows may be from the reference, at the farthest place: the middle depends on the call."""
         return self.source.tolerance(self.farthest)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
@@ -73,9 +73,9 @@ class CenterCrop(nn.Module):
 
 
 class Counts(nn.Module):
-    """Rows at counts, from 1 on: of DETR where it does not normalize."""
+    """Rows at counts, which begin at 1: DETR without normalize."""
 
-    one: Tensor
+    one: Tensor  # (1,): the number 1
 
     def __init__(self, source: SinCosMethod) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Counts(nn.Module):
         return rows.unsqueeze(0)
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return the tolerance of the sincos method one position farther: counts begin at 1, positions at 0."""
+        """Return the tolerance of the sincos method at the next position: counts begin at 1, positions at 0."""
         return self.source.tolerance(max_position + 1)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:

@@ -1,15 +1,14 @@
 """Encodings of the places of a grid: the features of a place are rows of several sources, one for each axis.
 
-A source is asked for the rows of a whole axis, by `arange(length, width)`: few numbers, which are then repeated along
-the other axes. Places that a mask of an image says are counted one by one, in `MaskedGrid`.
+`Grid` asks a source for the rows of a whole axis, by `arange(length, width)`: few numbers, which it repeats along the
+other axes. `MaskedGrid` counts the valid places of padded images along each axis, from 1 on.
 
-The masks of padded images are `Mask`s over two axes of a grid: positions are counts along each axis, from 1 on. Plans
-try long grids one axis at a time. Torch's exporter sees one source for both axes and writes its tables once.
+Plans try long grids one axis at a time. Torch's exporter sees one source for both axes and writes its tables once.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import torch
@@ -17,28 +16,34 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import Encoding, rounding
+from posenc.encoding import Encoding
+from posenc.joins.rows import join_x
 from posenc.lookup import check_width, exactly
 from posenc.maker import Claims, Join, claims_of, encoding
-from posenc.ports import BATCH, Axis, Mask, Port, fixed
+from posenc.ports import BATCH, Axis, Port, fixed
 from posenc.sources.grid.axis_rows import AxisRows, CountRows
 from posenc.spec import Spec
+from posenc.where import grid, padded_grid
 
 FeatureLayout = Literal["halves", "interleaved", "sines_first"]
 NO_SHIFT = {
     "offset": "a grid has no first position to shift; use --positions implicit",
     "explicit": "places are those of the grid; use --positions implicit",
 }
-"""Why places are not given in these ways."""
+"""Why a grid takes no such positions."""
 
 
 @dataclass(frozen=True)
 class GridLayout:
-    """How what goes in and out lies.
+    """The axes of x and of the output, and the order of features.
 
-    axes: names of the axes of the grid. order: which of them comes first among the features, second, ...
-    feature_layout: the sources' rows one after another ("halves" and "interleaved", as they come), or all sines, then
-        all cosines. add: x + rows, or the rows alone. channels_first: features come before the grid.
+    Args:
+        axes: Names of the axes of the grid.
+        order: Which of these comes first among the features, second, ...
+        feature_layout: "halves" and "interleaved" leave the sources' rows as they are, one after another;
+            "sines_first" is all sines, then all cosines.
+        add: x + rows, or the rows alone.
+        channels_first: Features come before the grid.
     """
 
     axes: tuple[str, ...]
@@ -49,17 +54,17 @@ class GridLayout:
 
     @property
     def parts(self) -> int:
-        """Into how many parts each row is cut before they are put in order."""
+        """Into how many parts each row is cut, before the parts are put in order."""
         return 2 if self.feature_layout == "sines_first" else 1
 
     @property
     def pieces(self) -> list[int]:
-        """Which of the parts of all axes comes first, second, ..."""
+        """The order of the parts of all axes: which comes first, second, ..."""
         return [self.parts * axis + part for part in range(self.parts) for axis in self.order]
 
-    def shape(self, batch: Axis, places: Sequence[Axis], features: Axis) -> tuple[Axis, ...]:
+    def shape(self, places: Sequence[Axis], features: int) -> tuple[Axis, ...]:
         """Return the axes of a tensor in their order."""
-        return (batch, features, *places) if self.channels_first else (batch, *places, features)
+        return (BATCH, fixed(features), *places) if self.channels_first else (BATCH, *places, fixed(features))
 
 
 class Grid(nn.Module):
@@ -91,7 +96,7 @@ class Grid(nn.Module):
         check_width(x.shape[1 if self.channels_first else -1], self.width)
         rows = self.places([x.shape[first + axis] for axis in range(self.axes)])
         if self.channels_first:
-            rows = rows.movedim(-1, 1)
+            rows = rows.movedim(-1, 1)  # (1, *grid, dim) -> (1, dim, *grid)
         if self.add:
             return added(x, rows)
         return rows.to(self.dtype)
@@ -107,6 +112,7 @@ class Grid(nn.Module):
 
     def spread(self, rows: Tensor, axis: int, sizes: list[int]) -> Tensor:
         """Return rows of one axis at every place: (1, size, width) -> (1, *sizes, width)."""
+        # (1, size, width) -> (1, 1, size, width) for a column, (1, size, 1, width) for a row
         for _ in range(axis):
             rows = rows.unsqueeze(1)
         for _ in range(self.axes - 1 - axis):
@@ -115,7 +121,7 @@ class Grid(nn.Module):
 
 
 class MaskedGrid(nn.Module):
-    """Rows of every place of images that are padded: (batch, height, width) of 1 and 0 -> a row each."""
+    """Rows of every place of padded images, by a mask (batch, height, width) of 1 and 0."""
 
     columns_first: Final[bool]
     channels_first: Final[bool]
@@ -128,7 +134,8 @@ class MaskedGrid(nn.Module):
         self.dtype = dtype
 
     def forward(self, pixel_mask: Tensor) -> Tensor:
-        """Return the rows of all places, by how many valid ones there are up to each: (batch, dim, height, width)."""
+        """Return the rows of all places: (batch, height, width) -> (batch, dim, height, width), or dim last."""
+        # The count at a place is how many valid places lie up to it, the last count that of a whole column or row.
         down, across = pixel_mask.cumsum(1), pixel_mask.cumsum(2)
         by_row: Tensor = self.source(down, down[:, -1:, :])
         by_column: Tensor = self.source(across, across[:, :, -1:])
@@ -145,41 +152,36 @@ def encode(
     formula: Formula,
     step: float = 1.0,
 ) -> Encoding:
-    """Return the encoding of a grid whose size is that of x, by a source of rows for each axis.
+    """Return the encoding of a grid as large as x.
 
-    widths: features of each. formula: a call -> the output in float64. step: radians that a place is from the next,
-    at most.
+    Args:
+        sources: Rows of each axis.
+        widths: Features of each axis.
+        formula: A call -> the output in float64.
+        step: How far a place is from the next, in radians, at most.
     """
-    places = [Axis(name, "grid", most=source.end) for name, source in zip(layout.axes, sources, strict=True)]
-    features = fixed(sum(widths))
-    x = Port("x", layout.shape(BATCH, places, features), spec.torch_dtype)
-    batch = BATCH if layout.add else fixed(1, "batch")
-    y = Port("y", layout.shape(batch, places, features), spec.torch_dtype)
+    where = grid(spec, layout.axes, [source.end for source in sources])
+    x = Port("x", layout.shape(where.places, sum(widths)), spec.torch_dtype)
     module = Grid(sources, widths, layout, getattr(torch, spec.torch_dtype))
-    claims = _claims(sources[0], step)
-    return encoding(spec, Join("grid", module, (x,), (y,), rounding(spec, layout.add), layout.add), claims, formula)
+    return encoding(spec, where, _claims(sources[0], step), join_x("grid", module, x, add=layout.add), formula)
 
 
 def encode_masked(source: CountRows, width: int, spec: Spec, layout: GridLayout, *, formula: Formula) -> Encoding:
-    """Return the encoding of images of several sizes, padded to one: a mask says which places are theirs.
+    """Return the encoding of images of several sizes, padded to the largest: a mask says which places are valid.
 
-    width: features of an axis. Counts begin at 1, and those beyond the end of the source are refused.
+    Counts begin at 1, and counts beyond the end of the source are refused. `width` is the features of an axis.
     """
-    places = [Axis(name, "grid") for name in layout.axes]
-    end = None if source.end is None else source.end + 1
-    mask = Port("pixel_mask", (BATCH, *places), "int64", Mask(offset=1, end=end))
-    y = Port("y", layout.shape(BATCH, places, fixed(2 * width)), spec.torch_dtype)
+    where = padded_grid(spec, layout.axes, None if source.end is None else source.end + 1)
+    y = Port("y", layout.shape(where.places, 2 * width), spec.torch_dtype)
     module = MaskedGrid(source, layout, getattr(torch, spec.torch_dtype))
-    claims = replace(_claims(source, step=1.0), end=end)
-    return encoding(spec, Join("grid", module, (mask,), (y,), rounding(spec, add=False)), claims, formula)
+    return encoding(spec, where, _claims(source, step=1.0), Join("grid", module, (), (y,)), formula)
 
 
 def _claims(source: AxisRows, step: float) -> Claims:
-    """Return what a source says of the rows of an axis, whose places are so many radians from each other at most."""
+    """Return what a source says of the rows of an axis, whose places are at most `step` radians from each other."""
     return claims_of(
         source,
         tables="a row of it is rows of several axes, side by side",
         probes=source.probes,
-        end=source.end,
         at=lambda case: math.ceil(case.max_position * max(1.0, step)),
     )

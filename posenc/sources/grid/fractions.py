@@ -1,6 +1,6 @@
 """Rows along one axis of a grid, at fractions of its length: computed for any length, or stored for all up to one.
 
-Baked, every place of every size is a row, max_len^2 / 2 of them in use: `max_len` is 256 by default.
+A baked table has a row for every place of every size, max_len^2 / 2 of them in use: `max_len` is 256 by default.
 """
 
 import math
@@ -25,29 +25,28 @@ LARGEST = 2**26
 
 
 @dataclass(frozen=True)
-class Fraction:
-    """A coordinate as a fraction of an axis: scale * (count + shift) / (whole + small), count from 1 on.
-
-    Where nothing of an axis counts, since all of it is padding, one place is taken to count: the quotient would else be
-    the shift a million times over.
-    """
+class AxisFraction:
+    """A coordinate as a fraction of an axis: scale * (count + shift) / (whole + small), counts beginning at 1."""
 
     scale: float
     shift: float = 0.0
     small: float = 0.0
 
     @property
-    def most(self) -> float:
-        """What no angle is beyond, where the first frequency is 1."""
+    def max_angle(self) -> float:
+        """Largest absolute angle in radians, at frequency 1."""
         return abs(self.scale) * (1 + abs(self.shift))
 
-    def of(self, count: Array, whole: Array) -> Floats:
+    def coordinates(self, count: Array, whole: int) -> Floats:
         """Return coordinates in float64."""
-        return np.asarray(self.scale * (count + self.shift) / (np.maximum(whole, 1) + self.small))
+        return np.asarray(self.scale * (count + self.shift) / (whole + self.small))
 
 
-class Fractions(nn.Module):
-    """Rows of sines and cosines at fractions of an axis, which are computed in what `waves` computes angles in."""
+class ComputedFractionRows(nn.Module):
+    """Rows of sines and cosines at fractions of an axis, computed in the graph, in the dtype of the angles of `waves`.
+
+    A fully padded axis counts as having one valid place; otherwise the result would be shift / 1e-6.
+    """
 
     rate: Tensor  # (pairs,): of a whole axis, in the unit of `waves`
     shift: Tensor  # buffers, as a graph would hold Python's numbers in float32
@@ -56,13 +55,13 @@ class Fractions(nn.Module):
     interleaved: Final[bool]
     probes = Probes()
 
-    def __init__(self, fraction: Fraction, inv_freq: Floats, waves: AngleSinCos, *, interleaved: bool) -> None:
+    def __init__(self, fraction: AxisFraction, inv_freq: Floats, waves: AngleSinCos, *, interleaved: bool) -> None:
         super().__init__()
         self.width = 2 * len(inv_freq)
         self.interleaved = interleaved
         self.end = None
         self.half_safe = waves.half_safe
-        self.most = fraction.most
+        self.max_angle = fraction.max_angle
         self.within = waves.within
         self.waves = waves
         rate = fraction.scale * inv_freq / waves.unit
@@ -72,25 +71,25 @@ class Fractions(nn.Module):
     def forward(self, count: Tensor, whole: Tensor) -> Tensor:
         """Return the rows of places: int64 (...), the same with an axis of 1 -> (..., width)."""
         part = (count.to(self.within) + self.shift) / (whole.clamp(min=1).to(self.within) + self.small)
-        cos, sin = self.waves(part.unsqueeze(-1) * self.rate)
+        cos, sin = self.waves(part.unsqueeze(-1) * self.rate)  # (..., 1) * (pairs,)
         return arrange(sin, cos, self.interleaved, self.width)
 
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of all places: (1, length, width)."""
         check_width(width, self.width)
         count = torch.arange(1, length + 1, device=self.rate.device).unsqueeze(0)
-        return self.forward(count, torch.full_like(count[:, :1], length))  # of no places, no whole
+        return self.forward(count, torch.full_like(count[:, :1], length))  # empty where there are no places
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: as far as cosines and sines of the largest angle."""
-        return self.waves.tolerance(self.most)
+        return self.waves.tolerance(self.max_angle)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph's rows may be from these: as far as cosines and sines."""
-        return self.waves.eager_tolerance(self.most)
+        return self.waves.eager_tolerance(self.max_angle)
 
 
-class FractionTable(nn.Module):
+class StoredFractionRows(nn.Module):
     """Rows at fractions of an axis, stored for every place of every size up to max_len."""
 
     rows: Tensor  # (max_len * (max_len + 1), width): counts 0..max_len of a whole of 1, of 2, ...
@@ -98,25 +97,27 @@ class FractionTable(nn.Module):
     width: Final[int]
     half_safe = ""
 
-    def __init__(self, fraction: Fraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> None:
+    def __init__(self, fraction: AxisFraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> None:
         super().__init__()
-        most, dtype = spec.max_len, getattr(torch, spec.angle_dtype)
+        end, dtype = spec.max_len, getattr(torch, spec.angle_dtype)
         self.width = 2 * len(inv_freq)
-        self.end = most
-        self.probes = Probes(masks=tuple(range(1, most + 1)))
+        self.end = end
+        self.probes = Probes(masks=tuple(range(1, end + 1)))
         self.dtype = dtype
-        self.most = fraction.most
+        self.max_angle = fraction.max_angle
         self.fraction, self.inv_freq, self.interleaved = fraction, inv_freq, interleaved
-        check_few(most, self.width)
-        rows = torch.empty(most, most + 1, self.width, dtype=dtype)
-        for whole in range(1, most + 1):
-            angles = torch.from_numpy(fraction.of(np.arange(most + 1)[:, None], np.array(whole)) * inv_freq)
+        check_few(end, self.width)
+        rows = torch.empty(end, end + 1, self.width, dtype=dtype)
+        for whole in range(1, end + 1):
+            angles = torch.from_numpy(fraction.coordinates(np.arange(end + 1)[:, None], whole) * inv_freq)
+            # (end + 1, pairs) -> (end + 1, width)
             rows[whole - 1] = arrange(angles.sin(), angles.cos(), interleaved, self.width)
-        self.register_buffer("rows", rows.flatten(0, 1), persistent=False)
+        self.register_buffer("rows", rows.flatten(0, 1), persistent=False)  # (end * (end + 1), width)
         self.register_buffer("one", torch.ones(1, dtype=torch.int64), persistent=False)
 
     def forward(self, count: Tensor, whole: Tensor) -> Tensor:
         """Return the rows of places: int64 (...), the same with an axis of 1 -> (..., width)."""
+        # Each whole has end + 1 rows, one for each count from 0 on.
         index = (whole.clamp(min=1) - 1) * (self.end + 1) + count
         return take(self.rows, index, self.end * (self.end + 1))
 
@@ -125,14 +126,14 @@ class FractionTable(nn.Module):
         check_width(width, self.width)
         check_length(length, self.end)
         count = torch.arange(1, length + 1, device=self.one.device).unsqueeze(0)
-        return self.forward(count, torch.full_like(count[:, :1], length))  # of no places, no whole
+        return self.forward(count, torch.full_like(count[:, :1], length))  # empty where there are no places
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: half an ulp of a sine."""
-        return rounded_once(self.dtype, math.ceil(self.most))
+        return rounded_once(self.dtype, math.ceil(self.max_angle))
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return how far a graph's rows may be from these: no bit."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def stored_rows(self) -> Iterator[StoredRows]:
@@ -145,18 +146,20 @@ class FractionTable(nn.Module):
             yield StoredRows("rows", rows, rounded(largest), (whole - 1) * (self.end + 1))
 
 
-def check_few(most: int, width: int) -> None:
+def check_few(end: int, width: int) -> None:
     """Raise ValueError where a table of every place of every size is larger than anybody wants."""
     fits = math.isqrt(LARGEST // width)
-    if most * (most + 1) * width > LARGEST:
+    if end * (end + 1) * width > LARGEST:
         raise ValueError(
-            f"a table of every place of every size up to {most} takes {most} x {most + 1} x {width} numbers: "
+            f"a table of every place of every size up to {end} takes {end} x {end + 1} x {width} numbers: "
             f"give --max-len {fits - 1} or less, or --dynamic"
         )
 
 
-def fractions(fraction: Fraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> Fractions | FractionTable:
-    """Return what computes rows at fractions of an axis, as a spec asks for it."""
+def fraction_rows(
+    fraction: AxisFraction, inv_freq: Floats, spec: Spec, *, interleaved: bool
+) -> ComputedFractionRows | StoredFractionRows:
+    """Return a source of rows at fractions of an axis, stored or computed, as a spec asks for it."""
     if spec.mode == "baked":
-        return FractionTable(fraction, inv_freq, spec, interleaved=interleaved)
-    return Fractions(fraction, inv_freq, sincos_of_angles(spec), interleaved=interleaved)
+        return StoredFractionRows(fraction, inv_freq, spec, interleaved=interleaved)
+    return ComputedFractionRows(fraction, inv_freq, sincos_of_angles(spec), interleaved=interleaved)

@@ -5,7 +5,7 @@ from typing import Final
 from torch import Tensor, nn
 
 from posenc.encoding import RowSource
-from posenc.sources.relative.encode import RelativeRows, skewed
+from posenc.sources.relative.encode import RelativeRows, relative_shift, with_zeros
 from posenc.spec import Spec
 from posenc.where.sizes import larger
 
@@ -39,13 +39,13 @@ class Stored(RelativeRows):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the rows: (batch, seq, d_model) -> (1, seq, d_model)."""
-        # A call that is longer than the table makes a longer one.
+        # As in ESPnet, a call longer than the table makes the table longer.
         held = larger(x.shape[1], self.stored)
         return self.down_from(held - 1, x.shape[1], held)
 
 
 class Chunk(RelativeRows):
-    """The distances within a chunk and its context, the same for every one."""
+    """The distances within a chunk and its context, which are the same for every chunk."""
 
     past: Final[int]
     future: Final[int]
@@ -65,8 +65,9 @@ class BothShift(nn.Module):
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return scores by key: (batch, heads, seq, seq + seq_k - 1) -> (batch, heads, seq, seq_k)."""
-        seq_k = scores.shape[3] - scores.shape[2] + 1
-        return skewed(scores, larger(scores.shape[3], seq_k))[:, :, :, :seq_k]
+        seq, columns = scores.shape[2], scores.shape[3]
+        seq_k = columns - seq + 1
+        return relative_shift(with_zeros(scores), seq - 1, larger(columns, seq_k))[:, :, :, :seq_k]
 
 
 class ChunkShift(nn.Module):
@@ -76,6 +77,7 @@ class ChunkShift(nn.Module):
         """Return scores by key: (batch, heads, chunks, chunk, past + 1 + future) -> (..., past + chunk + future)."""
         batch, heads, chunks, chunk, columns = scores.shape
         context = columns + chunk - 1
-        # Padded, a row is one longer than the keys: in rows of their length, each begins a column later.
+        # A padded row is one longer than the keys. In rows as long as the keys, each row begins a column later:
+        # (batch, heads, chunks, chunk * (context + 1)) -> (batch, heads, chunks, chunk, context)
         flat = nn.functional.pad(scores, [0, chunk]).flatten(3)[:, :, :, : chunk * context]
         return flat.reshape(batch, heads, chunks, chunk, context)

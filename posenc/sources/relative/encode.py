@@ -1,6 +1,6 @@
-"""Sines and cosines of the distance from a query to a key: a row each, from keys far behind to keys far ahead.
+"""Sines and cosines of the distance from a query to a key: a row for each, from keys far behind to keys far ahead.
 
-Attention makes a column of scores of each row, and shifts the columns of every query to the keys that they belong to.
+Attention makes a column of scores from each row, and shifts the columns of every query to the keys that they belong to.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from posenc.call import Formula
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, Pair, Probes, RowSource, Tolerance, no_tables, rounding
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Pair, Probes, RowSource, Tolerance, no_tables
 from posenc.lookup import exactly, take
 from posenc.maker import Claims, Join, claims_of, encoding
 from posenc.ports import Port
+from posenc.ranges import check_above
 from posenc.spec import Spec
 from posenc.stored import StoredRows, laid_out
+from posenc.where import Where
 
 NO_TABLES = "its rows are of distances, not of positions"
 LAST_QUERIES: tuple[Pair, ...] = ("1,1", "1,n", "n,n", "n,past+n")
@@ -31,18 +33,24 @@ ONE_ORDER = {
 
 
 class RelativeRows(nn.Module):
-    """Rows of a source by distance: a sine changes its sign where a key is after its query, a cosine does not.
+    """Rows of a source by distance: a sine changes its sign where a key is after its query, a cosine does not."""
 
-    clamp: distances beyond it are taken for it; None where none are.
-    """
-
-    signs: Tensor  # (2, width): of a key that is not after its query, and of one that is
+    signs: Tensor  # (2, width): of a key at its query or before, then of a key after its query
     width: Final[int]
     clamp: Final[int | None]
 
     def __init__(
         self, source: RowSource, spec: Spec, width: int, *, interleaved: bool, clamp: int | None = None
     ) -> None:
+        """Take a source of sines and cosines.
+
+        Args:
+            source: It gives the rows of distances that are not negative.
+            spec: The dtype of the rows.
+            width: Features of a row.
+            interleaved: Whether sines and cosines take turns in a row; else all sines come first.
+            clamp: Larger distances count as this one; None for no limit.
+        """
         super().__init__()
         self.source = source
         self.width = width
@@ -54,14 +62,15 @@ class RelativeRows(nn.Module):
         self.register_buffer("signs", signs, persistent=False)
 
     def down_from(self, first: int, count: int, held: int) -> Tensor:
-        """Return the rows of `count` distances: first, first - 1, ..., all of them below `held`: (1, count, width)."""
+        """Return the rows of the distances first, first - 1, ..., all below `held`: (1, count, width)."""
         distance = first - torch.arange(count, device=self.signs.device)
         clamp = self.clamp
         signs = take(self.signs, (distance < 0).to(torch.int64), 2)
-        if clamp is not None:  # of a number of rows that no call changes exporters would store more than are read
+        if clamp is not None:
+            # Exporters would store the rows 0..clamp as a constant, whose number no call changes, read or not.
             rows: Tensor = self.source(distance.abs().clamp(max=clamp), self.width)
             return (rows * signs).to(self.dtype).unsqueeze(0)
-        # What is beyond the source is refused by the number of its rows, as no index is on CUDA.
+        # A Split by the number of rows refuses distances beyond the source; CUDA would not refuse an index.
         rows = exactly(self.source.arange(held, self.width), held)[0]
         return (take(rows, distance.abs(), held) * signs).to(self.dtype).unsqueeze(0)
 
@@ -76,8 +85,14 @@ class RelativeRows(nn.Module):
 class Rows:
     """What an encoding of distances is made of.
 
-    formula: a call -> its rows in float64. max_distance: the largest distance in a case.
-    end: calls of so many tokens, and shorter ones, are held. more: rows of the source beyond one for each token.
+    Args:
+        module: It returns the rows.
+        inputs: Tensors whose lengths give the distances.
+        output: The rows.
+        formula: A call -> its rows in float64.
+        max_distance: A case -> its largest distance.
+        end: The longest call that the source holds rows for; None for no limit.
+        more: Rows of the source beyond one for each token.
     """
 
     module: RelativeRows
@@ -97,51 +112,57 @@ def encode(rows: Rows, spec: Spec) -> Encoding:
         source,
         tables=NO_TABLES,
         probes=replace(source.probes, lengths=lengths, pairs=LAST_QUERIES),
-        end=rows.end,
         at=rows.max_distance,
     )
-    join = Join("relative", rows.module, rows.inputs, (rows.output,), rounding(spec, add=False))
-    return encoding(spec, join, claims, rows.formula)
+    join = Join("relative", rows.module, rows.inputs, (rows.output,))
+    return encoding(spec, Where(spec.positions, end=rows.end), claims, join, rows.formula)
 
 
 def shift(module: nn.Module, spec: Spec, scores: Port, by_key: Port, formula: Formula) -> Encoding:
-    """Return the encoding that sends scores by distance to scores by key: it copies, and no number is another."""
+    """Return the encoding that sends scores by distance to scores by key: it copies numbers, and computes none."""
     claims = Claims(
         error=lambda case: Tolerance(),
         graph_error=lambda case: SAME_BITS,
         tables=no_tables(NO_TABLES),
         probes=Probes(pairs=LAST_QUERIES),
     )
-    return encoding(spec, Join("shift", module, (scores,), (by_key,), Tolerance()), claims, formula)
+    join = Join("shift", module, (scores,), (by_key,), rounding=Tolerance())
+    return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
-def shifted(scores: Tensor, first: int, width: int) -> Tensor:
-    """Return rows that each begin a column before the one above: (..., seq, n) -> (..., seq, width).
+def relative_shift(scores: Tensor, first: int, width: int) -> Tensor:
+    """Return scores by distance as scores by key: (batch, heads, seq, n) -> (batch, heads, seq, width).
 
-    first: the column at which the first begins. In memory, rows of n - 1 follow one another.
-    width: n - 1; without queries, as many columns as are wanted.
+    The first row begins at column `first`, and each row one column before the row above (Transformer-XL, appendix B):
+
+        0 1 2 3      1 2 3
+        4 5 6 7  ->  4 5 6        first = 1, width = 3
+
+    Args:
+        scores: A column for each distance.
+        first: The column at which the first row begins.
+        width: Always n - 1, which a reshape cannot infer where there are no queries.
     """
     batch, heads, seq, columns = scores.shape
+    # Rows of n - 1 in the memory of rows of n: (batch, heads, seq * n) -> (batch, heads, seq * (n - 1))
     flat = scores.flatten(2)[:, :, first : first + seq * (columns - 1)]
     return flat.reshape(batch, heads, seq, width)
 
 
-def skewed(scores: Tensor, width: int) -> Tensor:
-    """Return rows that each begin a column after the next, the last at its first: (..., n) -> (..., width).
+def with_zeros(scores: Tensor) -> Tensor:
+    """Return scores with a column of zeros behind: (batch, heads, seq, n) -> (batch, heads, seq, n + 1).
 
-    width: n; without queries, as many columns as are wanted. Beyond its last column a row holds numbers of others.
+    A relative_shift of these keeps all n columns; behind its own last column a row holds numbers of the next row.
     """
-    # A row is then one longer than what is kept of it. AOTInductor compiles no slice of this that is padded by `pad`.
-    # Zeros are an Expand in ONNX, of a constant that converters know: of ConstantOfShape some leave float32 as it is.
     batch, heads, seq, _ = scores.shape
+    # AOTInductor compiles no slice of `pad`. In ONNX these zeros are an Expand of a constant, which converters to half
+    # precision know; a ConstantOfShape would stay float32.
     zeros = torch.full([batch, heads, seq, 1], 0.0, dtype=scores.dtype, device=scores.device)
-    longer = torch.cat([scores, zeros], 3)
-    return shifted(longer, seq - 1, width)
+    return torch.cat([scores, zeros], 3)
 
 
 def check_frequencies(d_model: int, base: float) -> None:
     """Raise ValueError where there are no pairs of features, or no frequencies."""
     if d_model < 2 or d_model % 2:
         raise ValueError(f"d_model must be an even number of at least 2, got {d_model}")
-    if not (base > 1 and np.isfinite(base)):
-        raise ValueError(f"base must be a finite number above 1, got {base}")
+    check_above(1, base=base)

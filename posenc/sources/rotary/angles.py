@@ -1,132 +1,116 @@
-"""Rotary angles: where the cosines and sines come from that queries and keys are rotated by.
+"""Sources of rotary angles: cosines and sines that queries and keys are rotated by.
 
-A source of them is a module called as `angles(positions) -> cos_q, sin_q, cos_k, sin_k`, each (..., pairs), with
-`arange(length, device)` for positions 0..length-1 with a batch axis. All but xPos rotate queries and keys alike.
-
-`AxialAngles` (mrope, rope_2d) has one sincos method for each axis of positions, with the pairs of that axis only, and
-a constant permutation where sections are interleaved. `LongRopeAngles` keeps both sets of frequencies side by side in
-one sincos method and selects by the largest position: twice the rows, which are few beside q and k.
+Such a source is a module called as `angles(positions) -> CosSin`, with `arange(sizes, device)` for the places of a
+call. All but xPos rotate queries and keys alike.
 """
 
-from typing import Final, Protocol, TypeGuard
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import NoTables, Source, Tables, Tolerance
+from posenc.encoding import NoTables, Tables, Tolerance
+from posenc.joins.rotated import CosSin
 from posenc.ports import Integers
-from posenc.sincos import SinCosMethod
+from posenc.sincos import ComputedSinCos, SinCosMethod
 from posenc.sources.rotary.side_by_side import side_by_side
 
-CosSin = tuple[Tensor, Tensor, Tensor, Tensor]
 BY_LENGTH = "its frequencies change with the length of a call: give --baked, for those of one length"
 
 
-class RotaryAngles(Source, Protocol):
-    """A source of rotary angles: positions from `end` on are refused, if that is not None."""
+def alike(cos: Tensor, sin: Tensor) -> CosSin:
+    """Return cosines and sines that rotate queries and keys alike."""
+    return CosSin(cos, sin, cos, sin)
 
-    @property
-    def end(self) -> int | None:
-        """Positions from here on are refused; None where none is."""
 
-    @property
-    def axes(self) -> int:
-        """Positions that a token has."""
+class MethodAngles(nn.Module):
+    """Angles by a sincos method whose frequencies may depend on the length of a call: what such angles share."""
 
-    @property
-    def attention_factor(self) -> float:
-        """What multiplies every cosine and sine."""
+    def __init__(self, sincos: SinCosMethod | ComputedSinCos, attention_factor: float = 1.0) -> None:
+        super().__init__()
+        self.sincos = sincos
+        self.axes = 1
+        self.end = sincos.end
+        self.probes = sincos.probes
+        self.half_safe = sincos.half_safe
+        self.attention_factor = attention_factor
 
-    def __call__(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (...) or (axes, ...) -> four times (..., pairs)."""
-
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
+    def arange(self, sizes: list[int], device: torch.device) -> CosSin:
+        """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
+        # (length,) -> (1, length)
+        angles: CosSin = self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
+        return angles
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far cosines and sines, before the attention factor, may be from the float64 reference.
+        """Return how far the sincos method may be off."""
+        return self.sincos.tolerance(max_position)
 
-        `vector` is what a scale of queries and keys may be off by, relative.
-        """
+    def eager_tolerance(self, max_position: int) -> Tolerance:
+        """Return how far a graph of the sincos method may be off."""
+        return self.sincos.eager_tolerance(max_position)
 
     def tables(self) -> Tables:
-        """Return what is stored; raise NoTables where that is not all that is needed."""
+        """Raise NoTables: the length of a call changes what tables would hold."""
+        raise NoTables(BY_LENGTH)
 
 
-class StaticAngles(nn.Module):
+class StaticAngles(MethodAngles):
     """Angles by frequencies that no call changes."""
 
     width: Final[int]
 
     def __init__(self, sincos: SinCosMethod) -> None:
-        super().__init__()
-        self.sincos = sincos
+        super().__init__(sincos, sincos.scale)
+        self.sincos: SinCosMethod
         self.width = sincos.width
-        self.axes = 1
-        self.end = sincos.end
-        self.probes = sincos.probes
-        self.half_safe = sincos.half_safe
-        self.attention_factor = sincos.scale
 
     def forward(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
+        """Return cosines and sines: (...) -> (..., pairs) each."""
         cos, sin = self.sincos.cos_sin(positions)
-        return cos, sin, cos, sin
+        return alike(cos, sin)
 
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        sin, cos = self.sincos.arange(length, self.width).chunk(2, -1)
-        return cos, sin, cos, sin
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return what the sincos method may be off by."""
-        return self.sincos.tolerance(max_position)
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph of the sincos method may differ."""
-        return self.sincos.eager_tolerance(max_position)
+    def arange(self, sizes: list[int], device: torch.device) -> CosSin:
+        """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
+        # A row holds all sines, then all cosines: (1, length, 2 pairs) -> twice (1, length, pairs).
+        sin, cos = self.sincos.arange(sizes[0], self.width).chunk(2, -1)
+        return alike(cos, sin)
 
     def tables(self) -> Tables:
         """Return the tables of the sincos method."""
         return self.sincos.tables()
 
 
-class LongRopeAngles(StaticAngles):
-    """Angles by one set of frequencies in calls up to a length, by another in longer ones (LongRoPE), without a branch.
+class LongRopeAngles(MethodAngles):
+    """Angles by one set of frequencies in calls up to a length, by another in longer calls (arXiv:2402.13753).
 
-    The sincos method holds both sets, one after the other: (..., 2 pairs). Source: arXiv:2402.13753.
+    The sincos method holds both sets, one after the other: (..., 2 pairs). A graph computes both and selects, without a
+    branch: these are few numbers beside q and k.
     """
 
     original: Final[int]
 
     def __init__(self, sincos: SinCosMethod, original: int) -> None:
-        super().__init__(sincos)
+        super().__init__(sincos, sincos.scale)
+        self.sincos: SinCosMethod
         self.original = original
 
     def forward(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
+        """Return cosines and sines: (...) -> (..., pairs) each."""
         cos, sin = self.sincos.cos_sin(positions)
         is_long = positions.max() >= self.original
+        # (..., 2 pairs) -> twice (..., pairs)
         short_cos, long_cos = cos.chunk(2, -1)
         short_sin, long_sin = sin.chunk(2, -1)
-        cos, sin = torch.where(is_long, long_cos, short_cos), torch.where(is_long, long_sin, short_sin)
-        return cos, sin, cos, sin
-
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
-        return cos_q, sin_q, cos_k, sin_k
-
-    def tables(self) -> Tables:
-        """Raise NoTables: a call's length chooses among the tables."""
-        raise NoTables(BY_LENGTH)
+        return alike(torch.where(is_long, long_cos, short_cos), torch.where(is_long, long_sin, short_sin))
 
 
 class AxialAngles(nn.Module):
-    """Angles by several positions a token, each by its own pairs: (axes, ...) -> four times (..., pairs).
+    """Angles by several positions a token, each with pairs of its own (mrope, rope_2d).
 
-    order: where the pairs of the first axis, then of the second, ... belong; None where they follow one another.
+    Args:
+        methods: A sincos method for each position, with its pairs alone.
+        order: Where the pairs of the first axis, then of the second, ... belong; None where they follow one another.
     """
 
     order: Tensor
@@ -146,25 +130,22 @@ class AxialAngles(nn.Module):
         self.register_buffer("order", place, persistent=False)
 
     def forward(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (axes, ...) -> four times (..., pairs)."""
+        """Return cosines and sines: (axes, ...) -> (..., pairs) each."""
         sines: list[Tensor] = []
         cosines: list[Tensor] = []
         for axis, method in enumerate(self.methods):
             cos, sin = method.cos_sin(positions[axis])  # type: ignore[operator]
             sines.append(sin)
             cosines.append(cos)
+        # (..., pairs of an axis) -> (..., pairs)
         sin, cos = torch.cat(sines, -1), torch.cat(cosines, -1)
         if self.ordered:
+            # Interleaved sections take pairs of the axes by turns.
             sin, cos = sin.index_select(-1, self.order), cos.index_select(-1, self.order)
-        return cos, sin, cos, sin
+        return alike(cos, sin)
 
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of tokens whose positions are the same along every axis: four times (1, length, pairs)."""
-        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).expand(self.axes, 1, length))
-        return cos_q, sin_q, cos_k, sin_k
-
-    def grid(self, sizes: list[int]) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines of every place of a grid: (height, width) -> twice (1, height, width, pairs)."""
+    def arange(self, sizes: list[int], device: torch.device) -> CosSin:
+        """Return cosines and sines of every place of a grid: (1, height, width, pairs) each."""
         sines: list[Tensor] = []
         cosines: list[Tensor] = []
         for axis, method in enumerate(self.methods):
@@ -173,14 +154,14 @@ class AxialAngles(nn.Module):
             sin, cos = rows.expand(-1, sizes[0], sizes[1], -1).chunk(2, -1)
             sines.append(sin)
             cosines.append(cos)
-        return torch.cat(cosines, -1), torch.cat(sines, -1)
+        return alike(torch.cat(cosines, -1), torch.cat(sines, -1))
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return what the sincos methods, all of one kind, may be off by."""
+        """Return how far the sincos methods, all of one kind, may be off."""
         return self._methods()[0].tolerance(max_position)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph of the sincos methods may differ."""
+        """Return how far a graph of the sincos methods may be off."""
         return self._methods()[0].eager_tolerance(max_position)
 
     def tables(self) -> Tables:
@@ -189,8 +170,3 @@ class AxialAngles(nn.Module):
 
     def _methods(self) -> list[SinCosMethod]:
         return list(self.methods)  # type: ignore[arg-type]
-
-
-def is_axial(angles: RotaryAngles) -> TypeGuard[AxialAngles]:
-    """Return whether a token has several positions, each with its own pairs: then a grid of tokens has angles, too."""
-    return angles.axes > 1

@@ -1,117 +1,27 @@
-"""Encodings that rotate queries and keys, or give cosines and sines for that, at angles of `rotary_angles`."""
+"""Encodings that rotate queries and keys, or return the cosines and sines for that."""
 
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from posenc.call import Formula
-from posenc.encoding import Encoding, Probes, Tolerance, eps, rounding
-from posenc.lookup import check_same, counted
-from posenc.maker import Claims, Join, encoding
-from posenc.ports import BATCH, SEQ, Axis, Port, fixed
-from posenc.sources.rotary.angles import AxialAngles, RotaryAngles, is_axial
-from posenc.sources.rotary.apply import Heads, check_rank
-from posenc.sources.rotary.cos_sin import CosSinAt, CosSinCache
-from posenc.spec import Spec, UnsupportedSpec
-from posenc.where.ports import mask_port, positions_port, start_port
-
-
-class Rotary(nn.Module):
-    """Rotation of queries and keys: what the ways to give positions share.
-
-    seq_axis: where tokens lie, on a grid the first of its axes. rank: how many axes positions have.
-    """
-
-    seq_axis: Final[int]
-    rank: Final[int]
-
-    def __init__(self, angles: RotaryAngles, heads: Heads, rank: int) -> None:
-        super().__init__()
-        self.angles = angles
-        self.apply_rotary = heads.apply_rotary()
-        self.seq_axis = heads.seq_axis
-        self.rank = rank
-
-
-class RotaryImplicit(Rotary):
-    """Queries and keys at positions 0..seq-1, from their shape."""
-
-    def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q and k rotated, in their own shapes."""
-        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
-        cos_q, sin_q, cos_k, sin_k = self.angles.arange(q.shape[self.seq_axis], q.device)
-        return self.apply_rotary(q, cos_q, sin_q), self.apply_rotary(k, cos_k, sin_k)
-
-
-class RotaryOffset(Rotary):
-    """Queries and keys at positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
-
-    def forward(self, q: Tensor, k: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q and k rotated, in their own shapes; start is int64 (1,)."""
-        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
-        positions = (start + torch.arange(q.shape[self.seq_axis], device=q.device)).unsqueeze(0)
-        cos_q, sin_q, cos_k, sin_k = self.angles(positions)
-        return self.apply_rotary(q, cos_q, sin_q), self.apply_rotary(k, cos_k, sin_k)
-
-
-class RotaryExplicit(Rotary):
-    """Queries and keys at positions of each token of each sequence, or at several positions a token."""
-
-    def forward(self, q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q and k rotated, in their own shapes; positions are int64 (batch, seq) or (axes, batch, seq)."""
-        check_rank(positions, self.rank)
-        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
-        check_same(q.shape[self.seq_axis], positions.shape[-1])
-        cos_q, sin_q, cos_k, sin_k = self.angles(positions)
-        return self.apply_rotary(q, cos_q, sin_q), self.apply_rotary(k, cos_k, sin_k)
-
-
-class RotaryFromMask(Rotary):
-    """Queries and keys at positions counted from an attention mask: padding moves no token."""
-
-    offset: Final[int]
-
-    def __init__(self, angles: RotaryAngles, heads: Heads, offset: int) -> None:
-        super().__init__(angles, heads, 2)
-        self.offset = offset
-
-    def forward(self, q: Tensor, k: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q and k rotated, in their own shapes; the mask is int64 (batch, seq) of 1 and 0."""
-        check_rank(mask, 2)
-        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
-        check_same(q.shape[self.seq_axis], mask.shape[-1])
-        cos_q, sin_q, cos_k, sin_k = self.angles(counted(mask, self.offset))
-        return self.apply_rotary(q, cos_q, sin_q), self.apply_rotary(k, cos_k, sin_k)
-
-
-class RotaryGrid(nn.Module):
-    """Queries and keys at the places of a grid, from their shape: (batch, head, height, width, dim)."""
-
-    seq_axis: Final[int]
-
-    def __init__(self, angles: AxialAngles, heads: Heads) -> None:
-        super().__init__()
-        self.angles = angles
-        self.apply_rotary = heads.apply_rotary()
-        self.seq_axis = heads.seq_axis
-
-    def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q and k rotated, in their own shapes."""
-        check_same(q.shape[self.seq_axis], k.shape[self.seq_axis])
-        check_same(q.shape[self.seq_axis + 1], k.shape[self.seq_axis + 1])
-        cos, sin = self.angles.grid([q.shape[self.seq_axis], q.shape[self.seq_axis + 1]])
-        return self.apply_rotary(q, cos, sin), self.apply_rotary(k, cos, sin)
+from posenc.encoding import Encoding, Probes, Tolerance, eps
+from posenc.joins.apply_rotary import Heads
+from posenc.joins.cos_sin import join_cos_sin
+from posenc.joins.rotated import RotaryAngles, join_heads
+from posenc.maker import Claims, encoding
+from posenc.spec import Spec
+from posenc.where import grid, tokens
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a rotary encoding returns: q and k rotated, or ("cos_sin") cosines and sines.
+    """The output of a rotary encoding.
 
-    full: cosines and sines have a column a feature, as transformers returns them; else a column a pair, as fused
-    operators take them.
+    Args:
+        kind: "rotate" for q and k rotated, "cos_sin" for cosines and sines.
+        full: Cosines and sines have a column a feature, as transformers returns them; else a column a pair, as fused
+            operators take them.
     """
 
     kind: str = "rotate"
@@ -127,75 +37,33 @@ def encode(
     formula: Formula,
     probe_lengths: tuple[int, ...] = (),
 ) -> Encoding:
-    """Return the encoding that rotary angles make with the positions, the heads and the output asked for.
+    """Return the encoding that rotary angles make with the positions of a spec, with heads and an output.
 
-    formula: a call -> the outputs in float64. probe_lengths: of calls to try, beside those that the angles ask for.
-    Raises UnsupportedSpec for a combination that has no meaning.
+    Args:
+        formula: A call -> the outputs in float64.
+        probe_lengths: Lengths of calls to try, beside those that the angles ask for.
+
+    Raises:
+        UnsupportedSpec: The combination has no meaning.
     """
-    join = _cos_sin(angles, spec, heads, output) if output.kind == "cos_sin" else _rotary(angles, spec, heads)
+    cos_sin = output.kind == "cos_sin"
+    # Several positions a token follow from a shape where q and k lie on a grid.
+    if angles.axes > 1 and spec.positions == "implicit" and not cos_sin:
+        where = grid(spec, ("height", "width"), (angles.end, angles.end))
+    else:
+        where = tokens(spec, angles.end, angles.axes)
+    if cos_sin:
+        join = join_cos_sin(angles, where, spec, heads, repeat_pairs=output.full)
+    else:
+        join = join_heads(angles, where, spec, heads)
     claims = Claims(
         error=lambda case: _error(angles, spec, output, case.max_position),
         graph_error=lambda case: _graph_error(angles, spec, output, case.max_position),
         tables=angles.tables,
-        end=angles.end,
         probes=Probes((*angles.probes.lengths, *probe_lengths), angles.probes.positions),
         half_safe=angles.half_safe,
     )
-    return encoding(spec, join, claims, formula)
-
-
-def _rotary(angles: RotaryAngles, spec: Spec, heads: Heads) -> Join:
-    """Wrap rotary angles so that they rotate q and k."""
-    implicit = spec.positions == "implicit"
-    most = angles.end if implicit else None
-    on_grid = implicit and is_axial(angles)
-    places = [Axis(n, "grid", most=most) for n in ("height", "width")] if on_grid else [replace(SEQ, most=most)]
-    q, k = (
-        Port(name, heads.axes(Axis(head, "heads"), *places), spec.torch_dtype)
-        for name, head in (("q", "head"), ("k", "head_kv"))
-    )
-    module, inputs = _way(angles, spec, heads)
-    outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
-    shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
-    return Join("rotary", module, (q, k, *inputs), outputs, rounding(spec, add=False), shape=shape)
-
-
-def _way(angles: RotaryAngles, spec: Spec, heads: Heads) -> tuple[nn.Module, tuple[Port, ...]]:
-    """Return the module for one way to give positions, and the ports that they are given by."""
-    if spec.positions == "mask":
-        if angles.axes > 1:
-            raise UnsupportedSpec("a mask counts one position a token: give several with --positions explicit")
-        return RotaryFromMask(angles, heads, spec.position_offset), (mask_port(spec, angles.end),)
-    if spec.positions == "explicit":
-        port = positions_port(angles.end, angles.axes)
-        return RotaryExplicit(angles, heads, len(port.axes)), (port,)
-    if spec.positions == "offset":
-        return RotaryOffset(angles, heads, 2), (start_port(angles.end),)
-    return RotaryGrid(angles, heads) if is_axial(angles) else RotaryImplicit(angles, heads, 2), ()
-
-
-def _cos_sin(angles: RotaryAngles, spec: Spec, heads: Heads, output: Output) -> Join:
-    """Wrap rotary angles so that they return cos and sin at positions, or, baked and implicit, all of them."""
-    width = heads.rotary_dim if output.full else heads.rotary_dim // 2
-    dtype = getattr(torch, spec.torch_dtype)
-    shape: dict[str, int | bool] = {"width": width, "interleaved": heads.interleaved}
-    if spec.positions == "explicit":
-        port = positions_port(angles.end, angles.axes)
-        outputs = tuple(Port(n, (BATCH, SEQ, fixed(width)), spec.torch_dtype) for n in ("cos", "sin"))
-        module: nn.Module = CosSinAt(
-            angles, len(port.axes), full=output.full, interleaved=heads.interleaved, dtype=dtype
-        )
-        return Join("cos_sin", module, (port,), outputs, rounding(spec, add=False), shape=shape)
-    if angles.axes > 1:
-        raise UnsupportedSpec("output=cos_sin of several positions a token takes --positions explicit")
-    if spec.positions != "implicit" or spec.mode != "baked":
-        raise UnsupportedSpec(
-            "output=cos_sin takes --positions explicit, or --baked --positions implicit for whole caches"
-        )
-    rows = fixed(spec.max_len, "length")
-    outputs = tuple(Port(n, (rows, fixed(width)), spec.torch_dtype) for n in ("cos", "sin"))
-    module = CosSinCache(angles, spec.max_len, full=output.full, interleaved=heads.interleaved, dtype=dtype)
-    return Join("cos_sin", module, (), outputs, rounding(spec, add=False), shape=shape)
+    return encoding(spec, where, claims, join, formula)
 
 
 def _error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
@@ -214,7 +82,7 @@ def _error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) 
 
 
 def _graph_error(angles: RotaryAngles, spec: Spec, output: Output, max_position: int) -> Tolerance:
-    """Return how far a graph may be from the eager module: no bit, but for the last digits of Sin and Cos."""
+    """Return how far a graph may be from the eager module: the same bits, or the last digits of Sin and Cos."""
     angle = angles.eager_tolerance(max_position)
     if angle.bits:
         return angle

@@ -1,8 +1,7 @@
 """Rotary angles whose frequencies the graph itself computes, from the length of each call.
 
-No table can hold frequencies that depend continuously on the length. Log and Exp make them in float64, whole circles
-are removed in float64, and Sin and Cos in float32 see at most pi. The constants are buffers: the exporter would write
-Python's numbers in float32.
+No table can hold frequencies that depend continuously on the length. The graph makes them with Log and Exp in float64,
+removes whole circles in float64, and gives Sin and Cos of float32 at most pi.
 """
 
 import math
@@ -10,18 +9,15 @@ from typing import Final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from posenc.encoding import NoTables, Tables, Tolerance
+from posenc.joins.rotated import CosSin
 from posenc.sincos import ComputedSinCos
-from posenc.sources.rotary.angles import BY_LENGTH, CosSin
+from posenc.sources.rotary.angles import MethodAngles, alike
 
 
-class DynamicNtkAngles(nn.Module):
-    """Angles by frequencies of the call's own length, computed in the graph in float64: no call changes them.
-
-    Source: dynamic NTK, arXiv:2309.00071, section 3.3.
-    """
+class DynamicNtkAngles(MethodAngles):
+    """Angles by frequencies of the call's own length (dynamic NTK, arXiv:2309.00071, section 3.3); no call is kept."""
 
     pair: Tensor  # 2 i / dim
     slope: Tensor  # of the stretch, by length; with `shift`, its value at 0
@@ -31,15 +27,10 @@ class DynamicNtkAngles(nn.Module):
     original: Final[int]
 
     def __init__(self, sincos: ComputedSinCos, dim: int, rope_theta: float, *, factor: float, original: int) -> None:
-        super().__init__()
-        self.sincos = sincos
+        super().__init__(sincos)
+        self.sincos: ComputedSinCos
         self.original = original
-        self.axes = 1
-        self.end = sincos.end
-        self.probes = sincos.probes
-        self.half_safe = sincos.half_safe
-        self.attention_factor = 1.0
-        # Numbers are buffers: a graph would hold Python's in float32.
+        # Constants are buffers: an exporter would write Python's numbers in float32.
         constants = {
             "pair": np.arange(0, dim, 2) / dim,
             "slope": factor / original,
@@ -51,25 +42,9 @@ class DynamicNtkAngles(nn.Module):
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64), persistent=False)
 
     def forward(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
+        """Return cosines and sines: (...) -> (..., pairs) each."""
+        # theta (factor * length / original - (factor - 1))^(dim / (dim - 2)), by its logarithm
         length = (positions.max() + 1).clamp(min=self.original).to(torch.float64)
         log_base = (length * self.slope - self.shift).log() * self.exponent + self.log_theta
         cos, sin = self.sincos(positions, (self.pair * -log_base).exp())
-        return cos, sin, cos, sin
-
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
-        return cos_q, sin_q, cos_k, sin_k
-
-    def tolerance(self, max_position: int) -> Tolerance:
-        """Return what the sincos method may be off by."""
-        return self.sincos.tolerance(max_position)
-
-    def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph of the sincos method may differ."""
-        return self.sincos.eager_tolerance(max_position)
-
-    def tables(self) -> Tables:
-        """Raise NoTables: no table holds frequencies that depend on the length continuously."""
-        raise NoTables(BY_LENGTH)
+        return alike(cos, sin)

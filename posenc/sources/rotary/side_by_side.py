@@ -1,4 +1,4 @@
-"""Tables of several axes of a position, put together as the pairs of one row."""
+"""Tables of the axes of a position, put together as the pairs of one row."""
 
 from dataclasses import replace
 
@@ -9,9 +9,11 @@ from posenc.encoding import Tables
 
 
 def side_by_side(parts: list[Tables], order: Tensor | None) -> Tables:
-    """Return the tables of a row whose pairs are read by several axes: those of each axis, then put in order.
+    """Return the tables of a row whose pairs belong to several axes.
 
-    order: which of the joined pairs comes first, second, ...; None where they follow one another.
+    Args:
+        parts: The tables of each axis.
+        order: Which of the joined pairs comes first, second, ...; None where they follow one another.
     """
     first = parts[0]
     halves = {name: [part.arrays[name] for part in parts] for name in first.arrays}
@@ -23,6 +25,7 @@ def side_by_side(parts: list[Tables], order: Tensor | None) -> Tables:
     if first.kind == "digits":
         arrays = {name: _joined(tables, order) for name, tables in halves.items()}
         return replace(first, arrays=arrays, axes=tuple(axes), width=width)
+    # Rows hold all sines, then all cosines: (rows, 2 pairs) -> twice (rows, pairs).
     split = [table.chunk(2, -1) for table in halves["table"]]
     sin, cos = (_joined([half[i] for half in split], order) for i in (0, 1))
     return replace(first, arrays={"table": torch.cat([sin, cos], -1)}, axes=(*axes, *axes), width=width)

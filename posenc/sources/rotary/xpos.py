@@ -1,23 +1,23 @@
 """Rotary angles with a scale that fades with distance: xPos (Sun et al., arXiv:2212.10554).
 
-The scale is a product of two digits' rows around a center; positions beyond what the dtype holds are refused. The
-paper counts from position 0 (`center=0`). The authors' code centers on half of the length (`center=length`), which
-does not work with a KV cache that grows.
+The scale is a product of two rows, one for each digit of the distance from a center; a position whose scale the dtype
+cannot hold is refused. The paper counts from position 0 (`center=0`). The authors' code centers on half of the length
+(`center=length`), which does not work with a KV cache that grows.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from posenc.encoding import NoTables, Tables, Tolerance
+from posenc.joins.rotated import CosSin, RotaryAngles
 from posenc.lookup import take
 from posenc.ports import Floats
-from posenc.sources.rotary.angles import CosSin, RotaryAngles
 from posenc.stored import StoredRows
 
 OVERFLOWS = (
@@ -25,15 +25,17 @@ OVERFLOWS = (
     "a converted one does not know of that"
 )
 ROUNDINGS = 5
-"""What a scale, its inverse and the products with them may be off by, in eps."""
+"""How far a scale, its inverse and the products with both may be off, in eps."""
 
 
 @dataclass(frozen=True)
 class Fade:
-    """How xPos fades: zeta^((position - center) / scale_base) for each pair; center None is half the call's length.
+    """The scale of xPos: zeta^((position - center) / scale_base) for each pair.
 
-    radius: how far from the center a scale and its inverse stay within what the output's dtype holds; half_radius,
-        within what float16 does.
+    Args:
+        center: None is half of the call's length.
+        radius: How far from the center the output's dtype holds a scale and its inverse.
+        half_radius: How far from it float16 does.
     """
 
     zeta: Floats
@@ -56,56 +58,40 @@ class Fade:
         return 2 * radius if self.center is None else self.center + radius
 
 
-class Scale(Protocol):
-    """The scales of queries; those of keys are their inverses."""
-
-    @property
-    def end(self) -> int | None:
-        """Positions from here on are refused; None where none is."""
-
-    @property
-    def roundings(self) -> float:
-        """What a scale may be off by, relative, in eps."""
-
-    def __call__(self, positions: Tensor) -> Tensor:
-        """Return the scales: (...) -> (..., pairs)."""
-
-
-def centred(positions: Tensor, center: int, by_length: bool) -> Tensor:
+def centred(positions: Tensor, center: int | None) -> Tensor:
     """Return positions counted from a center, or from half the call's length: ceil((largest position + 1) / 2)."""
-    if by_length:
+    if center is None:
         # Never negative: a graph divides integers toward zero.
         return positions - (positions.max().clamp(min=-2) + 2) // 2
     return positions - center
 
 
 class ScaleTable(nn.Module):
-    """The scale of xPos as a product of two digits' rows; positions at which keys would overflow are refused."""
+    """The scale of xPos as a product of the rows of two digits; positions at which keys would overflow are refused."""
 
     low: Tensor
     high: Tensor
-    center: Final[int]
-    by_length: Final[bool]
+    center: Final[int | None]
     end: Final[int]
     radius: Final[int]
     block: Final[int] = 64
 
     def __init__(self, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
-        self.center = fade.center or 0
-        self.by_length = fade.center is None
+        self.center = fade.center
         self.radius = fade.radius
         self.end = fade.end
         self.roundings = float(ROUNDINGS)
-        self.fade = fade  # what is stored is held against it
+        self.fade = fade  # stored rows are held against it
         for name, powers in (("low", np.arange(64)), ("high", np.arange(-fade.radius, fade.radius, 64))):
             rows = torch.from_numpy(fade.zeta ** (powers[:, None] / fade.scale_base))
             self.register_buffer(name, rows.to(dtype), persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return the scales of queries: (...) -> (..., pairs)."""
-        index = centred(positions, self.center, self.by_length) + self.radius
+        index = centred(positions, self.center) + self.radius
         index = index.masked_fill((positions < 0) | (positions >= self.end) | (index < 0), 2 * self.radius)
+        # zeta^(64 high + low) is a product of two rows: (...) -> (..., pairs) each.
         high = take(self.high, index // self.block, self.end)
         return high * take(self.low, index % self.block, self.end)
 
@@ -118,35 +104,34 @@ class ScaleTable(nn.Module):
 
 
 class ScalePower(nn.Module):
-    """The scale of xPos by Pow, as training code computes it: at any position, off by more where it is larger."""
+    """The scale of xPos by Pow, as training code computes it: at any position, but larger scales are off by more."""
 
     zeta: Tensor
     scale_base: Final[float]
-    center: Final[int]
-    by_length: Final[bool]
+    center: Final[int | None]
 
     def __init__(self, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
         self.scale_base = fade.scale_base
-        self.center = fade.center or 0
-        self.by_length = fade.center is None
+        self.center = fade.center
         self.end = None
         self.roundings = ROUNDINGS + 4 * (fade.radius / fade.scale_base * -math.log(fade.zeta[0]))
         self.register_buffer("zeta", torch.from_numpy(fade.zeta).to(dtype), persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Return the scales of queries: (...) -> (..., pairs)."""
-        power = centred(positions, self.center, self.by_length)
+        power = centred(positions, self.center)
+        # (pairs,) to the power of (..., 1) -> (..., pairs)
         return self.zeta.pow(power.to(self.zeta.dtype).unsqueeze(-1) / self.scale_base)
 
 
 class XPosAngles(nn.Module):
-    """Angles with a scale that keys have the inverse of, so that scores fade with the distance alone."""
+    """Angles with a scale for queries and its inverse for keys, so that scores fade with the distance alone."""
 
     def __init__(self, angles: RotaryAngles, fade: Fade, dtype: torch.dtype) -> None:
         super().__init__()
-        # What computes angles at any position computes scales there too; what looks up refuses.
-        scale: Scale = ScalePower(fade, dtype) if angles.end is None else ScaleTable(fade, dtype)
+        # Angles at any position come with scales at any position; tables refuse positions, and so do their scales.
+        scale = ScalePower(fade, dtype) if angles.end is None else ScaleTable(fade, dtype)
         self.angles = angles
         self.scale = scale
         self.axes = 1
@@ -158,22 +143,21 @@ class XPosAngles(nn.Module):
         self.eps = torch.finfo(dtype).eps
 
     def forward(self, positions: Tensor) -> CosSin:
-        """Return cosines and sines for q and for k: (...) -> four times (..., pairs)."""
+        """Return cosines and sines, times the scale for queries and by it for keys: (...) -> (..., pairs) each."""
         cos, sin, _, _ = self.angles(positions)
         scale = self.scale(positions)
-        return cos * scale, sin * scale, cos / scale, sin / scale
+        return CosSin(cos * scale, sin * scale, cos / scale, sin / scale)
 
-    def arange(self, length: int, device: torch.device) -> CosSin:
-        """Return those of positions 0..length-1: four times (1, length, pairs)."""
-        cos_q, sin_q, cos_k, sin_k = self.forward(torch.arange(length, device=device).unsqueeze(0))
-        return cos_q, sin_q, cos_k, sin_k
+    def arange(self, sizes: list[int], device: torch.device) -> CosSin:
+        """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
+        return self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return what cosines and sines, and relative to them the scale, may be off by."""
+        """Return how far cosines and sines may be off, and relative to them the scale."""
         return self._scaled(self.angles.tolerance(max_position))
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return by how much a graph may differ."""
+        """Return how far a graph may be off."""
         return self._scaled(self.angles.eager_tolerance(max_position))
 
     def _scaled(self, tolerance: Tolerance) -> Tolerance:

@@ -1,4 +1,4 @@
-"""Sources of rows that were trained: a table of positions, and several of them, whose rows are added up."""
+"""Sources of trained rows: a table of positions, or several tables whose rows are added up."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from posenc.lookup import check_width, inside, leading, take
 
 
 class LearnedTable(nn.Module):
-    """A trainable row per position: a source of rows."""
+    """A trainable row for each position."""
 
     probes = Probes()
 
@@ -31,15 +31,15 @@ class LearnedTable(nn.Module):
         return leading(self.weight, length)
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far rows may be from the reference: they are looked up."""
+        """Return how far rows may be from the reference: a look-up is exact."""
         return Tolerance()
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return that a graph's rows have the same bits as these."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def tables(self) -> Tables:
-        """Return the one table, whose rows hold no pairs."""
+        """Return the table, whose rows hold no pairs."""
         rows = self.weight.detach()
         return Tables("rows", {"table": rows}, (0,) * rows.shape[1], rows.shape[1], None, self.end)
 
@@ -47,7 +47,7 @@ class LearnedTable(nn.Module):
 class SummedTables(nn.Module):
     """Rows of several tables, one for each position of a token, added up from the first to the last.
 
-    A table may stand there twice: LayoutLM reads both edges of a word in one.
+    A table may stand there twice: LayoutLM reads both edges of a word in one table.
     """
 
     probes = Probes()
@@ -61,9 +61,11 @@ class SummedTables(nn.Module):
 
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the sums of rows at int64 positions: (tables, ...) -> (..., dim)."""
+        # (tables, ...) -> (..., dim) of each table
         rows: list[Tensor] = []
         for i, table in enumerate(self.each):
             rows.append(table(positions[i], width))
+        # The order of a sum decides its last bit: the first table comes first, as in the models.
         total: Tensor = rows[0]
         for row in rows[1:]:
             total = total + row
@@ -80,9 +82,9 @@ class SummedTables(nn.Module):
         return Tolerance(atol=(len(weights) - 1) * torch.finfo(weights[0].dtype).eps / 2 * largest)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
-        """Return that a graph's sums have the same bits as these."""
+        """Graphs must give the same bits as eager."""
         return SAME_BITS
 
     def tables(self) -> Tables:
-        """Raise NoTables: what reads one row of one table adds none up."""
+        """Raise NoTables: a header looks up one row and cannot sum several."""
         raise NoTables("a row of it is a sum of rows of several tables: export each by its key, and add those up")

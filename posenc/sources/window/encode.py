@@ -1,7 +1,7 @@
 """Biases of attention within a window: a number for each head, and each difference of two places' rows and columns.
 
-Differences of rows in a window of `height` are 1-height .. height-1, so a table has (2 height - 1) (2 width - 1) rows;
-the one of places i and j is (row_i - row_j + height - 1) (2 width - 1) + column_i - column_j + width - 1.
+Differences of rows in a window of `height` are 1-height .. height-1, so a table has (2 height - 1) (2 width - 1) rows.
+Places i and j have row (row_i - row_j + height - 1) (2 width - 1) + column_i - column_j + width - 1.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, rounding, too_small
+from posenc.encoding import SAME_BITS, CaseLike, Encoding, Probes, Tolerance, no_tables, too_small
 from posenc.lookup import take
 from posenc.maker import Claims, Join, encoding
 from posenc.memory import check_room
 from posenc.ports import BATCH, Axis, Integers, Port, fixed
 from posenc.spec import Spec, UnsupportedSpec
+from posenc.where import Where
 
 Sides = tuple[int, int]
 """Rows and columns of a window."""
@@ -32,7 +33,7 @@ NO_SINES = {"trig": "a bias has no sines; leave --method trig out"}
 
 
 class FixedWindow(nn.Module):
-    """A table of differences, and the integers that say which of them is where in a window of a fixed size."""
+    """A table of differences, and its row for each pair of places in a window of a fixed size."""
 
     index: Tensor  # (tokens, tokens)
 
@@ -65,27 +66,32 @@ class BiasedScores(FixedWindow):
 
 def by_head(table: Tensor, index: Tensor) -> Tensor:
     """Return the numbers at indices, by head: (rows, heads), (tokens, tokens) -> (1, heads, tokens, tokens)."""
+    # (tokens, tokens, heads) -> (1, heads, tokens, tokens)
     return take(table, index, table.shape[0]).permute(2, 0, 1).unsqueeze(0)
 
 
 def indices(sides: Sides) -> Integers:
-    """Return which row of its own table each two places of a window have: (tokens, tokens)."""
+    """Return the row of the window's table for each pair of places: (tokens, tokens)."""
     height, width = sides
     return np.asarray(differences(height, width, 2 * width - 1, torch.device("cpu")))
 
 
 def differences(height: int, width: int, across: int, device: torch.device) -> Tensor:
-    """Return which row of a table each two places have: (tokens, tokens).
+    """Return the row of a table for each pair of places: (tokens, tokens).
 
-    across: how many rows of it one difference of rows has, which may be more than there are differences of columns.
+    Args:
+        height: Rows of the window.
+        width: Columns of the window.
+        across: Rows of the table for one difference of rows; at least as many as there are differences of columns.
+        device: Where the table is.
     """
     rows = torch.arange(height, device=device).unsqueeze(1) * across
-    place = (rows + torch.arange(width, device=device)).flatten()
+    place = (rows + torch.arange(width, device=device)).flatten()  # (height, width) -> (tokens,)
     return place.unsqueeze(1) - place + ((height - 1) * across + width - 1)
 
 
 def sides_of(name: str, numbers: int | tuple[int, ...], least: int = 1) -> Sides:
-    """Return rows and columns from one number for both, or from two; raise ValueError where there are no such sides."""
+    """Return rows and columns from one number for both, or from two numbers; raise ValueError for any other."""
     sides = (numbers,) if isinstance(numbers, int) else numbers
     if len(sides) > 2 or min(sides) < least:
         words = ",".join(map(str, sides))
@@ -94,23 +100,28 @@ def sides_of(name: str, numbers: int | tuple[int, ...], least: int = 1) -> Sides
 
 
 def check_bias(spec: Spec, heads: int, tokens: int) -> None:
-    """Raise ValueError where there are no heads, or no memory for the bias of so many tokens."""
+    """Raise ValueError without any head, or without memory for the bias of so many tokens."""
     if heads < 1:
         raise ValueError(f"heads must be at least 1, got {heads}")
     check_room("a bias", (heads + 2, tokens, tokens), spec.angle_dtype)  # and its indices, of int64
 
 
 def check_any(*, scores: bool) -> None:
-    """Raise UnsupportedSpec where scores are to be biased by the bias of a window of any size."""
+    """Raise UnsupportedSpec for scores that would be biased by the bias of a window of any size."""
     if scores:
         raise UnsupportedSpec("output=scores does not say how wide a window is: it takes --baked, or output=bias")
 
 
 def encode(spec: Spec, table: Tensor, index: Integers, formula: Formula, *, scores: bool, off: float = 0.0) -> Encoding:
-    """Return the encoding of a window of a fixed size: its bias, without any input, or scores with it.
+    """Return the encoding of a window of a fixed size: its bias, without any input, or scores with the bias.
 
-    table: (rows, heads), in the dtype of angles. formula: a call -> the output in float64.
-    off: how far the table may be from that.
+    Args:
+        spec: The dtype of the output.
+        table: A bias for each difference, (rows, heads), in the dtype of angles.
+        index: The row of the table for each pair of places: (tokens, tokens).
+        formula: A call -> the output in float64.
+        scores: Whether scores come in.
+        off: How far the table may be from the formula.
     """
     dtype, heads, tokens = getattr(torch, spec.torch_dtype), fixed(table.shape[1], "heads"), fixed(len(index), "length")
     bias = Port("bias", (fixed(1, "batch"), heads, tokens, tokens), spec.torch_dtype)
@@ -122,22 +133,26 @@ def encode(spec: Spec, table: Tensor, index: Integers, formula: Formula, *, scor
         probes=Probes(),
         half_safe=too_small(float(table.abs().max())),
     )
-    rounded = rounding(spec, add=scores)
     if scores:
         module: nn.Module = BiasedScores(table, index, dtype)
-        join = Join("window", module, (square,), (replace(square, name="biased"),), rounded, added=True)
+        join = Join("window", module, (square,), (replace(square, name="biased"),), added=True)
     else:
-        join = Join("window", WindowBias(table, index, dtype), (), (bias,), rounded)
-    return encoding(spec, join, claims, formula)
+        join = Join("window", WindowBias(table, index, dtype), (), (bias,))
+    return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
 @dataclass(frozen=True)
 class OfAny:
-    """What gives the bias of a window of any size.
+    """A source of the bias of a window of any size.
 
-    module: x (batch, height, width, channels) -> the bias (1, heads, tokens, tokens).
-    formula: a call -> the bias in float64. off: how far a bias may be from that; it grows with either side.
-    lengths: sides that must be tried. before: tokens before the places. half_safe: see Encoding.
+    Args:
+        module: x (batch, height, width, channels) -> the bias (1, heads, tokens, tokens).
+        heads: Heads of the bias.
+        formula: A call -> the bias in float64.
+        off: Sides -> how far a bias may be from the formula; it grows with either side.
+        lengths: Sides that must be tried.
+        before: Tokens before the places.
+        half_safe: As in Encoding.
     """
 
     module: nn.Module
@@ -167,5 +182,5 @@ def encode_any(spec: Spec, made: OfAny) -> Encoding:
         probes=Probes(lengths=made.lengths),
         half_safe=made.half_safe,
     )
-    join = Join("window", made.module, (x,), (bias,), rounding(spec, add=False))
-    return encoding(spec, join, claims, made.formula)
+    join = Join("window", made.module, (x,), (bias,))
+    return encoding(spec, Where(spec.positions), claims, join, made.formula)

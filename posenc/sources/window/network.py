@@ -1,4 +1,4 @@
-"""A bias of attention that a small network makes of two differences: Swin Transformer V2's."""
+"""A bias of attention that a small network makes from two differences, as in Swin Transformer V2."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +27,7 @@ class ContinuousBias(nn.Module):
     """The bias of a window as large as x, its network in the graph."""
 
     log8: Tensor
-    rows_norm: Final[int]  # the side that rows are divided by; 0 for that of x
+    rows_norm: Final[int]  # the height that differences of rows are divided by; 0 for the height of x
     columns_norm: Final[int]
 
     def __init__(self, network: Network, norm: Sides, dtype: torch.dtype) -> None:
@@ -50,14 +50,15 @@ class ContinuousBias(nn.Module):
         """Return the bias of every pair of differences: ((2 height - 1) (2 width - 1), heads)."""
         by_row = self.coordinates(height, self.rows_norm) * self.first[0]
         by_column = self.coordinates(width, self.columns_norm) * self.first[1] + self.bias
+        # (2 height - 1, 1, hidden) + (2 width - 1, hidden) -> ((2 height - 1) (2 width - 1), hidden)
         hidden = torch.relu(by_row.unsqueeze(1) + by_column).flatten(0, 1)
         return 16.0 * torch.sigmoid(torch.matmul(hidden, self.second))
 
     def coordinates(self, side: int, norm: int) -> Tensor:
         """Return c of the differences 1 - side .. side - 1: (2 side - 1, 1)."""
-        # A side of no places has no differences: the count is cut, since one that begins at 1 - 0 would be of -1.
+        # For side == 0, arange(2 * side)[1:] stays empty where arange(1 - side, side) would raise.
         difference = (torch.arange(2 * side, device=self.log8.device)[1:] - side).to(self.log8.dtype)
-        of = side if norm == 0 else norm
-        largest = torch.full((1,), of, dtype=torch.int64, device=self.log8.device).to(self.log8.dtype) - 1
+        full = side if norm == 0 else norm
+        largest = torch.full((1,), full, dtype=torch.int64, device=self.log8.device).to(self.log8.dtype) - 1
         scaled = difference.abs() * 8.0 / largest.clamp(min=1.0)
         return (difference.sign() * (scaled + 1.0).log() / self.log8).unsqueeze(1)

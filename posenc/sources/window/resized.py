@@ -1,24 +1,24 @@
-"""A table of a window's biases, resampled to a window as large as x: BEiT's and Swin's at images of other sizes.
+"""A table of a window's biases, resampled to a window as large as x, as BEiT and Swin do for images of other sizes.
 
-The table is a grid of the differences of two places' rows and columns, and is resampled as any grid is; which of them
-is where follows in integers from the sides of x.
+The table is a grid of the differences of two places' rows and columns, and is resampled as any grid is. Indices of the
+resampled table follow from the sides of x, in integers: each place has the number row * 2w + column, and an index is
+the difference of two such numbers.
 
-Resampled tables have one row and one column more than there are differences, which nothing reads: the size of an empty
-window would otherwise be 2 * 0 - 1. An index is one difference of integers: each place has the number row * 2w +
-column.
+A resampled table has one more row and one more column, which are never read: they keep the size 2 * n - 1 from being -1
+for n = 0.
 """
 
 import torch
 from torch import Tensor, nn
 
-from posenc.sources.interpolated.modules import Plane
+from posenc.sources.interpolated.modules import Resample2d
 from posenc.sources.window.encode import by_head, differences
 
 
 class ResampledWindow(nn.Module):
     """A table of differences (2h - 1, 2w - 1, heads), for windows of all sizes."""
 
-    def __init__(self, plane: Plane, dtype: torch.dtype) -> None:
+    def __init__(self, plane: Resample2d, dtype: torch.dtype) -> None:
         super().__init__()
         self.plane = plane
         self.dtype = dtype
@@ -26,10 +26,11 @@ class ResampledWindow(nn.Module):
     def table(self, height: int, width: int) -> Tensor:
         """Return the biases of the differences in a window, and of one more each way: (2 height * 2 width, heads)."""
         down, across = self.plane.down.differences(height), self.plane.across.differences(width)
+        # (2 height, 2 width, heads) -> (2 height * 2 width, heads)
         return self.plane.weighed(down, across).flatten(0, 1)
 
     def index(self, height: int, width: int) -> Tensor:
-        """Return which row of that each two places have: (tokens, tokens)."""
+        """Return the row of that table for each pair of places: (tokens, tokens)."""
         return differences(height, width, 2 * width, self.plane.weight.device)
 
 
@@ -43,11 +44,11 @@ class ResampledBias(ResampledWindow):
 
 
 class ResampledBiasOfClass(ResampledWindow):
-    """The bias of a window as large as x, and of a token before its places, whose rows are kept as they are."""
+    """The bias of a window as large as x, and of a class token before its places, whose rows are kept as they are."""
 
-    which: Tensor  # (3, 1): of a row for places as the class token sees them, as they see it, and as it sees itself
+    which: Tensor  # (3, 1): row numbers for class token to place, place to class token, and class token to itself
 
-    def __init__(self, plane: Plane, of_class: Tensor, dtype: torch.dtype) -> None:
+    def __init__(self, plane: Resample2d, of_class: Tensor, dtype: torch.dtype) -> None:
         super().__init__(plane, dtype)
         self.of_class = nn.Parameter(of_class)
         self.register_buffer("which", torch.arange(3).unsqueeze(1), persistent=False)

@@ -1,11 +1,11 @@
 """Biases of places on a grid, by the queries: a product with a row for each difference of rows, and one of columns.
 
-A table of a side has 2 side - 1 rows; that of places i and j is i - j + side - 1. Of another side the table is first
-resampled, linearly, to as many rows as that takes.
+A table of a side has 2 side - 1 rows, and places i and j have row i - j + side - 1. For another side the table is first
+resampled, linearly, to 2 side - 1 rows of that side.
 
-The bias is two products and a sum that repeats each: the queries of a line with the rows of that line, (side, side,
-head_dim), and the same across. No square of places is stored. Weights in the graph resample a table of another side,
-as those of `interpolated`; Resize is not used. Measured for 25 windows of 14 x 14 with 12 heads, one thread: 37 ms
+The bias is two products, and a sum that repeats both: the queries of a line with the rows of that line, (side, side,
+head_dim), and the same across. No square of places is stored. Weights in the graph resample a table for another side,
+as in `interpolated`; Resize is not used. Measured for 25 windows of 14 x 14 with 12 heads, one thread: 37 ms
 baked, 49 ms dynamic, 75 ms for transformers' own function in eager PyTorch; for two heads of 64 x 64: 48, 51 and 145
 ms.
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from posenc.arithmetic import added
 from posenc.call import Formula
-from posenc.encoding import Encoding, Probes, Tolerance, eps, no_tables, rounding
+from posenc.encoding import Encoding, Probes, Tolerance, eps, no_tables
 from posenc.lookup import check_width, take
 from posenc.maker import Claims, Join, encoding
 from posenc.ports import BATCH, Axis, Port, fixed
@@ -28,6 +28,7 @@ from posenc.sources.interpolated.weights import AxisWeights, Filter
 from posenc.sources.window import encode as window
 from posenc.sources.window.encode import Sides
 from posenc.spec import Spec
+from posenc.where import Where
 
 LINEAR = Filter(cubic=False)
 RESAMPLED = 8
@@ -45,14 +46,14 @@ class Tables:
     columns: Tensor
 
     @property
-    def each(self) -> tuple[Tensor, Tensor]:
+    def both_sides(self) -> tuple[Tensor, Tensor]:
         """Both tables."""
         return self.rows, self.columns
 
     @property
     def sides(self) -> Sides:
         """The sides that they were trained for."""
-        height, width = (len(table) // 2 + 1 for table in self.each)
+        height, width = (len(table) // 2 + 1 for table in self.both_sides)
         return height, width
 
     def to(self, dtype: torch.dtype) -> "Tables":
@@ -60,27 +61,27 @@ class Tables:
         return Tables(self.rows.to(dtype), self.columns.to(dtype))
 
     def resampled(self, sides: Sides) -> "Tables":
-        """Return those of other sides, by float64, rounded once; of a table's own side its numbers themselves."""
+        """Return the tables for other sides, by float64, rounded once; for its own side a table keeps its numbers."""
         with torch.no_grad():
             rows, columns = (
                 Resampled(table.double()).table(side)[:-1].to(table.dtype)
-                for table, side in zip(self.each, sides, strict=True)
+                for table, side in zip(self.both_sides, sides, strict=True)
             )
         return Tables(rows, columns)
 
     def error(self, unit: float, resampled: float) -> float:
         """Return how far a bias may be off where each rounding costs half a `unit`, whatever the order of sums.
 
-        A product of a query and a row has as many roundings as features, and the sum of two one more, each of the
-        largest sum; each number of a row has as many as are given for resampling it.
+        A product of a query and a row has as many roundings as features, and the sum of two products one more, each of
+        the largest sum; each number of a row has `resampled` roundings.
         """
-        sums = sum(float(table.abs().sum(1).max()) for table in self.each)
-        numbers = sum(float(table.abs().amax(0).sum()) for table in self.each)
+        sums = sum(float(table.abs().sum(1).max()) for table in self.both_sides)
+        numbers = sum(float(table.abs().amax(0).sum()) for table in self.both_sides)
         return unit / 2 * LARGEST * ((self.rows.shape[1] + 2) * sums + resampled * numbers)
 
 
 class Stored(nn.Module):
-    """The rows of a side of a fixed length, and which of them is between which two places."""
+    """The rows of a side of a fixed length, and the row for each pair of places."""
 
     index: Tensor  # (side, side)
 
@@ -90,7 +91,7 @@ class Stored(nn.Module):
         self.register_buffer("index", differences(table.shape[0] // 2 + 1, table), persistent=False)
 
     def forward(self, side: int) -> Tensor:
-        """Return the row of every two places: (side, side, head_dim)."""
+        """Return the row for each pair of places: (side, side, head_dim)."""
         return take(self.weight, self.index, self.weight.shape[0])
 
 
@@ -103,24 +104,25 @@ class Resampled(nn.Module):
         self.along = AxisWeights(table.shape[0], LINEAR, table.dtype)
 
     def forward(self, side: int) -> Tensor:
-        """Return the row of every two places: (side, side, head_dim)."""
+        """Return the row for each pair of places: (side, side, head_dim)."""
         table = self.table(side)
         return take(table, differences(side, table), table.shape[0])
 
     def table(self, side: int) -> Tensor:
-        """Return the row of every difference, and one more, which is of none: (2 side, head_dim)."""
+        """Return the row of every difference, and one more that is never read: (2 side, head_dim)."""
+        # (2 side, trained rows) @ (trained rows, head_dim) -> (2 side, head_dim)
         table: Tensor = self.along.differences(side) @ self.weight
         return table
 
 
 def differences(side: int, like: Tensor) -> Tensor:
-    """Return which row every two places of a side have: (side, side), on the device of another tensor."""
+    """Return the row for each pair of places of a side: (side, side), on the device of another tensor."""
     place = torch.arange(side, device=like.device)
     return place.unsqueeze(1) - place + (side - 1)
 
 
 class PlacesBias(nn.Module):
-    """The bias of the places of a grid, by their queries: what its forms share."""
+    """The bias of the places of a grid, by their queries: the part that all forms share."""
 
     def __init__(self, down: nn.Module, across: nn.Module, sides: Sides, like: Tensor, dtype: torch.dtype) -> None:
         super().__init__()
@@ -137,8 +139,12 @@ class PlacesBias(nn.Module):
         q = q.to(self.own_dtype)
         of_rows: Tensor = self.down(q.shape[2])
         of_columns: Tensor = self.across(q.shape[3])
-        by_row = torch.matmul(q, of_rows.transpose(1, 2))  # each line of queries with the rows of that line
+        # Each line of queries with the rows of that line:
+        # (batch, heads, height, width, head_dim) @ (height, head_dim, height) -> (batch, heads, height, width, height)
+        by_row = torch.matmul(q, of_rows.transpose(1, 2))
+        # (batch, heads, width, height, head_dim) @ (width, head_dim, width), then height before width again
         by_column = torch.matmul(q.transpose(2, 3), of_columns.transpose(1, 2)).transpose(2, 3)
+        # (batch, heads, height, width, height, width) -> (batch, heads, places, places)
         return (by_row.unsqueeze(5) + by_column.unsqueeze(4)).flatten(4).flatten(2, 3)
 
     def on_grid(self, q: Tensor) -> Tensor:
@@ -174,10 +180,14 @@ class AnyGrid(PlacesBias):
 
 
 def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Formula) -> Encoding:
-    """Return the encoding that two tables make, in the dtype of angles: a bias, or of a fixed window biased scores.
+    """Return the encoding that two tables make: a bias, or biased scores of a fixed window.
 
-    size: of a baked window, to which the tables are resampled once; a dynamic one takes any.
-    formula: a call -> the output in float64.
+    Args:
+        tables: Rows and columns, in the dtype of angles.
+        spec: A baked encoding has a fixed window, a dynamic one takes any.
+        size: The sides of a baked window, to which the tables are resampled once.
+        scores: Whether scores come in.
+        formula: A call -> the output in float64.
     """
     inputs, output = _ports(spec, tables.rows.shape[1], size, scores)
     resampled = int(size != tables.sides) if spec.mode == "baked" else RESAMPLED
@@ -190,7 +200,8 @@ def encode(tables: Tables, spec: Spec, *, size: Sides, scores: bool, formula: Fo
         half_safe=PRODUCTS,
     )
     module = _module(tables, spec, size, scores)
-    return encoding(spec, Join("window", module, inputs, (output,), rounding(spec, scores), scores), claims, formula)
+    join = Join("window", module, inputs, (output,), added=scores)
+    return encoding(spec, Where(spec.positions), claims, join, formula)
 
 
 def _module(tables: Tables, spec: Spec, size: Sides, scores: bool) -> nn.Module:
@@ -203,7 +214,7 @@ def _module(tables: Tables, spec: Spec, size: Sides, scores: bool) -> nn.Module:
 
 
 def _ports(spec: Spec, head_dim: int, size: Sides, scores: bool) -> tuple[tuple[Port, ...], Port]:
-    """Return what goes in, queries by tokens of a fixed window or by rows and columns, with scores; what comes out."""
+    """Return the inputs, queries by tokens of a fixed window or by rows and columns, and scores; and the output."""
     baked, heads = spec.mode == "baked", Axis("heads", "heads")
     tokens = fixed(size[0] * size[1], "length") if baked else TOKENS
     places: Sequence[Axis] = (tokens,) if baked else LENGTHS

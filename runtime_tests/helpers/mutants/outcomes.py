@@ -28,8 +28,8 @@ from posenc_export.runtimes import RUNTIMES, RunFailed
 from posenc_export.validation.apart.parent import in_process
 from posenc_export.validation.checks import CHECKS, Context
 from posenc_export.validation.judging.call import compare_case
-from posenc_export.validation.judging.run import refusal
 from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
+from posenc_export.validation.running.refusals import refusal
 
 MODEL, LIMIT, ROOM = "model.onnx", 240, 12 * 2**30
 """Seconds and bytes that an answer may take: a mutant may ask for more of both than there is."""

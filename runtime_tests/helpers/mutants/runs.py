@@ -18,6 +18,7 @@ import posenc_export
 from helpers.mutants.equivalent import equivalent
 from helpers.mutants.mutations import KINDS, Kind, Mutant, Mutation, mutants
 from helpers.mutants.outcomes import MODEL, Outcome, failures, in_a_child, loads, subject, tried
+from posenc.encoding import Encoding
 from posenc.scheme import SCHEMES
 from posenc_export.exporter import ExportResult
 from posenc_export.exporter import write as writing
@@ -108,8 +109,8 @@ def _with_another_file(combination: Combination, folder: Path, mutant: Mutant) -
     """Export, and put a mutant in the place of the file once it is written; its digests are taken then."""
     stamp, whole = writing._stamp, []
 
-    def stamped(target: Any, options: Any, place: Path, cases: Any) -> None:
-        stamp(target, options, place, cases)
+    def stamped(facts: Any, options: Any, place: Path, cases: Any) -> None:
+        stamp(facts, options, place, cases)
         whole.append(ModelProto.FromString((place / MODEL).read_bytes()))
         (place / MODEL).write_bytes(mutant.model.SerializeToString())
 
@@ -123,14 +124,14 @@ def _with_another_file(combination: Combination, folder: Path, mutant: Mutant) -
 
 def _with_another_module(combination: Combination, folder: Path, number: int) -> Outcome:
     """Export, and make a row of a buffer of the module zero once the file is written."""
-    written, names = writing._written, []
+    write, names = writing.write_formats, []
 
-    def changed(target: Any, *rest: Any) -> Any:
-        made = written(target, *rest)
-        names.append(_zeroed(target.encoding.module, number))
-        return made
+    def changed(encoding: Encoding, *rest: Any) -> Any:
+        draft = write(encoding, *rest)
+        names.append(_zeroed(encoding.module, number))
+        return draft
 
-    with patch.object(writing, "_written", changed):
+    with patch.object(writing, "write_formats", changed):
         result = exported(combination, folder, validate=True)
     mutation = Mutation("rows and elements", "row zeroed in the module", names[0])
     return Outcome(mutation, "survived" if result.passed else "refused", failures(result.verdicts))

@@ -16,12 +16,7 @@ from helpers.mutants.outcomes import Outcome
 from helpers.mutants.runs import Result
 
 BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
-REASONS: dict[str, str] = {
-    "clipped_relative-baked-implicit: operator of Sub sub_5": "wrong where a call has exactly 20 keys more than "
-    "queries, as many as there are rows before a query: no planned call has",
-    "xpos-dynamic-implicit: constant negated of val_19": "wrong in calls of more than 69,120 tokens: too long for a "
-    "planned call, as the report says",
-}
+REASONS: dict[str, str] = {}
 """Why a survivor is none of our plan: by how its line begins."""
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.declared import JSON, number, several
 from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, console, guarded
 from posenc_export.cli.output.helping import ENCODING, FILES, Command, epilog, heading, options
 from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import Values, read_source
-from posenc_export.cli.text.words import Choice, Words, check_file, command_line, spelled, typed
+from posenc_export.cli.text.words import check_file, command_line, spelled, typed
 from posenc_export.errors import BadInput
 from posenc_export.runtimes import RUNTIMES, Progress
 
@@ -38,29 +39,17 @@ if TYPE_CHECKING:
 @SPEC
 @WRITTEN
 @options(
-    click.option(
-        "--length",
-        "lengths",
-        multiple=True,
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Lengths to time.  [default: 512, 2048, 8192, as far as a table goes]",
-    ),
-    click.option("--batch", type=click.IntRange(min=1), metavar="N", default=1, help="Sequences in a call."),
-    click.option("--heads", type=click.IntRange(min=1), metavar="N", default=32, help="Heads of queries and of keys."),
-    click.option(
-        "--rounds", type=click.IntRange(min=1), metavar="N", default=7, help="Times each contender is loaded and timed."
-    ),
-    click.option(
-        "--runtime",
-        "runtimes",
-        cls=Words,
-        multiple=True,
-        type=Choice(list(RUNTIMES)),
+    number("--length lengths", "Lengths to time.  [default: 512, 2048, 8192, as far as a table goes]", many=True),
+    number("--batch", "Sequences in a call.", 1),
+    number("--heads", "Heads of queries and of keys.", 32),
+    number("--rounds", "Times each contender is loaded and timed.", 7),
+    several(
+        "--runtime runtimes",
+        RUNTIMES,
+        f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
         metavar="RUNTIME",
-        help=f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
+    JSON,
     click.option(
         "--save",
         type=click.Path(path_type=Path, dir_okay=False),
@@ -86,17 +75,18 @@ def bench(**values: Any) -> None:
 
 
 def _save(result: BenchResult, file: Path) -> None:
-    """Put the table into a file, in the place of what the same command gave on the same machine."""
+    """Put the table into a file; it replaces the table of the same command on the same machine."""
     from posenc_export.benchmarks.report import with_section
     from posenc_export.machine import facts
 
+    # a new file has no table to replace
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     command = command_line(click.get_current_context(), without="save")
     file.write_text(with_section(text, result, command, facts()), encoding="utf-8")
 
 
 def _is_bundle(name: str) -> bool:
-    """Return whether a folder is named; raise BadInput, in one line, for a path that is none."""
+    """Return whether a name is that of a folder; raise BadInput, in one line, for any other path."""
     path = Path(name)
     if ":" not in name and path.name != name and not path.is_dir():
         where = f"give its folder, {path.parent}" if path.is_file() else "there is no such folder"
@@ -105,7 +95,7 @@ def _is_bundle(name: str) -> bool:
 
 
 def _refuse_for_bundle(context: click.Context) -> None:
-    """Raise UsageError where an option says what is exported: a bundle is there already."""
+    """Raise UsageError for an option of exports: a bundle is exported already."""
     for parameter in typed(context):
         if heading(parameter) in (ENCODING, FILES):
             option = spelled(parameter, context.params[parameter.name or ""])
@@ -127,12 +117,12 @@ def _timed(values: Values, say: Progress) -> BenchResult:
         _refuse_for_bundle(click.get_current_context())
         return posenc_export.bench(Path(name), trust=values["trust"], timing=timing, progress=say)
     source = read_source({**values, "scheme": name})
-    wanted = split({**source.settings, **written}, None, ExportOptions(), source.source)
+    settings = split({**source.settings, **written}, None, ExportOptions(), source.source)
     spec: dict[str, Any] = dict(source.settings)
     return posenc_export.bench(
         source.source,
         inputs=source.inputs,
-        options=wanted.options,
+        options=settings.options,
         timing=timing,
         parameters=source.parameters(),
         **spec,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from posenc_export.cli.declared import JSON
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.printing import print_json
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     epilog=epilog(["posenc compat sinusoidal-dynamic", "posenc compat sinusoidal-dynamic --json"], [2, 5]),
 )
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@JSON
 @guarded
 def compat(bundle: Path, as_json: bool) -> None:
-    """Say where the ONNX file of a BUNDLE loads: from which release on, and what of it needs that.
+    """Say where the ONNX file of a BUNDLE loads: from which release on, and what in the file needs that.
 
-    It is loaded by the ONNX Runtime that is installed, in a process of its own; nothing of it is called.
+    The ONNX Runtime that is installed loads the file in a process of its own; the graph is not called.
     """
     from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used, refused
     from posenc_export.formats.onnx.loading import installed_release, why_refused
@@ -39,11 +40,12 @@ def compat(bundle: Path, as_json: bool) -> None:
     name, model = _model(bundle)
     runtimes, operators = (*claims(model), *phone_claims(model)), operators_used(model)
     release = installed_release()
+    # the installed ONNX Runtime is asked; its answer is stronger than the table
     reason = why_refused(bundle / name) if release else ""
     runtimes = refused(runtimes, release, reason) if reason else runtimes
     if as_json:
         facts = {"file": name, "ir_version": model.ir_version, "weights_beside": external_files(model)}
-        lists = {"runtimes": [asdict(one) for one in runtimes], "operators": [_json(one) for one in operators]}
+        lists = {"runtimes": [asdict(claim) for claim in runtimes], "operators": [_json(used) for used in operators]}
         print_json({**facts, **lists})
         return
     for line in (_head(name, model), *map(_line, runtimes), _operators(operators)):
@@ -51,7 +53,7 @@ def compat(bundle: Path, as_json: bool) -> None:
 
 
 def _model(folder: Path) -> tuple[str, ModelProto]:
-    """Return the ONNX file of a bundle; raise BadInput where it has none, or none that can be read."""
+    """Return the ONNX file of a bundle; raise BadInput where it has none, or where it cannot be read."""
     from posenc_export.bundle.folder import Bundle
     from posenc_export.formats.onnx import read_onnx
 
@@ -67,7 +69,7 @@ def _model(folder: Path) -> tuple[str, ModelProto]:
 
 
 def _head(name: str, model: ModelProto) -> str:
-    opsets = ", ".join(f"{one.domain or 'ai.onnx'} {one.version}" for one in model.opset_import)
+    opsets = ", ".join(f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import)
     return f"{name}: opset {opsets}; IR version {model.ir_version}"
 
 
@@ -77,8 +79,8 @@ def _line(claim: Claim) -> str:
     return f"{claim.runtime}: {where if claim.since else claim.loads}" + "".join(f"; {why}" for why in claim.reasons)
 
 
-def _operators(used: list[Used]) -> str:
-    words = (f"{one.operator.name} (opset {one.since or 'unknown'}, {one.release or 'unknown'})" for one in used)
+def _operators(operators: list[Used]) -> str:
+    words = (f"{u.operator.name} (opset {u.since or 'unknown'}, {u.release or 'unknown'})" for u in operators)
     return f"operators, with the opset of their form and the ONNX Runtime that has it: {', '.join(words)}"
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.declared import choice, path, switch
 from posenc_export.cli.options import SETTINGS, console, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.progressing import progress
-from posenc_export.cli.text.words import Choice, Words, check_file
+from posenc_export.cli.text.words import Words, check_file
 
 if TYPE_CHECKING:
     from posenc_export.cuda.prove import Proof
@@ -23,16 +23,11 @@ if TYPE_CHECKING:
     short_help="Prove every scheme on CUDA, in one table.",
     epilog=epilog(["posenc cuda --save cuda.md", "posenc cuda --device cpu --scheme rope --no-cpp --no-bench"]),
 )
-@click.option(
-    "--device",
-    type=Choice(["cuda", "cpu"]),
-    default="cuda",
-    help="What to prove; cpu rehearses the same rows where there is no GPU.",
-)
+@choice("--device", ["cuda", "cpu"], "What to prove; cpu rehearses the same rows where there is no GPU.", "cuda")
 @click.option("--scheme", "schemes", cls=Words, multiple=True, metavar="NAME", help="Only this.  [default: all]")
-@click.option("--cpp/--no-cpp", default=True, help="Build the C++ runners and the C++ class.")
-@click.option("--bench/--no-bench", default=True, help="Time the dynamic forms.")
-@click.option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as Markdown too.")
+@switch("--cpp/--no-cpp", "Build the C++ runners and the C++ class.", True)
+@switch("--bench/--no-bench", "Time the dynamic forms.", True)
+@path("--save", "Write the table as Markdown too.")
 @guarded
 def cuda(**values: Any) -> None:
     """Prove every scheme on CUDA: each sample on each runtime, the C++ class, placement, device memory, and times.
@@ -55,7 +50,7 @@ def cuda(**values: Any) -> None:
 
 
 def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
-    """Run what the options ask for; C++ runners are built first, so that their rows run too."""
+    """Prove as the options ask; C++ runners are built first, so that their rows run too."""
     from posenc.scheme import SCHEMES
     from posenc_export.cuda.plan import plans, runtimes_of, why_nothing_runs
     from posenc_export.cuda.prove import EMBEDDED, TIMED, prove, prove_class, timed
@@ -72,9 +67,9 @@ def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:
         prepare(runtimes_of(device), (), say)
     proofs = list(prove(bundles, device, say))
     if values["cpp"]:
-        for plan in (one for one in EMBEDDED if one.scheme in schemes):
+        for plan in (plan for plan in EMBEDDED if plan.scheme in schemes):
             proofs += prove_class(plan, device, say)
     if values["bench"]:
-        for plan in (one for one in TIMED if one.scheme in schemes):
+        for plan in (plan for plan in TIMED if plan.scheme in schemes):
             proofs += timed(plan, device, say)
     return proofs

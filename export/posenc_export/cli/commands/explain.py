@@ -8,13 +8,14 @@ from dataclasses import asdict
 
 import click
 
+from posenc_export.cli.declared import JSON, switch
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.errors import BadInput, bad_input
-from posenc_export.validation.catalogue import Explanation, explanation, explanations, markdown
+from posenc_export.validation.checks.catalogue import Explanation, explanation, explanations, markdown
 
 WIDEST = 100
-"""Columns beyond which a text is hard to read."""
+"""The widest text, in columns, that is easy to read."""
 
 
 def complete_check(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
@@ -29,8 +30,8 @@ def complete_check(context: click.Context, parameter: click.Parameter, text: str
     epilog=epilog(["posenc explain", "posenc explain PE103", "posenc explain static-axis"]),
 )
 @click.argument("check", required=False, metavar="[CODE|NAME]", shell_complete=complete_check)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print docs/checks.md.")
+@JSON
+@switch("--markdown as_markdown", "Print docs/checks.md.")
 @guarded
 def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
     """Say what a check asks, what its failure means and what to do, by its CODE or NAME; without one, list all."""
@@ -48,14 +49,14 @@ def explain(check: str | None, as_json: bool, as_markdown: bool) -> None:
 
 
 def listed(entries: list[Explanation]) -> str:
-    """Return a line or more for each check: its code and name, and what it asks."""
+    """Return each check with its code, its name and its question."""
     formatter = _formatter()
     formatter.write_dl([(f"{entry.code}  {entry.name}", entry.asks) for entry in entries])
     return formatter.getvalue()
 
 
 def whole(entry: Explanation) -> str:
-    """Return all that is known of one check."""
+    """Return the whole explanation of a check."""
     formatter = _formatter()
     formatter.write(f"{entry.code} {entry.name}\n")
     with formatter.indentation():

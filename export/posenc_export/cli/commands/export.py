@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc_export.cli.declared import choice, named, number, path, several, switch
 from posenc_export.cli.options import (
     CHECKED,
     SETTINGS,
@@ -17,15 +16,13 @@ from posenc_export.cli.options import (
     VERSION,
     WRITTEN,
     complete_source,
-    console,
     guarded,
 )
+from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import FILES, STATUSES, Command, epilog, options
-from posenc_export.cli.output.printing import print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import TextSource, Values, read_source
-from posenc_export.cli.text.words import Choice, Words
-from posenc_export.errors import Unavailable, decoded, printable
+from posenc_export.errors import BadInput, decoded, printable
 from posenc_export.formats import FORMATS
 from posenc_export.formats.aoti_package import CPU_ISAS
 from posenc_export.validation.planning.scope import BUDGET
@@ -53,66 +50,40 @@ if TYPE_CHECKING:
 @click.argument("scheme", required=False, shell_complete=complete_source)
 @SPEC
 @options(
-    click.option(
-        "-f",
-        "--format",
-        "formats",
-        cls=Words,
-        multiple=True,
-        type=Choice(list(FORMATS)),
-        default=("onnx", "torchscript"),
-        help="What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+    several(
+        "-f --format formats",
+        FORMATS,
+        "What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+        ("onnx", "torchscript"),
     ),
     under=FILES,
 )
 @WRITTEN
 @CHECKED
 @options(
-    click.option("--no-validate", is_flag=True, help="Write the bundle without running it."),
-    click.option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="Of random weights and inputs."
-    ),
-    click.option(
-        "--budget",
-        type=click.IntRange(min=1),
-        default=BUDGET,
-        metavar="N",
-        help="Elements of the largest array of a call that is tried.",
-    ),
+    switch("--no-validate", "Write the bundle without running it."),
+    number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
+    number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
     under="Validation",
 )
 @options(
-    click.option("--cpp", is_flag=True, help="Add a folder for C++: a class, an example, a replay of all cases."),
-    click.option(
+    switch("--cpp", "Add a folder for C++: a class, an example, a replay of all cases."),
+    choice(
         "--cpu-isa",
-        type=Choice(CPU_ISAS),
-        default="native",
-        help="What an AOTInductor package is compiled for: this CPU; avx512; avx2; default: every x86-64.",
+        CPU_ISAS,
+        "What an AOTInductor package is compiled for: this CPU; avx512; avx2; default: every x86-64.",
+        "native",
     ),
-    click.option(
+    named(
         "--namespace",
-        default=None,
-        metavar="NAME",
-        help="Of headers: NAME::rows in C++, NAME_rows in C.  [default: posenc_SCHEME]",
+        "In C++: NAME::rows in headers (in C NAME_rows), posenc::NAME::Model with --cpp.  "
+        "[default: posenc_SCHEME in headers, DIR's name with --cpp]",
     ),
-    click.option(
-        "--cpp-name",
-        default="",
-        show_default=False,
-        metavar="NAME",
-        help="Of its class, file and target.  [default: DIR's]",
-    ),
-    click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]",
-    ),
-    click.option(
+    click.option("--cpp-name", hidden=True, deprecated="Give --namespace, which says the same; it goes with 0.3."),
+    path("-o --output", "The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]", "DIR"),
+    switch(
         "--force",
-        is_flag=True,
-        help="Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
+        "Replace DIR whatever is in it (no home, system folder or work tree); else only what this tool wrote.",
     ),
     under=FILES,
 )
@@ -123,77 +94,71 @@ def export(**values: Any) -> None:
     """Export SCHEME, a name or package.module:factory, to a bundle, and validate it; it is sinusoidal by default."""
     import posenc_export
     from posenc_export.bundle.place import check_target
-    from posenc_export.cli.output.annotations import print_annotations
     from posenc_export.exporter import steps
-    from posenc_export.validation.judging.progress import expect
+    from posenc_export.validation.running.progress import expect
 
     source = read_source(values)
     if values["output"] is not None:
         check_target(values["output"], values["force"])
     with progress(values) as say:
-        wanted = _wanted(source, values, say)
-        expect(say, steps(wanted.options))
+        settings = _settings(source, values, say)
+        expect(say, steps(settings.options))
         say("loading torch")
         spec: dict[str, Any] = dict(source.settings)
         result = posenc_export.export(
             source.source,
             to=values["output"],
             inputs=source.inputs,
-            options=wanted.options,
+            options=settings.options,
             parameters=source.parameters(),
             **spec,
         )
-    _print_result(result, values)
-    print_annotations(values, result.manifest, result.verdicts)
-    for reason in result.unmet:
-        raise Unavailable(reason)
-    sys.exit(1 if result.failed else 0)
+    print_result(result, result.folder, values)
+    if not (values["as_json"] or values["quiet"]):
+        _print_files(result, bool(values["verbose"]))
+    end(result, values)
 
 
-def _wanted(source: TextSource, values: Values, say: Progress) -> Settings:
+def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     """Return the spec and the options; refuse contradictions and missing runtimes before torch is loaded."""
     from posenc_export.exporter.options import ExportOptions, check_options
     from posenc_export.exporter.settings import split
     from posenc_export.runtimes.requests import prepare
-    from posenc_export.validation.judging.model import check_has_model
     from posenc_export.validation.judging.verdict import no_progress
+    from posenc_export.validation.running.model import check_has_model
 
-    names = ("opset", "rotary_op", "cpu_isa", "namespace", "seed", "budget", "cpp", "cpp_name", "force", *VALIDATING)
+    if values["cpp_name"] and values["namespace"]:
+        raise BadInput("--cpp-name is the old name of --namespace: leave it out")
+    # names that options share with fields of ExportOptions and ValidateOptions
+    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
+        "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],
         "formats": tuple(dict.fromkeys(values["formats"])),
         "validate": not values["no_validate"],
         "progress": say,
         "notes": source.notes,
         "announce": no_progress if values["quiet"] else _announce,
     }
-    wanted = split({**source.settings, **settings}, None, ExportOptions(), source.source)
-    check_options(wanted.options)
-    validation = wanted.options.validation
+    parts = split({**source.settings, **settings}, None, ExportOptions(), source.source)
+    check_options(parts.options)
+    validation = parts.options.validation
     check_has_model(validation.require, not isinstance(source.source, str))
     prepare(validation.runtimes, validation.required_runtimes, say)
-    return wanted
+    return parts
 
 
 def _announce(line: str) -> None:
-    """Print what --force removes, beside the report."""
+    """Print a line on what --force removes to stderr."""
     click.echo(printable(line), err=True)
 
 
-def _print_result(result: ExportResult, values: Values) -> None:
-    from posenc_export.cli.output.tables import print_comparisons, print_report
-    from posenc_export.validation.report.report import report_json
+def _print_files(result: ExportResult, verbose: bool) -> None:
+    from posenc_export.cli.output.tables import print_comparisons
 
-    if values["as_json"]:
-        report = report_json(result.manifest, result.verdicts, result.basis)
-        print_json({"bundle": decoded(str(result.folder)), **report})
-        return
-    if values["quiet"]:
-        return
-    print_report(console(), result.manifest, result.verdicts, result.basis, bool(values["verbose"]))
     for line in result.files():
         click.echo(line)
-    if values["verbose"]:
+    if verbose:
         print_comparisons(result.verdicts)
     if result.failed:
         click.echo(f"nothing was written to its place: what failed lies in {decoded(str(result.folder))}", err=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from posenc_export.cli.declared import choice, number
 from posenc_export.cli.options import PARAMS, SETTINGS, complete_source, guarded
 from posenc_export.cli.output.helping import epilog
 from posenc_export.cli.output.progressing import progress
-from posenc_export.cli.text.words import Choice
 from posenc_export.errors import bad_input
 
 
@@ -22,6 +22,7 @@ from posenc_export.errors import bad_input
             "posenc plot -o table.png",
             "posenc plot rope -p head_dim=64 --kind clock -o hands.svg",
             "posenc plot --kind error --max-len 1000000 -o error.png",
+            "posenc plot rope --kind exported -o exported.svg",
         ]
     ),
 )
@@ -29,23 +30,21 @@ from posenc_export.errors import bad_input
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf."
 )
-@click.option(
+@choice(
     "--kind",
-    type=Choice(["heatmap", "clock", "error"]),
-    default="heatmap",
-    help="What it gives, as heat maps; its pairs as clock hands; or the error of its three forms by position.",
+    ["heatmap", "clock", "error", "exported"],
+    "What it gives, as heat maps; its pairs as clock hands; the error of its three forms by position; or that of "
+    "its ONNX file and of a plain export, in float32 and converted to half.",
+    "heatmap",
 )
-@click.option(
+@number(
     "--max-len",
-    type=click.IntRange(min=1),
-    default=None,
-    metavar="N",
-    help="Positions to draw, along each axis of them.  [default: 128 (64 by 64, a grid of 24 by 32); 16; 131072]",
+    "Positions to draw, along each axis of them.  [default: 128 (64 by 64, a grid of 24 by 32); 16; 131072]",
 )
 @PARAMS
 @guarded
 def plot(**values: Any) -> None:
-    """Draw SCHEME: heat maps, its pairs as clock hands, or the error of its three forms (baked, exact, trig).
+    """Draw SCHEME: heat maps, its pairs as clock hands, or errors (of its forms baked, exact and trig; of ONNX files).
 
     A heat map is of positions and features, of a grid for each feature, or of queries and keys for each head.
     """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from posenc_export.errors import unsteered
+from posenc_export.validation.checks.catalogue import code_of
 from posenc_export.validation.report.report import not_run
 
 if TYPE_CHECKING:
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
     from posenc_export.validation.judging.verdict import Verdict
 
 DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""What a message must not hold, as GitHub's runner reads it back; % comes first."""
+"""Characters that a message must escape, as GitHub's runner reads them back; % comes first."""
 PROPERTY = {**DATA, ":": "%3A", ",": "%2C"}
-"""What a title must not hold besides: they end it."""
+"""Characters that a title must escape: a colon or a comma would end it."""
 
 
 def annotated(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield an error for each failure, a warning for what was not tried, a notice for what did not run."""
     for verdict in verdicts:
         if verdict.status == "fail":
-            yield _command("error", f"{verdict.code} {verdict.check}", f"{verdict.subject}: {verdict.detail}")
+            yield _command("error", f"{code_of(verdict.check)} {verdict.check}", f"{verdict.subject}: {verdict.detail}")
     for line in manifest.not_tried:
         yield _command("warning", "not tried", line)
     for line in not_run(verdicts):
@@ -43,5 +44,6 @@ def _command(kind: str, title: str, message: str) -> str:
 
 def _escaped(text: str, escapes: Mapping[str, str]) -> str:
     """Return a text as GitHub's runner reads it back, without what would steer a terminal."""
+    # a carriage return would hide the text before it
     lines = unsteered(text.replace("\r\n", "\n").replace("\r", "\n"))
     return "".join(escapes.get(character, character) for character in lines)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import click
 
+from posenc_export.cli.declared import Declared
 from posenc_export.cli.text.words import nearest
 
 STATUSES = {
@@ -20,24 +19,25 @@ STATUSES = {
     5: "the tool itself failed: a full disk, no memory, a bug",
     130: "stopped by Ctrl-C",
 }
-"""What exit statuses mean."""
+"""Exit statuses and their meaning."""
 ENCODING, FILES, OTHER = "The encoding", "Files", "Other"
 """Headings that several commands have."""
 EXTRA = re.compile(r"Got unexpected extra argument \((\w+=\S*)\)")
-"""What click says of a parameter that stands alone."""
+"""The error of click for KEY=VALUE without -p."""
 _headings: dict[click.Parameter, str] = {}
 
 
-def options(*decorators: Callable[..., Any], under: str = OTHER) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Apply click decorators in the order in which --help shall list them, under a heading."""
+def options(*declared: Declared, under: str = OTHER) -> Declared:
+    """Declare options in the order in which --help shall list them, under a heading."""
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(command: Callable[..., object]) -> Callable[..., object]:
         before = list(getattr(command, "__click_params__", ()))
-        made = functools.reduce(lambda made, one: one(made), reversed(decorators), command)
-        for parameter in getattr(made, "__click_params__", ()):
+        for declare in reversed(declared):  # click lists what is declared last first
+            command = declare(command)
+        for parameter in getattr(command, "__click_params__", ()):
             if parameter not in before:
                 _headings.setdefault(parameter, under)
-        return made
+        return command
 
     return decorate
 
@@ -48,10 +48,10 @@ def heading(parameter: click.Parameter) -> str:
 
 
 class Command(click.Command):
-    """A command whose options stand under headings, in the order of their first ones; what has none comes last."""
+    """A command whose options stand under headings, in order of appearance; options without a heading come last."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read what was typed; of a parameter without -p, say how it is given."""
+        """Parse what was typed; for KEY=VALUE without -p, say how to give it."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -66,6 +66,7 @@ class Command(click.Command):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 sections.setdefault(heading(parameter), []).append(record)
+        # a page without headings has one section, Options
         last = sections.pop(OTHER, [])
         for title, records in {**sections, OTHER if sections else "Options": last}.items():
             with formatter.section(title):
@@ -73,7 +74,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group that lists its commands in the order in which they were added: what comes first is used first."""
+    """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -82,8 +83,9 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; raise UsageError with the nearest name for one that there is not."""
+        """Find the command; raise UsageError, which suggests the nearest name, for an unknown one."""
         name = args[0]
+        # an option that click does not know is its own error
         if name not in self.commands and not name.startswith("-"):
             known = list(self.commands)
             raise click.UsageError(f"No such command {name!r}: {nearest(name, known)}known: {', '.join(known)}", ctx)
@@ -91,7 +93,7 @@ class Group(click.Group):
 
 
 def epilog(examples: Sequence[str], statuses: Iterable[int] = ()) -> str:
-    """Return what stands below the options: lines to try, and the exit statuses that there are."""
+    """Return the text below the options: example lines, and exit statuses."""
     known = [f"  {status:<3} {STATUSES[status]}" for status in statuses]
     parts = [["Examples:", *(f"  {example}" for example in examples)], ["Exit status:", *known] if known else []]
     return "\n\n".join("\n".join(["\b", *part]) for part in parts if part)

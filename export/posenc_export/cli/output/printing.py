@@ -11,6 +11,6 @@ from posenc_export.errors import HOLDS_COMMAND
 
 
 def print_json(data: Mapping[str, object]) -> None:
-    """Print JSON; what a build server would take for a command in the midst of a line stands escaped in its text."""
+    """Print JSON, in which text that a build server would take for a command is escaped."""
     text = json.dumps(data, indent=1, allow_nan=False)
     click.echo(HOLDS_COMMAND.sub(lambda _: "\\u0023", text))

@@ -1,4 +1,4 @@
-"""What is going on, on stderr: one moving line on a terminal; with -v, where there is none, a line for each step."""
+"""Progress on stderr: one moving line on a terminal; elsewhere, with -v, a line for each step."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from posenc_export.runtimes import Progress
 
 REFRESHES = 8
-"""How often in a second the line is drawn anew."""
+"""How many times a second the line is drawn."""
 WHEEL = "|/-\\"
-"""What the line begins with, in turn: letters that every terminal has."""
+"""The line begins with these in turn: every terminal has them."""
 
 
 @dataclass
 class Steps:
-    """Where a command is: the step, how many are known to come, and since when."""
+    """The step that a command is at, the number of steps known, and when it began."""
 
     text: str = "starting"
     done: int = 0
@@ -34,45 +34,46 @@ class Steps:
     start: float = field(default_factory=time.monotonic)
 
     def __call__(self, text: str) -> None:
-        """Go on to a step; what follows a colon is how far that step is."""
+        """Go on to a step; text behind a colon says how far that step is."""
+        # the same step again, further on: text behind a colon differs
         if text.partition(": ")[0] != self.text.partition(": ")[0]:
             self.done += 1
         self.text = text
 
     def expect(self, steps: int) -> None:
-        """Take note that at least so many steps are still to come."""
+        """Expect at least so many more steps."""
         self.known = max(self.known, self.done + steps)
 
     def __str__(self) -> str:
-        """Return where it is: "step 3 of 9, 12 s: ..."; without the numbers where no number of steps is known."""
+        """Return "step 3 of 9, 12 s: ..."; without numbers of steps where they are not known."""
         steps = f"step {self.done} of {max(self.known, self.done)}, " if self.known and self.done else ""
         return f"{steps}{time.monotonic() - self.start:.0f} s: {one_line(self.text)}"
 
 
 @dataclass
 class Line(Steps):
-    """Steps as one line of a terminal, which is drawn anew from a thread: it lives while libraries are loaded."""
+    """Steps as one line of a terminal; a thread redraws it, so that it moves while libraries load."""
 
     console: Console | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw a wheel that turns, and the text, cut to the width."""
+        """Draw a turning wheel and the text, cut to the width."""
         from rich.text import Text
 
         wheel = WHEEL[int(time.monotonic() * REFRESHES) % len(WHEEL)]
         yield Text(f"{wheel} {self}", no_wrap=True, overflow="ellipsis", end="")
 
     def keep(self, text: str) -> None:
-        """Print a line above the one that moves."""
+        """Print a line above the moving one."""
         assert self.console is not None
         self.console.print(printable(text), highlight=False, markup=False)
 
 
 class Lines(Steps):
-    """Steps as a line each."""
+    """Steps, a line for each."""
 
     def __call__(self, text: str) -> None:
-        """Print a step that is another than the one before."""
+        """Print a step when it is a new one."""
         before = self.done
         super().__call__(text)
         if self.done > before:
@@ -85,7 +86,7 @@ class Lines(Steps):
 
 @contextmanager
 def progress(values: Mapping[str, object]) -> Iterator[Progress]:
-    """Yield a function that shows what is going on: on a terminal, and elsewhere with -v alone."""
+    """Yield a function that shows progress on a terminal, and elsewhere only with -v."""
     silent = bool(values.get("quiet") or values.get("as_json"))
     if silent or not (sys.stderr.isatty() or values.get("verbose")):
         yield lambda _: None
@@ -95,6 +96,6 @@ def progress(values: Mapping[str, object]) -> Iterator[Progress]:
         from rich.console import Console
         from rich.live import Live
 
-        line = Line(console=Console(file=sys.stderr))  # the stream itself: exporters are run with another in its place
+        line = Line(console=Console(file=sys.stderr))  # this very stream: exporters run with another stderr
         with Live(line, console=line.console, refresh_per_second=REFRESHES, transient=True):
             yield line

@@ -1,4 +1,4 @@
-"""docs/schemes.md: what is registered, with formulas, pictures, forms, formats and parameters."""
+"""docs/schemes.md: all schemes, with formulas, pictures, forms, formats and parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posenc.encoding import Encoding
 from posenc.parameters import ABSENT, Parameter
 from posenc.scheme import Scheme
 from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
-from posenc_export.cli.commands.schemes import typed
+from posenc_export.cli.output.scheme_list import typed
 from posenc_export.exporter import ExportOptions
 from posenc_export.formats import FORMATS
 from posenc_export.markdown import table
@@ -28,14 +28,14 @@ length), in float32, float16, bfloat16 and float64.
 """
 SHARED = "Parameters of rope types"
 ByMode = Mapping[Mode, Encoding]
-"""The smallest sample of a scheme, baked and dynamic, as far as there are such encodings."""
+"""The smallest sample of a scheme, baked and dynamic, if it has these forms."""
 MAX_LEN = 70
 FEW = 3
-"""Samples up to which they are written in one line."""
+"""So many samples stand in one line; more are listed."""
 
 
 def markdown_of(chosen: list[Scheme]) -> str:
-    """Return docs/schemes.md: contents by kind, a section a scheme, and once the parameters that several share."""
+    """Return docs/schemes.md: contents by kind, a section a scheme, and the parameters that several schemes share."""
     encodings = {scheme.name: _by_mode(scheme) for scheme in chosen}
     kinds = {scheme.name: kind_of(scheme) for scheme in chosen}
     listed = {kind: [scheme for scheme in chosen if kinds[scheme.name] == kind] for kind in KINDS}
@@ -61,8 +61,9 @@ def _contents(listed: Mapping[str, list[Scheme]]) -> str:
 
 
 def _overview(chosen: Iterable[Scheme], encodings: Mapping[str, ByMode]) -> str:
-    """Return the table of which schemes can be which formats, in which modes: alike ones in one row."""
+    """Return the table of formats and modes that each scheme has; schemes that have the same share a row."""
     names = list(dict.fromkeys([*ExportOptions().formats, *FORMATS]))
+    # by the cells of a row, the schemes that have them
     rows: dict[tuple[str, ...], list[str]] = {}
     for scheme in chosen:
         by_mode = encodings[scheme.name]
@@ -73,13 +74,14 @@ def _overview(chosen: Iterable[Scheme], encodings: Mapping[str, ByMode]) -> str:
 
 
 def _shared(chosen: Iterable[Scheme]) -> dict[str, Parameter]:
-    """Return the parameters that some schemes take under one name, of which none needs a value, if several do."""
+    """Return the parameters without a default that several schemes take under one name."""
+    # by name, the parameters of all schemes that take it
     takers: dict[str, list[Parameter]] = {}
     for scheme in chosen:
         for name, parameter in scheme.parameters.items():
             if parameter.default is ABSENT:
                 takers.setdefault(name, []).append(parameter)
-    return {name: same[0] for name, same in takers.items() if len(same) > 1}
+    return {name: parameters[0] for name, parameters in takers.items() if len(parameters) > 1}
 
 
 def _shared_section(shared: Mapping[str, Parameter]) -> str:
@@ -104,8 +106,8 @@ def _facts(scheme: Scheme, encodings: ByMode) -> list[str]:
     facts += [f"* Models: {', '.join(scheme.models)}."] if scheme.models else []
     facts.append(f"* Forms: {_there(get_args(Mode), no.modes)}; positions {_positions(scheme)}.")
     reasons = {**no.modes, **no.positions, **no.dtypes, **({} if "dynamic" in no.modes else no.methods)}
-    alike = {reason: [what for what in reasons if reasons[what] == reason] for reason in reasons.values()}
-    facts += [f"  * No {' or '.join(what)}: {reason}." for reason, what in alike.items()]
+    alike = {reason: [form for form in reasons if reasons[form] == reason] for reason in reasons.values()}
+    facts += [f"  * No {' or '.join(forms)}: {reason}." for reason, forms in alike.items()]
     return facts + _formats(scheme, encodings)
 
 
@@ -144,7 +146,7 @@ def _assigned(sample: Mapping[str, object]) -> list[str]:
 
 
 def _formats(scheme: Scheme, encodings: ByMode) -> list[str]:
-    """Return which formats the smallest sample can be, and why not the others: those of one reason together."""
+    """Return the formats of the smallest sample, and the reasons against the others, grouped by reason."""
     by_reasons: dict[tuple[tuple[Mode, str], ...], list[str]] = {}
     for name in FORMATS:
         by_reasons.setdefault(tuple(_reasons(scheme, encodings, name).items()), []).append(name)
@@ -153,7 +155,7 @@ def _formats(scheme: Scheme, encodings: ByMode) -> list[str]:
 
 
 def _reasons(scheme: Scheme, encodings: ByMode, format_: str) -> dict[Mode, str]:
-    """Return why a scheme cannot be a format, by mode; nothing where it can."""
+    """Return why a scheme cannot have a format, by mode; nothing for modes that can."""
     if format_ in scheme.unsupported.formats:
         return dict.fromkeys(encodings, scheme.unsupported.formats[format_])
     refusals = {mode: FORMATS[format_].refuses(encoding) for mode, encoding in encodings.items()}

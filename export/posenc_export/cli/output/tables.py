@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from posenc_export.errors import one_line
-from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.report.printed import lines_below
-from posenc_export.validation.report.report import MARKS, MEANINGS, Rows, first_line, tables
+from posenc_export.validation.checks.catalogue import CATALOGUE
+from posenc_export.validation.report.printed import lines_below, shown_tables
+from posenc_export.validation.report.report import MARKS, MEANINGS, Rows, first_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,9 +41,9 @@ def print_report(
     """Print which model was asked, the tables, what failed, the headline, and what did not run, a line each."""
     for line in first_line(manifest):
         say(console, line)
-    for i, one in enumerate(tables(verdicts)):
+    for i, table in enumerate(shown_tables(verdicts, verbose)):
         console.print(end="\n" if i else "")
-        _print_rows(console, one)
+        _print_rows(console, table)
     for line in lines_below(manifest, verdicts, basis, verbose):
         say(console, line)
     if verbose and verdicts:
@@ -135,7 +135,7 @@ def print_comparisons(verdicts: Sequence[Verdict]) -> None:
 
 
 def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Proof]) -> None:
-    """Print the machine, a row for each runtime below its scheme, and then what there is to say of some, in lines."""
+    """Print the machine, a row for each runtime below its scheme, and the details of some rows as lines."""
     from posenc_export.cuda.table import COLUMNS as PROVED
     from posenc_export.cuda.table import rows
 

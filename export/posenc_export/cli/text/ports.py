@@ -18,16 +18,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posenc.ports import Carries, Extents, Mask, Port, Size, Values, fixed
-from posenc_export.arrays import DTYPES
+from posenc.ports import Carries, Port, fixed
+from posenc_export.arrays import DTYPES, INTEGERS
+from posenc_export.carries import Word, kind_of, named_axes
 from posenc_export.cli.text import axis_names
-from posenc_export.cli.text.axis_names import BOUNDED, INTEGERS, KINDS, OF_AXES, WORDS, AxesSaid, AxisText
+from posenc_export.cli.text.axis_names import KINDS, AxesSaid, AxisText
 from posenc_export.cli.text.port_text import NAME, REST, SIGN, PortError, Reader
 
 
 @dataclass(frozen=True)
 class _PortText:
-    """A port as it is written, the name at `at`; assumed: what its name says that it carries."""
+    """A port as it is written, its name at `at`; assumed: the sentence on what it carries by its name."""
 
     text: str
     at: int
@@ -39,13 +40,13 @@ class _PortText:
 
     @property
     def names(self) -> list[str]:
-        """Its dynamic axes, for a sum its terms."""
+        """The names of its dynamic axes, and the terms of sums."""
         return [name for axis in self.axes if axis.size is None for name in axis.name.split("+")]
 
     def port(self, said: AxesSaid) -> Port:
-        """Return the port, its axes as the inputs say."""
+        """Return the port, its axes as all inputs describe them."""
         axes = tuple(said.axis(axis.name) if axis.size is None else fixed(axis.size) for axis in self.axes)
-        return Port(self.name, axes, self.dtype, axis_names.of_axes(self.carries, axes))
+        return Port(self.name, axes, self.dtype, kind_of(self.carries).settled(self.carries, axes))
 
 
 def parse_port(text: str) -> Port:
@@ -63,7 +64,7 @@ def parse_ports(texts: tuple[str, ...]) -> tuple[Port, ...]:
 
 
 def assumptions(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what parse_ports takes from names, or by default, a sentence each."""
+    """Return what parse_ports assumes by names or by default, a sentence each."""
     ports = tuple(_read(text) for text in texts)
     carried = [port.assumed for port in ports if port.assumed]
     said = _said_of_axes(ports)
@@ -82,13 +83,14 @@ def _said_of_axes(ports: tuple[_PortText, ...]) -> AxesSaid:
 
 
 def _check_names(ports: tuple[_PortText, ...]) -> None:
-    """Raise PortError where two ports have one name, or a size, or extents, are of no axis."""
+    """Raise PortError where two ports have one name, or where the axis of a size or of extents is missing."""
     axes = {name for port in ports for name in port.names}
     for i, port in enumerate(ports):
-        if port.name in [other.name for other in ports[:i]]:
+        if port.name in [earlier.name for earlier in ports[:i]]:
             raise PortError(port.text, port.at, f"two inputs are named {port.name!r}")
-        if isinstance(port.carries, Size | Extents) and (of := port.carries.of) not in axes:
-            raise PortError(port.text, port.text.rindex(of), f"no input has a dynamic axis {of!r}")
+        for _, axis in named_axes(port.carries):
+            if axis not in axes:
+                raise PortError(port.text, port.text.rindex(axis), f"no input has a dynamic axis {axis!r}")
 
 
 def _read(text: str) -> _PortText:
@@ -98,16 +100,17 @@ def _read(text: str) -> _PortText:
     reader.need(":", "':' after the name")
     dtype = reader.one_of(DTYPES, f"a dtype, one of {', '.join(DTYPES)}")
     reader.need("[", "'[' and the axes")
+    # errors on the whole shape point at '['
     shape_at = reader.start
     axes = _axes(reader)
     stated = _in_words(reader, dtype)
-    carries = stated or axis_names.usual(name, dtype, _end(reader, dtype))
+    carries, called = (stated, "") if stated else axis_names.usual(name, dtype, _end(reader, dtype))
     if reader.take(REST):
         raise reader.expected("nothing more")
-    if wrong := axis_names.misshapen(carries, [axis.size for axis in axes]):
+    if wrong := kind_of(carries).misshapen(carries, [axis.size for axis in axes]):
         why = "" if stated else f" (by its name, {name!r}; 'values' after the axes says that it is none)"
         raise reader.expected(wrong + why, shape_at)
-    return _PortText(text, at, name, dtype, axes, carries, "" if stated else axis_names.assumed(name, carries))
+    return _PortText(text, at, name, dtype, axes, carries, called and f"{name}: carries {called}, by its name")
 
 
 def _axes(reader: Reader) -> tuple[AxisText, ...]:
@@ -128,6 +131,7 @@ def _axis(reader: Reader) -> AxisText:
         if reader.take("+"):
             raise reader.expected("names alone in a sum", at)
         return AxisText("", at, size)
+    # past+seq has its kind and its sizes from its terms
     terms = _terms(reader, name)
     if len(terms) > 1:
         return AxisText("+".join(terms), at)
@@ -157,32 +161,36 @@ def _limits(reader: Reader) -> dict[str, int]:
 
 
 def _in_words(reader: Reader, dtype: str) -> Carries | None:
-    """Read the word that says what a port carries, and what belongs to it; return None where there is no word."""
+    """Read the word that says what a port carries, and the rest of its phrase; return None without a word."""
     if (word := reader.take(NAME)) is None:
         return None
-    if word not in WORDS:
-        raise reader.expected(f"nothing more, or one of {', '.join(WORDS)}")
-    if dtype not in WORDS[word]:
-        raise reader.expected(axis_names.unfitting(word))
-    if word in BOUNDED:
-        return BOUNDED[word](_end(reader, dtype))
-    if word == "in":
-        return _range(reader, dtype)
-    if word in OF_AXES:
-        reader.one_of(("of",), f"'of' and an axis after {word}")
-        return OF_AXES[word](reader.need(NAME, "the name of an axis"))
-    if word == "additive":
-        reader.one_of(("mask",), "'mask' after additive")
-    return Values() if word == "values" else Mask(additive=word == "additive", causal=word == "additive")
+    known = axis_names.words()
+    if word not in known:
+        raise reader.expected(f"nothing more, or one of {', '.join(sorted(known))}")
+    if dtype not in known[word].dtypes:
+        raise reader.expected(known[word].refusal or f"no {word}: only of integers")
+    return _taken(reader, known[word], dtype)
 
 
-def _range(reader: Reader, dtype: str) -> Values:
+def _taken(reader: Reader, word: Word, dtype: str) -> Carries:
+    """Read what belongs to a word; return what the port carries."""
+    if word.then:
+        an_axis = " and an axis" if word.takes == "axis" else ""
+        reader.one_of((word.then,), f"{word.then!r}{an_axis} after {word.text}")
+    if word.takes == "end":
+        return word.make(_end(reader, dtype))
+    if word.takes == "axis":
+        return word.make(reader.need(NAME, "the name of an axis"))
+    return word.make(*_range(reader, dtype)) if word.takes == "range" else word.make()
+
+
+def _range(reader: Reader, dtype: str) -> tuple[float, float]:
     low = reader.decimal(dtype)
     reader.need("..", "'..' and a number")
     high = reader.decimal(dtype)
     if not low < high:
         raise reader.expected(f"a number above {low:g}")
-    return Values(low, high)
+    return low, high
 
 
 def _end(reader: Reader, dtype: str) -> int | None:

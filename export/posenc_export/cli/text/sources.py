@@ -1,4 +1,4 @@
-"""What is to be exported, from text: SCHEME, --from-hf, -p and -i become values here and nowhere else."""
+"""The source of an export, from text: SCHEME, --from-hf, -p and -i become values here and nowhere else."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from posenc.ports import Port
 
 Values = Mapping[str, Any]
-"""What click read, by the names of its parameters."""
+"""The values that click has read, by the names of its parameters."""
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """What the options ask for: the source, the inputs of a module, the spec's settings, -p as it was typed.
+    """The source that the options ask for.
 
-    notes: what was assumed of inputs.
+    inputs: ports of a module. settings: of the spec. texts: -p as it was typed. notes: assumptions about inputs.
     """
 
     source: str | ModelConfig
@@ -34,9 +34,9 @@ class TextSource:
     notes: tuple[str, ...]
 
     def parameters(self) -> dict[str, object]:
-        """Return what -p says, by the parameters of the source; this loads the scheme, or the user's module.
+        """Return the values of -p for the parameters of the source; this loads the scheme, or the user's module.
 
-        Raises BadInput, in one line, for what does not fit.
+        Raises BadInput, in one line, for a value that does not fit.
         """
         from posenc.parameters import Parameter, parameters_of, parse
         from posenc.scheme import SCHEMES
@@ -56,24 +56,25 @@ class TextSource:
 
 
 def check_texts(texts: Iterable[str]) -> None:
-    """Raise ValueError for a -p without a value, which would else pass for SCHEME."""
+    """Raise ValueError for a -p without a value, which would pass for SCHEME otherwise."""
     for text in texts:
         if "=" not in text:
             raise ValueError(f"-p {text}: expected KEY=VALUE, as in -p d_model=512")
 
 
 def read_source(values: Values) -> TextSource:
-    """Return what the options ask for; raise UsageError for options that mean nothing for it."""
-    values = {**values, "dynamic": _is_dynamic(values)}
+    """Return the source that the options ask for; raise UsageError for options that do not go with it."""
+    values = {**values, "mode": _mode(values)}
     with bad_input():
         check_texts(values["params"])
     config = _config(values)
     name = "sinusoidal" if values["scheme"] is None else values["scheme"]
+    # a colon stands in package.module:factory alone
     if config is None and ":" in name:
         _check_module(name, values)
     elif config is None:
         _check_scheme(name)
-    if (config or ":" not in name) and values["method"] and not values["dynamic"]:
+    if (config or ":" not in name) and values["method"] and values["mode"] != "dynamic":
         raise click.UsageError("--method chooses how a dynamic graph computes angles: give --dynamic with it")
     with bad_input():
         inputs = parse_ports(values["inputs"])
@@ -81,15 +82,13 @@ def read_source(values: Values) -> TextSource:
     return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
 
 
-def _is_dynamic(values: Values) -> bool | None:
-    """Return the mode that --dynamic, --baked or --mode asks for, None for none; two may say the same."""
+def _mode(values: Values) -> str | None:
+    """Return the mode that --dynamic, --baked or --mode asks for; None where nothing was typed."""
     mode: str | None = values["mode"]
-    dynamic: bool | None = values["dynamic"]
-    if mode is not None and dynamic is not None and dynamic != (mode == "dynamic"):
-        raise click.UsageError(
-            f"--mode {mode} and {'--dynamic' if dynamic else '--baked'} contradict: give one of them"
-        )
-    return dynamic if mode is None else bool(mode == "dynamic")
+    short = {None: None, True: "dynamic", False: "baked"}[values["dynamic"]]
+    if mode and short and mode != short:
+        raise click.UsageError(f"--mode {mode} and --{short} contradict: give one of them")
+    return mode or short
 
 
 def _config(values: Values) -> ModelConfig | None:
@@ -113,7 +112,7 @@ def _config(values: Values) -> ModelConfig | None:
 
 
 def _check_scheme(name: str) -> None:
-    """Raise BadInput for a scheme that there is not, before torch is imported for those that there are."""
+    """Raise BadInput for an unknown scheme, before torch is imported for the known ones."""
     from posenc.scheme import SCHEMES
 
     module = name.removesuffix(".py")
@@ -125,13 +124,13 @@ def _check_scheme(name: str) -> None:
 
 
 def _check_module(name: str, values: Values) -> None:
-    """Raise UsageError where an option of schemes is given for a module, or a file for the module in it."""
+    """Raise UsageError for an option of schemes beside a module, and for a module named by its file."""
     file, _, factory = name.partition(":")
     if file.endswith(".py"):
         dotted = ".".join(Path(file).with_suffix("").parts)
         raise click.UsageError(f"{name}: give it by the module's name, as {dotted}:{factory}")
     of_schemes = {
-        "--baked": values["dynamic"] is False,
+        "--baked": values["mode"] == "baked",
         "--method": values["method"],
         "--positions": values["positions"],
         "--position-offset": values["position_offset"],
@@ -143,13 +142,6 @@ def _check_module(name: str, values: Values) -> None:
 
 
 def _spec_settings(values: Values) -> dict[str, object]:
-    """Return the fields of the spec that were given."""
-    fields = {
-        "mode": {True: "dynamic", False: "baked"}.get(values["dynamic"]),
-        "method": values["method"],
-        "positions": values["positions"],
-        "position_offset": values["position_offset"],
-        "max_len": values["max_len"],
-        "dtype": values["dtype"],
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    """Return the fields of the spec that were typed."""
+    fields = ("mode", "method", "positions", "position_offset", "max_len", "dtype")
+    return {name: values[name] for name in fields if values[name] is not None}

@@ -21,12 +21,13 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_export.cpp import REALS
-from posenc_export.errors import bad_input
-from posenc_export.formats import Digests, Request, format_
+from posenc_export.errors import BadInput, bad_input
+from posenc_export.formats import Digests, Format, Request
 from posenc_export.formats.capture import tensor_digests
 from posenc_export.formats.header.functions import FUNCTIONS, Functions
 from posenc_export.formats.header.text import C99, CPP17, header_text
@@ -34,28 +35,36 @@ from posenc_export.formats.header.text import C99, CPP17, header_text
 if TYPE_CHECKING:
     from posenc.encoding import Encoding, Tables
 
-MOST = 2**22
+MAX_NUMBERS = 2**22
 """Numbers of a table above which a compiler takes gigabytes of memory over it."""
-MOST_COMMENT = 2**17
+MAX_COMMENT = 2**17
 """Characters of a header's first comment."""
 INSTEAD = {"rows": "give --dynamic, or less --max-len", "digits": "give fewer features"}
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a header is made of: its tables, its functions, and the name that all of it goes by."""
+    """What a header is made of.
+
+    Attributes:
+        tables: Its constants.
+        functions: What it computes.
+        namespace: The name that everything in it goes by.
+        dtype: The dtype of rows.
+    """
 
     tables: Tables
     functions: Functions
     namespace: str
+    dtype: str
 
 
 def refuses(encoding: Encoding) -> str:
     """Return why an encoding cannot be a header, in one line, or nothing."""
     try:
-        _parts(encoding, "")
-    except ValueError as error:
-        return str(error)
+        parts(encoding, Request((), 0))
+    except BadInput as error:
+        return error.message
     return ""
 
 
@@ -67,15 +76,15 @@ def namespace_of(text: str) -> str:
 
 def stamp_header(path: Path, metadata: Mapping[str, str]) -> None:
     """Put what an export says of itself below the first line of a header."""
-    title, _, rest = path.read_text("ascii").partition("\n")
+    title, _, body = path.read_text("ascii").partition("\n")
     facts = [line for key, value in metadata.items() for line in _comment(f"{key.removeprefix('posenc.')}: {value}")]
-    path.write_text("\n".join([title, "//", *facts, "//", rest]), "ascii")
+    path.write_text("\n".join([title, "//", *facts, "//", body]), "ascii")
 
 
 def stamped_header(path: Path, key: str) -> str:
     """Return what the comment of a header says under a key, if that is one line, or nothing."""
     with path.open(encoding="ascii", errors="replace") as file:
-        comment = file.read(MOST_COMMENT).partition("#if")[0]
+        comment = file.read(MAX_COMMENT).partition("#if")[0]
     fact = re.search(rf"^//   {re.escape(key.removeprefix('posenc.'))}: (.*)$", comment, flags=re.MULTILINE)
     return fact[1] if fact else ""
 
@@ -86,63 +95,45 @@ def _comment(fact: str) -> list[str]:
 
 def parts(encoding: Encoding, request: Request) -> Parts:
     """Return what the header of an encoding is made of; raise BadInput, in one line, where there is none."""
+    if encoding.family not in FUNCTIONS:
+        family = f"encodings of the family {encoding.family} are none of them"
+        raise BadInput(f"it has functions for {', '.join(FUNCTIONS)}; {family}")
+    dtype = encoding.outputs[0].dtype
     with bad_input():
-        return _parts(encoding, request.namespace)
+        tables = encoding.tables()
+        _check(tables, dtype)
+        functions = FUNCTIONS[encoding.family](tables, encoding.shape or {}, dtype)
+    return Parts(tables, functions, request.namespace, dtype)
 
 
 def _digests(made: Parts) -> Digests:
     return {"functions": str(made.functions).encode(), **tensor_digests(made.tables.arrays)}
 
 
-@format_(
-    "header",
-    file="model.hpp",
-    capture=parts,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_header,
-    stamped=stamped_header,
-    refuses=refuses,
+HEADER = partial(
+    Format, capture=parts, digests=_digests, runs_code=True, stamp=stamp_header, stamped=stamped_header, refuses=refuses
 )
-def write_header(made: Parts, encoding: Encoding, request: Request, path: Path) -> None:
+"""The formats whose files are headers."""
+
+
+@HEADER("header", file="model.hpp")
+def write_header(made: Parts, request: Request, path: Path) -> None:
     """C++17 header of tables and functions, with the bits of the ONNX graph, for programs without a runtime."""
-    dtype = encoding.outputs[0].dtype
-    path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, dtype), "ascii")
+    path.write_text(header_text(CPP17, made.namespace, made.tables, made.functions, made.dtype), "ascii")
 
 
-@format_(
-    "header-c99",
-    file="model.h",
-    capture=parts,
-    digests=_digests,
-    runs_code=True,
-    stamp=stamp_header,
-    stamped=stamped_header,
-    refuses=refuses,
-)
-def write_c_header(made: Parts, encoding: Encoding, request: Request, path: Path) -> None:
+@HEADER("header-c99", file="model.h")
+def write_c_header(made: Parts, request: Request, path: Path) -> None:
     """C99 header of the same tables and functions, for firmware, and for every language that calls C."""
-    dtype = encoding.outputs[0].dtype
-    path.write_text(header_text(C99, made.namespace, made.tables, made.functions, dtype), "ascii")
+    path.write_text(header_text(C99, made.namespace, made.tables, made.functions, made.dtype), "ascii")
 
 
-def _parts(encoding: Encoding, namespace: str) -> Parts:
-    """Return the tables and the functions of an encoding; raise ValueError, in one line, where it has none."""
-    if encoding.family not in FUNCTIONS:
-        family = f"encodings of the family {encoding.family} are none of them"
-        raise ValueError(f"it has functions for {', '.join(FUNCTIONS)}; {family}")
-    tables = encoding.tables()
-    _check(tables)
-    dtype = encoding.outputs[0].dtype
-    if dtype not in REALS:
-        raise ValueError(f"C++17 has no {dtype}: give --dtype fp32 or fp64")
-    return Parts(tables, FUNCTIONS[encoding.family](tables, encoding.shape or {}, dtype), namespace)
-
-
-def _check(tables: Tables) -> None:
+def _check(tables: Tables, dtype: str) -> None:
     """Raise ValueError for tables too large to compile, or with numbers that C++ has no constants for."""
     numbers = sum(table.numel() for table in tables.arrays.values())
-    if numbers > MOST:
-        raise ValueError(f"its tables have {numbers:,} numbers, more than {MOST:,}: {INSTEAD[tables.kind]}")
+    if numbers > MAX_NUMBERS:
+        raise ValueError(f"its tables have {numbers:,} numbers, more than {MAX_NUMBERS:,}: {INSTEAD[tables.kind]}")
     if not all(bool(table.isfinite().all()) for table in tables.arrays.values()):
         raise ValueError("its table holds numbers that are not finite, for which C++ has no constants")
+    if dtype not in REALS:
+        raise ValueError(f"C++17 has no {dtype}: give --dtype fp32 or fp64")

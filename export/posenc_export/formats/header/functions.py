@@ -1,6 +1,6 @@
-"""What a program calls of a header: the functions of each family, filled in from templates.
+"""The functions of a header, by family, filled in from templates.
 
-Templates are what C99 and C++17 have in common; every name that a header defines begins with pe_ in them.
+Templates are written in what C99 and C++17 have in common; every name that a header defines begins with pe_.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from posenc_export.formats.header.constants import constant
 
 Shape = Mapping[str, int | bool]
 BLOCK_BYTES = 32768
-"""Of the stack, for the angles of tokens that are rotated together: with 8 KB, long calls take 1.4 times as long."""
+"""Bytes of the stack for the angles of tokens that are rotated together; with 8 KB, long calls take 1.4x as long."""
 SIZES: Mapping[str, int] = {"float32": 4, "float64": 8}
 
 
 @dataclass(frozen=True)
 class Functions:
-    """What a program calls: templates and their fields, the constants beside it, an example for the comment on top.
+    """Functions of a header: templates with their fields, constants, an example for the comment on top.
 
-    kernels: whether the functions multiply, as digits of a position do in any case.
+    kernels: whether the functions multiply; then, as with digits of a position, the compiler must not contract.
     """
 
     templates: tuple[str, ...]
@@ -61,10 +61,10 @@ def rotary(tables: Tables, shape: Shape, dtype: str) -> Functions:
         "// (seq, heads, head_dim)\n"
         f"fine = pe_{several}, seq, q, q, heads, heads * pe_head_dim, pe_head_dim);"
     )
-    most = max(1, min(64, BLOCK_BYTES // (tables.width * SIZES[dtype])))
+    most_tokens = max(1, min(64, BLOCK_BYTES // (tables.width * SIZES[dtype])))
     constants = {"width": tables.width // 2, **shape}
     more = ("rotate", "rotate_from") if axes == 1 else ("rotate",)
-    return _by_cos_sin(tables, constants, example, *more, most_tokens=most)
+    return _by_cos_sin(tables, constants, example, *more, most_tokens=most_tokens)
 
 
 def cos_sin(tables: Tables, shape: Shape, dtype: str) -> Functions:

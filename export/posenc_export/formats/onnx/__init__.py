@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
-from posenc_export.formats import OPSETS, Digests, Request, format_, quiet
-from posenc_export.formats.capture import UnsaidGuards, capture, findings, program_digests
+from posenc_export.formats import OPSETS, Digests, Format, Request, quiet
+from posenc_export.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.forms import load_on_more
@@ -18,26 +20,47 @@ from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
 from posenc_export.formats.onnx.refusals import why
 from posenc_export.formats.onnx.traced import Traced, traced
-from posenc_export.formats.ways import WAYS
 
 if TYPE_CHECKING:
     import onnx
-    import torch
+    from torch.export import ExportedProgram
 
     from posenc.encoding import Encoding
+    from posenc.ports import Port
 
 Part = Any
 """A graph of onnx_ir that is being written, or a value in it."""
-OnnxProgram: TypeAlias = "torch.export.ExportedProgram | Traced"
-"""What an ONNX file is made of."""
 EXTERNAL_DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights that no longer fit one protobuf file: they go into a file beside it."""
+
+
+@dataclass(frozen=True)
+class OnnxProgram:
+    """What an ONNX file is made of.
+
+    Attributes:
+        program: What torch.export captured, or the graph of the TorchScript-based exporter.
+        inputs: The ports whose names the graph's inputs and axes get.
+        outputs: Those of its outputs.
+        known_operators: Whether its nodes may be replaced, as `Rules` has it.
+    """
+
+    program: ExportedProgram | Traced
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    known_operators: bool
+
+    @property
+    def findings(self) -> Findings:
+        """What capturing it showed."""
+        return findings(self.program)
 
 
 def stamp_onnx(path: Path, metadata: Mapping[str, str]) -> None:
     """Add metadata_props to an ONNX file without reading it: appended protobuf fields are merged by every parser."""
     import onnx
 
+    # a message with metadata alone: parsers merge it into the one before
     extra = onnx.ModelProto()
     for key, value in metadata.items():
         extra.metadata_props.add(key=key, value=value)
@@ -58,26 +81,34 @@ def stamped_onnx(path: Path, key: str) -> str:
 def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
     """Return the program of an encoding, its rotations as one operator where that is asked for.
 
-    A user's module that torch.export refuses is traced in the last way.
+    A user's module that torch.export refuses, or torch.onnx cannot write, is traced in the last way.
     """
     from posenc_export.formats.onnx.rotary_op import with_rotary_op
 
-    try:
-        return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
-    except UnsaidGuards:
-        raise
-    except ExportFailed as error:
-        with suppress(ExportFailed):
-            if encoding.family == "module":
-                return traced(encoding, request, error.message, branches=False)
-        raise
+    rules = rules_of(encoding.family)
+
+    def captured() -> ExportedProgram | Traced:
+        if request.why_traced:
+            return traced(encoding, request, request.why_traced, branches=request.branches)
+        try:
+            return capture(encoding, lambda module: with_rotary_op(module, request.rotary_op), request)
+        except UnsaidGuards:
+            raise
+        except ExportFailed as error:
+            with suppress(ExportFailed):
+                if rules.tries_other_ways:
+                    return traced(encoding, request, error.message, branches=False)
+            raise
+
+    return OnnxProgram(captured(), encoding.inputs, encoding.outputs, rules.known_operators)
 
 
-def _digests(program: OnnxProgram) -> Digests:
+def _digests(captured: OnnxProgram) -> Digests:
+    program = captured.program
     return program.digests if isinstance(program, Traced) else program_digests(program)
 
 
-@format_(
+@Format(
     "onnx",
     file="model.onnx",
     capture=capture_onnx,
@@ -86,26 +117,25 @@ def _digests(program: OnnxProgram) -> Digests:
     stamp=stamp_onnx,
     stamped=stamped_onnx,
 )
-def write_onnx(program: OnnxProgram, encoding: Encoding, request: Request, path: Path) -> None:
+def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
     """ONNX by torch.export and torch.onnx.export, for ONNX Runtime and every other ONNX consumer."""
-    if request.why_traced and not isinstance(program, Traced):
-        branches = findings(program).way == WAYS[0].name
-        program = traced(encoding, request, request.why_traced, branches=branches)
+    program = captured.program
     with quiet(), sources_unread():
-        model = program.read() if isinstance(program, Traced) else _translated(program, encoding, request)
-        if encoding.family != "module":
-            demand_equal_lengths(model.graph, encoding.inputs)
+        model = program.read() if isinstance(program, Traced) else _translated(program, captured, request)
+        if captured.known_operators:
+            demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
-        _name_axes(model, encoding)
+        _name_axes(model, captured.inputs, captured.outputs)
         _free_names(model)
+        # onnx_ir writes the newest, which older runtimes refuse
         model.ir_version = OPSETS[request.opset].ir_version
         _clear_notes(model)
         _save(model, path)
-    if encoding.family == "module":
+    if not captured.known_operators:
         _check_opset(path, request)
 
 
-def _translated(program: torch.export.ExportedProgram, encoding: Encoding, request: Request) -> Part:
+def _translated(program: ExportedProgram, captured: OnnxProgram, request: Request) -> Part:
     """Return what torch.onnx makes of a program; raise OpsetFailed where it makes nothing of it at this opset."""
     import torch
 
@@ -116,9 +146,9 @@ def _translated(program: torch.export.ExportedProgram, encoding: Encoding, reque
                 request.trace,
                 dynamo=True,
                 opset_version=request.opset,
-                input_names=[p.name for p in encoding.inputs],
-                output_names=[p.name for p in encoding.outputs],
-                custom_translation_table=_translations(program, encoding),
+                input_names=[port.name for port in captured.inputs],
+                output_names=[port.name for port in captured.outputs],
+                custom_translation_table=_translations(program, captured.known_operators),
                 verbose=False,
             )
     except Exception as error:
@@ -132,6 +162,7 @@ def _translated(program: torch.export.ExportedProgram, encoding: Encoding, reque
 def _save(model: Part, path: Path) -> None:
     import onnx_ir as ir
 
+    # protobuf holds 2 GiB at most
     beside = f"{path.name}.data" if _weights(model) > EXTERNAL_DATA_ABOVE else None
     ir.save(model, path, external_data=beside)
     for value in model.graph.initializers.values():
@@ -150,24 +181,22 @@ def _check_opset(path: Path, request: Request) -> None:
 
 
 def _translations(
-    program: torch.export.ExportedProgram, encoding: Encoding
+    program: ExportedProgram, known_operators: bool
 ) -> dict[Callable[..., object], Callable[..., object]]:
-    """Return how operators are written otherwise than by torch.onnx.
-
-    The swap of a pair is a Gather, which copies with all threads, where a Slice of negative step has one. Floor
-    division is one Div of integers, which divides toward zero: that is the same where nothing is negative, and our
-    encodings send negative positions to their end before they divide. Of a user's module nothing is known.
-    """
+    """Return how operators are written otherwise than by torch.onnx."""
     import torch
     from onnxscript import opset18 as op
 
-    if encoding.family == "module":
+    if not known_operators:
         return attention.translations() if attention.is_otherwise(program) else {}
 
     def floor_divide(dividend: Part, divisor: Part) -> Part:
+        # Div of integers divides toward zero, which is the same where nothing is negative: our encodings send negative
+        # positions to their end before they divide
         return op.Div(dividend, divisor)
 
     def flip(x: Part, dims: Part) -> Part:
+        # a Gather copies with all threads, a Slice of negative step with one
         (axis,) = dims
         assert x.shape[axis] == 2, "our encodings flip pairs alone"
         swapped: Part = op.Constant(value_ints=[1, 0])
@@ -176,25 +205,26 @@ def _translations(
     return {torch.ops.aten.floor_divide.default: floor_divide, torch.ops.aten.flip.default: flip}
 
 
-def _name_axes(model: Part, encoding: Encoding) -> None:
+def _name_axes(model: Part, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
     """Give the symbolic dims of a graph the names of the ports' axes, in place."""
     import onnx_ir as ir
 
     names: dict[str, str] = {}
-    for value, port in zip(model.graph.inputs, encoding.inputs, strict=True):
+    for value, port in zip(model.graph.inputs, inputs, strict=True):
         for index, axis in port.dynamic.items():
+            # s0 -> batch, s1 -> seq
             names.setdefault(str(value.shape[index].value), axis.name)
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
     values = [*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)]
     for value in values:
         if value.shape is not None and value.shape.frozen:
-            value.shape = ir.Shape(value.shape.dims)  # one that can be changed
+            value.shape = ir.Shape(value.shape.dims)  # a copy that can be changed
         for i, dim in enumerate(value.shape or ()):
             if pattern and isinstance(dim, ir.SymbolicDim) and dim.value is not None:
                 value.shape[i] = ir.SymbolicDim(pattern.sub(lambda m: names[m.group(0)], str(dim.value)))
-    # An axis of a port is one of ours by definition: say its name, not a formula for it.
+    # an axis of a port has its own name, where the exporter has a formula for its size
     values = [*model.graph.inputs, *model.graph.outputs]
-    for value, port in zip(values, (*encoding.inputs, *encoding.outputs), strict=True):
+    for value, port in zip(values, (*inputs, *outputs), strict=True):
         for index, axis in port.dynamic.items():
             if value.shape is not None and isinstance(value.shape[index], ir.SymbolicDim):
                 value.shape[index] = ir.SymbolicDim(axis.name)

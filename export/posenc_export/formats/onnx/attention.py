@@ -1,7 +1,7 @@
-"""Attention of any number of axes, for torch.onnx, which writes it of four: batch, heads, tokens, features.
+"""Attention with any number of axes, for torch.onnx, which can write four: batch, heads, tokens, features.
 
-An axis that is missing has size 1 for as long as the operator runs; of more than four, the first become one. A query
-whose keys are all masked, as padding's are, is 0, as PyTorch gives it; torch.onnx gives a mean of values, or NaN.
+A missing axis gets size 1 while the operator runs; with more than four axes, the first ones are joined. A query whose
+keys are all masked, as those of padding, gives 0 as in PyTorch; torch.onnx gives a mean of values, or NaN.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AXES = 4
 
 
 def is_otherwise(program: torch.export.ExportedProgram) -> bool:
-    """Return whether a program has attention that is not of four axes, or has a mask."""
+    """Return whether a program has attention with a mask, or with other than four axes."""
     import torch
 
     attention = torch.ops.aten.scaled_dot_product_attention.default
@@ -37,7 +37,7 @@ def _mask_of(node: torch.fx.Node) -> object:
 
 
 def translations() -> dict[Callable[..., object], Callable[..., object]]:
-    """Return how attention is written: of four axes as torch.onnx does, of others by way of four; 0 without a key."""
+    """Return how attention is written: with four axes by torch.onnx, with others by way of four; 0 without a key."""
     import torch
     from onnxscript.function_libs.torch_lib.ops.nn import aten_scaled_dot_product_attention as of_four
 
@@ -64,6 +64,7 @@ def _seen_alone(attended: Part, mask: Part) -> Part:
     op = _operators()
     keys = _integers([-1])
     if mask.dtype == ir.DataType.BOOL:
+        # True where any key is seen; ReduceMax of booleans needs a newer opset
         seen = op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), keys), to=ir.DataType.BOOL)
     else:
         seen = op.Greater(op.ReduceMax(mask, keys), op.CastLike(op.Constant(value_float=float("-inf")), mask))
@@ -71,8 +72,9 @@ def _seen_alone(attended: Part, mask: Part) -> Part:
 
 
 def _alike(tensors: Sequence[Part]) -> bool:
-    """Return whether what is made one axis is of the same sizes in all: else each stands for several of others."""
-    return len({tuple(map(str, one.shape[: 1 - AXES])) for one in tensors}) == 1 == len({len(x.shape) for x in tensors})
+    """Return whether the axes that are joined have the same sizes in all tensors: otherwise one would be repeated."""
+    joined = {tuple(map(str, x.shape[: 1 - AXES])) for x in tensors}
+    return len(joined) == 1 == len({len(x.shape) for x in tensors})
 
 
 def _with_first_axes(x: Part) -> Part:
@@ -83,27 +85,28 @@ def _with_first_axes(x: Part) -> Part:
 
 
 def _without(x: Part, rank: int) -> Part:
-    """Take those axes away again."""
+    """Remove those axes: (1, ..., tokens, features) -> (..., tokens, features)."""
     op = _operators()
     return op.Squeeze(x, _integers(range(AXES - rank)))
 
 
 def _joined(x: Part) -> Part:
-    """Make the first axes one: (a, b, ..., heads, tokens, features) -> (a b ..., heads, tokens, features)."""
+    """Join the first axes: (a, b, ..., heads, tokens, features) -> (a b ..., heads, tokens, features)."""
     op = _operators()
+    # -1 stands for the product of the first axes
     shape = op.Concat(_integers([-1]), op.Shape(x, start=1 - AXES), axis=0)
     return _of(op.Reshape(x, shape), x, [None, *x.shape[1 - AXES :]])
 
 
 def _expanded(mask: Part, query: Part, key: Part) -> Part:
-    """Repeat a mask for all that it is of: -> (..., queries, keys)."""
+    """Repeat a mask for every head and batch: -> (..., queries, keys)."""
     op = _operators()
     shape = op.Concat(op.Shape(query, end=-1), op.Shape(key, start=-2, end=-1), axis=0)
     return _of(op.Expand(mask, shape), mask, [*query.shape[:-1], key.shape[-2]])
 
 
 def _apart(x: Part, query: Part, value: Part) -> Part:
-    """Give back the axes that were made one: -> (a, b, ..., heads, queries, features of values)."""
+    """Split the axes that were joined: (a b ..., heads, queries, dim) -> (a, b, ..., heads, queries, dim)."""
     op = _operators()
     return op.Reshape(x, op.Concat(op.Shape(query, end=-1), op.Shape(value, start=-1), axis=0))
 
@@ -113,7 +116,7 @@ def _integers(values: Iterable[int]) -> Part:
 
 
 def _of(x: Part, like: Part, sizes: Sequence[Any]) -> Part:
-    """Say of a new value what it is: nothing is inferred before a function has been written."""
+    """Set shape and dtype of a new value: torch.onnx infers nothing before a function has been written."""
     import onnx_ir as ir
 
     x.shape, x.dtype = ir.Shape(sizes), like.dtype

@@ -1,6 +1,6 @@
-"""Where an ONNX file loads, and why: read from the file itself, which may be a stranger's; nothing of it is run.
+"""Where an ONNX file loads, and why: read from the file, which may be untrusted, without running it.
 
-What is known of runtimes was measured: docs/compatibility.md has the table, and a test holds these claims against it.
+The claims on runtimes were measured: docs/compatibility.md has the table, and a test holds them against it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from posenc_export.formats import OPSETS, ROTARY_RUNTIMES, Opset
+from posenc_export.formats import OPSETS, ROTARY_RUNTIMES
 from posenc_export.formats.onnx.dtypes import BFLOAT16, DOUBLE, graphs_of, holds, tensors_of
 from posenc_export.formats.onnx.operators import ONNX, Operator, operators_of
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto
+    from onnx import ModelProto
 
 Loads = Literal["yes", "no", "not known"]
 OLDEST = OPSETS[min(OPSETS)].onnx_runtime
@@ -29,13 +29,20 @@ NOT_ON_OPENVINO = {
     DOUBLE: "it computes on CPUs in float32 what is float64 in this file",
     BFLOAT16: "it loads, and cuts numbers to bfloat16 where a graph rounds them: off by up to one ulp, not half of one",
 }
-"""What a file may hold that OpenVINO does not compute as it stands, by the number of the dtype."""
+"""Dtypes that OpenVINO does not compute as they stand, by their numbers, with what it does."""
 LOOKS_UP = ("Gather", "GatherElements", "GatherND")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Whether a runtime loads a file and gives its numbers, the first release that does, and why, in words."""
+    """Whether a runtime loads a file and gives its numbers.
+
+    Attributes:
+        runtime: Its name.
+        loads: The answer.
+        since: The first release that does.
+        reasons: Why, in words.
+    """
 
     runtime: str
     loads: Loads
@@ -45,15 +52,21 @@ class Claim:
 
 @dataclass(frozen=True)
 class Need:
-    """Something of a file that needs a release of ONNX Runtime; nothing where none is known."""
+    """Something in a file that needs a release of ONNX Runtime; "" where no such release is known."""
 
-    what: str
+    words: str
     release: str
 
 
 @dataclass(frozen=True)
 class Used:
-    """An operator of a file: the opset of its present form, where ONNX has it, and the ONNX Runtime of that."""
+    """An operator of a file.
+
+    Attributes:
+        operator: Its name, domain and opset.
+        since: The opset of its present form, or 0 where ONNX has no such operator.
+        release: The first ONNX Runtime with that form.
+    """
 
     operator: Operator
     since: int
@@ -68,7 +81,7 @@ def claims(model: ModelProto) -> tuple[Claim, ...]:
 def refused(known: Iterable[Claim], release: str, reason: str) -> tuple[Claim, ...]:
     """Return what is known of each runtime for a file that the ONNX Runtime of a release refuses, with the reason.
 
-    Where it is known to need a newer one, that is no news.
+    A file that is known to need a newer release keeps its claim.
     """
     why = f"ONNX Runtime {release}, which is installed here, refuses it: {reason}"
     return tuple(claim if _needs_newer(claim, release) else _without_loading(claim, why) for claim in known)
@@ -79,7 +92,8 @@ def _needs_newer(claim: Claim, release: str) -> bool:
 
 
 def _without_loading(claim: Claim, why: str) -> Claim:
-    """Return a claim on a file that is refused: what was tried of its operators says nothing of it."""
+    """Return a claim on a file that is refused."""
+    # its operators may have been tried, but not in such a file
     if claim.loads == "no":
         return claim
     loads: Loads = "no" if claim.runtime == "ONNX Runtime" else "not known"
@@ -88,40 +102,41 @@ def _without_loading(claim: Claim, why: str) -> Claim:
 
 def operators_used(model: ModelProto) -> list[Used]:
     """Return the operators of a file, each with the opset, and the release, since which it is there."""
-    return [Used(one, _since(one), _release_of(one)) for one in operators_of(model)]
+    return [Used(operator, _since(operator), _release_of(operator)) for operator in operators_of(model)]
 
 
 def external_files(model: ModelProto) -> list[str]:
-    """Return the files beside it that weights of an ONNX file lie in."""
-    entries = (e for tensor in _tensors(model) for e in tensor.external_data if e.key == "location")
-    return sorted({entry.value for entry in entries})
+    """Return the files beside an ONNX file that its weights lie in."""
+    tensors = (tensor for graph in graphs_of(model.graph) for tensor in tensors_of(graph))
+    return sorted({entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"})
 
 
 def _onnx_runtime(model: ModelProto) -> Claim:
     needs = list(_needs(model))
-    unknown = tuple(f"{need.what}: no ONNX Runtime that was tried has it" for need in needs if not need.release)
+    unknown = tuple(f"{need.words}: no ONNX Runtime that was tried has it" for need in needs if not need.release)
     beside = _beside(model)
     if unknown:
         return Claim("ONNX Runtime", "not known", "", (*unknown, *beside))
     since = max((need.release for need in needs), key=_order)
-    deciding = tuple(f"{need.what}: since {need.release}" for need in needs if need.release == since)
+    deciding = tuple(f"{need.words}: since {need.release}" for need in needs if need.release == since)
     tried = ("no older release was tried",) if since == OLDEST else ()
     return Claim("ONNX Runtime", "yes", since, (*deciding, *tried, *beside))
 
 
 def _needs(model: ModelProto) -> Iterator[Need]:
-    """Yield what asks for a release of ONNX Runtime: the IR version, the opsets, and operators that are not ONNX's."""
-    yield Need(f"IR version {model.ir_version}", _first(r.onnx_runtime for r in _with_ir(model.ir_version)))
-    for opset in sorted({one.version for one in model.opset_import if not one.domain or one.domain == ONNX}):
+    """Yield whatever asks for a release of ONNX Runtime: the IR version, the opsets, operators that ONNX lacks."""
+    yield Need(f"IR version {model.ir_version}", _release_of_ir(model.ir_version))
+    for opset in sorted({entry.version for entry in model.opset_import if entry.domain in ("", ONNX)}):
         yield Need(f"opset {opset}", _release_of_opset(opset))
     for used in operators_used(model):
+        # an operator that the oldest release has needs no line
         if not used.release or used.operator.domain != ONNX or used.release != OLDEST:
             yield Need(_named(used), used.release)
 
 
 def _openvino(model: ModelProto) -> Claim:
     reasons = list(_beside(model))
-    if any(node in LOOKS_UP for node in _names(model)):
+    if _names(model).intersection(LOOKS_UP):
         reasons.append("a position that there is not gives zeros, without an error")
     for dtype, why in NOT_ON_OPENVINO.items():
         if holds(model, dtype):
@@ -138,8 +153,8 @@ def _web(model: ModelProto) -> Claim:
 
 
 def _tried(runtime: str, release: str, model: ModelProto, reasons: list[str]) -> Claim:
-    """Return that a file loads in the one release that was tried, if all that it needs was tried there."""
-    unknown = [f"{need.what} was not tried there" for need in _needs(model) if not need.release]
+    """Return that a file loads in the release that was tried, if everything in it was tried there."""
+    unknown = [f"{need.words} was not tried there" for need in _needs(model) if not need.release]
     return Claim(runtime, "not known" if unknown else "yes", "" if unknown else release, (*unknown, *reasons))
 
 
@@ -149,7 +164,7 @@ def _beside(model: ModelProto) -> tuple[str, ...]:
 
 
 def _names(model: ModelProto) -> set[str]:
-    return {one.name for one in operators_of(model) if one.domain == ONNX}
+    return {operator.name for operator in operators_of(model) if operator.domain == ONNX}
 
 
 def _named(used: Used) -> str:
@@ -157,18 +172,18 @@ def _named(used: Used) -> str:
 
 
 def _since(operator: Operator) -> int:
-    """Return the opset since which an operator of ONNX has its present form; 0 where it is none at that opset."""
+    """Return the opset since which an operator of ONNX has its present form; 0 where that opset does not have it."""
     import onnx
 
     domain = "" if operator.domain == ONNX else operator.domain
     try:
         return int(onnx.defs.get_schema(operator.name, operator.opset, domain).since_version)
-    except (onnx.defs.SchemaError, TypeError, OverflowError):  # an opset of a stranger's file may be any number
+    except (onnx.defs.SchemaError, TypeError, OverflowError):  # the opset of an untrusted file may be any number
         return 0
 
 
 def _release_of(operator: Operator) -> str:
-    """Return the first ONNX Runtime that has an operator; nothing where none is known."""
+    """Return the first ONNX Runtime that has an operator; "" where none is known."""
     if operator.domain == MICROSOFT:
         return CONTRIBUTED.get(operator.name, "")
     since = _since(operator) if operator.domain == ONNX else 0
@@ -179,8 +194,8 @@ def _release_of_opset(opset: int) -> str:
     return _first(record.onnx_runtime for number, record in OPSETS.items() if number >= opset > 0)
 
 
-def _with_ir(version: int) -> list[Opset]:
-    return [record for record in OPSETS.values() if record.ir_version >= version > 0]
+def _release_of_ir(version: int) -> str:
+    return _first(record.onnx_runtime for record in OPSETS.values() if record.ir_version >= version > 0)
 
 
 def _first(releases: Iterable[str]) -> str:
@@ -189,7 +204,3 @@ def _first(releases: Iterable[str]) -> str:
 
 def _order(release: str) -> tuple[int, ...]:
     return tuple(int(digits) for digits in re.findall(r"\d+", release)[:3])
-
-
-def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    return (tensor for graph in graphs_of(model.graph) for tensor in tensors_of(graph))

@@ -1,4 +1,4 @@
-"""Parts of an ONNX graph as graphs of their own: what some values are made of, and positions that begin elsewhere."""
+"""Parts of an ONNX graph as graphs of their own, and graphs whose positions begin elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 COUNTS = ("Range", "CumSum")
-"""Operators that count: what makes positions, where no input gives them."""
+"""Operators that count: they make positions where no input gives them."""
 THROUGH = {
     *("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Abs", "Clip", "Min", "Max", "Less", "GreaterOrEqual", "Where"),
     *("Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Concat", "Transpose", "Flatten", "BitShift"),
@@ -31,17 +31,16 @@ class Count:
 
 
 def pruned(model: ModelProto, values: Sequence[str]) -> ModelProto:
-    """Return a graph with the inputs of another whose outputs are some of its values, and only what those need."""
+    """Return the part of a graph that computes some of its values, as a graph with the same inputs."""
     import onnx
 
     needed, nodes = set(values), []
+    # backward: whether a node is needed is known once those behind it are
     for node in reversed(model.graph.node):  # nodes come after those whose outputs they take
         if needed.intersection(node.output):
             nodes.append(node)
             needed.update(node.input)
-    part = onnx.ModelProto()
-    for field in ("ir_version", "opset_import", "functions"):
-        _copy(model, part, field)
+    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     part.graph.name = model.graph.name
     part.graph.input.extend(model.graph.input)
     part.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in needed)
@@ -50,19 +49,9 @@ def pruned(model: ModelProto, values: Sequence[str]) -> ModelProto:
     return part
 
 
-def _copy(model: ModelProto, part: ModelProto, field: str) -> None:
-    value = getattr(model, field)
-    if hasattr(value, "extend"):
-        getattr(part, field).extend(value)
-    else:
-        setattr(part, field, value)
-
-
 def counts(graph: GraphProto) -> list[Count]:
-    """Return the values of a graph that count, in order, each with the stored tensors that it looks up.
-
-    What numbers the rows of a cache for a rotary operator counts no positions, and is left out.
-    """
+    """Return the values of a graph that count positions, in order, each with the stored tensors that it looks up."""
+    # ids of a rotary operator number the rows of its cache, and are not positions
     made = {node.output[0]: _made_of(graph, node.output[0]) for node in graph.node if node.op_type in COUNTS}
     ids = {name for node in graph.node if node.op_type == "RotaryEmbedding" for name in node.input}
     of_positions = {value: reached for value, reached in made.items() if not reached & ids}
@@ -70,7 +59,7 @@ def counts(graph: GraphProto) -> list[Count]:
 
 
 def _made_of(graph: GraphProto, value: str) -> set[str]:
-    """Return what is made of a value alone, by arithmetic of integers, and the value."""
+    """Return a value and everything that arithmetic of integers makes of it."""
     reached = {value}
     for node in graph.node:
         if node.op_type in THROUGH and reached.intersection(node.input):
@@ -86,27 +75,28 @@ def _looked_up(graph: GraphProto, indices: set[str]) -> tuple[str, ...]:
 
 
 def from_elsewhere(model: ModelProto, values: Sequence[str]) -> tuple[ModelProto, tuple[str, ...]]:
-    """Return a graph in which some values that count are larger by an input each, and the names of those inputs.
+    """Return a graph that adds an input to each of some values that count, and the names of those inputs.
 
-    Each is int64 (1,): where 0 is given, the graph is what it was.
+    Each input is int64 (1,); with 0 the graph gives the same as before.
     """
     import onnx
 
-    other = onnx.ModelProto()
-    other.CopyFrom(model)
-    names = tuple(_free(other.graph, f"start_{i}") for i, _ in enumerate(values))
+    moved = onnx.ModelProto()
+    moved.CopyFrom(model)
+    names = tuple(_free(moved.graph, f"start_{i}") for i, _ in enumerate(values))
     nodes: list[NodeProto] = []
-    for node in other.graph.node:
+    for node in moved.graph.node:
         nodes.append(node)
         for value, name in zip(values, names, strict=True):
             if node.output[0] == value:
-                node.output[0] = _free(other.graph, f"{value}_from_0")
+                # count -> count_from_0, count = count_from_0 + start
+                node.output[0] = _free(moved.graph, f"{value}_from_0")
                 nodes.append(onnx.helper.make_node("Add", [node.output[0], name], [value]))
-    del other.graph.node[:]
-    other.graph.node.extend(nodes)
+    del moved.graph.node[:]
+    moved.graph.node.extend(nodes)
     ints = onnx.TensorProto.INT64
-    other.graph.input.extend(onnx.helper.make_tensor_value_info(name, ints, [1]) for name in names)
-    return other, names
+    moved.graph.input.extend(onnx.helper.make_tensor_value_info(name, ints, [1]) for name in names)
+    return moved, names
 
 
 def _free(graph: GraphProto, name: str) -> str:
@@ -117,5 +107,5 @@ def _free(graph: GraphProto, name: str) -> str:
 
 
 def start_input(value: int) -> Integers:
-    """Return what such an input is fed."""
+    """Return the array for such an input: (1,)."""
     return np.array([value], np.int64)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FLOAT, DOUBLE, BFLOAT16 = 1, 11, 16
 """Numbers of onnx.TensorProto."""
 NAMES_A_DTYPE = ("to", "dtype")
-"""Attributes whose integer is a dtype: of Cast, and of what makes values of no input."""
+"""Attributes whose integer is a dtype: of Cast, and of operators without an input."""
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
@@ -36,12 +36,12 @@ def tensors_of(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def holds_float64(model: ModelProto) -> bool:
-    """Return whether anything in a graph is float64: an input, an output, a constant, or what is cast."""
+    """Return whether an input, an output, a constant or a cast of a graph is float64."""
     return holds(model, DOUBLE)
 
 
 def holds(model: ModelProto, dtype: int) -> bool:
-    """Return whether anything in a graph is of a dtype: an input, an output, a constant, or what is cast."""
+    """Return whether an input, an output, a constant or a cast of a graph has a dtype."""
     for graph in graphs_of(model.graph):
         ports = (value.type.tensor_type.elem_type for value in (*graph.input, *graph.output))
         named = (a.i for a in attributes_of(graph) if a.name in NAMES_A_DTYPE)
@@ -61,6 +61,7 @@ def to_float16(model: ModelProto) -> ModelProto:
 def to_bfloat16(model: ModelProto) -> ModelProto:
     """Return a model with bfloat16 wherever it has float32; the model itself changes."""
     for graph in graphs_of(model.graph):
+        # it names the old dtypes
         del graph.value_info[:]
         for value in (*graph.input, *graph.output):
             if value.type.tensor_type.elem_type == FLOAT:
@@ -73,14 +74,14 @@ def to_bfloat16(model: ModelProto) -> ModelProto:
 
 
 def _narrow_attribute(attribute: AttributeProto) -> None:
-    """Turn a float that a Constant holds as such into a tensor, and a dtype that is named into bfloat16, in place."""
+    """Make a float of a Constant a tensor, and float32 as the value of an attribute bfloat16, in place."""
     from onnx import helper
 
     if attribute.name in NAMES_A_DTYPE and attribute.i == FLOAT:
         attribute.i = BFLOAT16
     elif attribute.name in ("value_float", "value_floats"):
-        one = attribute.name == "value_float"
-        values, dims = ([attribute.f], []) if one else (list(attribute.floats), [len(attribute.floats)])
+        is_scalar = attribute.name == "value_float"
+        values, dims = ([attribute.f], []) if is_scalar else (list(attribute.floats), [len(attribute.floats)])
         attribute.CopyFrom(helper.make_attribute("value", helper.make_tensor("value", FLOAT, dims, values)))
 
 
@@ -93,4 +94,4 @@ def _narrow(tensor: TensorProto) -> None:
 
 
 HALVES: Mapping[str, Callable[[ModelProto], ModelProto]] = {"float16": to_float16, "bfloat16": to_bfloat16}
-"""What a float32 file is converted to, by the name of the dtype."""
+"""Conversions of a float32 file, by the name of the dtype."""

@@ -1,4 +1,4 @@
-"""Weights that torch.onnx folds a batch norm into: they are no longer the module's, and are not called so."""
+"""Weights into which torch.onnx folds a batch norm: they get another name, since they are no longer the module's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _before_norms(program: torch.export.ExportedProgram) -> Iterator[str]:
     for node in program.graph.nodes:
         if _is(node, NORMS) and _is(node.args[0], SUMS):
             weights = node.args[0].args[1:3]
-            yield from (parameters[one.name] for one in weights if getattr(one, "name", None) in parameters)
+            yield from (parameters[weight.name] for weight in weights if getattr(weight, "name", None) in parameters)
 
 
 def _is(node: object, names: tuple[str, ...]) -> bool:

@@ -8,16 +8,16 @@
     Round(circles) in float64                      x + 1.5 * 2^52 - 1.5 * 2^52: float64 has no fractions there
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
 
-The two Splits are by a length of the call, and their rest is not used: tract loads none whose sizes a call gives. It
-rounds no float64. MNN leaves out an operator of which one output has size zero, as that rest may have: the first part
-is then whatever its memory held.
+The two Splits are by a length of the call, and their second part is not used. tract does not load a Split whose sizes
+depend on the call, and does not round float64. MNN leaves out an operator if an output has size zero, as the second
+part may have: the first part is then whatever its memory held.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from posenc_export.formats.onnx.lengths import initializer, node
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+T = TypeVar("T")
 INT32 = 6
 """The number of int32 among ONNX's dtypes."""
 WHOLE = 1.5 * 2**52
-"""Beside it float64 has whole numbers alone: a sum with what is small is rounded, from half way to the even one."""
+"""Near it float64 has only whole numbers: adding a small number to it rounds that number, half way to the even one."""
 
 
 def load_on_more(model: ir.Model) -> None:
@@ -38,7 +39,7 @@ def load_on_more(model: ir.Model) -> None:
 
     replaced = False
     for old in list(model.graph):
-        nodes = FORMS.get(old.op_type, _as_it_is)(model.graph, old)
+        nodes = FORMS[old.op_type](model.graph, old) if old.op_type in FORMS else ()
         if nodes:
             _put(model.graph, old, nodes)
             replaced = True
@@ -46,9 +47,10 @@ def load_on_more(model: ir.Model) -> None:
         RemoveUnusedNodesPass()(model)
 
 
-def _as_it_is(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
-    """Return nothing: a node stays."""
-    return ()
+def _there(value: T | None) -> T:
+    """Return a value that this node has, though a node may lack it."""
+    assert value is not None
+    return value
 
 
 def _split(graph: ir.Graph, split: ir.Node) -> Sequence[ir.Node]:
@@ -56,47 +58,39 @@ def _split(graph: ir.Graph, split: ir.Node) -> Sequence[ir.Node]:
     sizes = split.inputs[1].producer() if len(split.inputs) == 2 and split.inputs[1] is not None else None
     if sizes is None or sizes.op_type != "Concat" or len(sizes.inputs) != 2 or any(split.outputs[1].uses()):
         return ()
-    length, rest = sizes.inputs
-    assert length is not None
-    assert rest is not None
-    nothing = rest.const_value is not None and not rest.const_value.numpy().any()
-    return _exactly(graph, split, length) if nothing else _first_rows(graph, split, length)
+    length, remainder = map(_there, sizes.inputs)
+    is_all = remainder.const_value is not None and not remainder.const_value.numpy().any()
+    return _exactly(graph, split, length) if is_all else _first_rows(graph, split, length)
 
 
 def _exactly(graph: ir.Graph, split: ir.Node, length: ir.Value) -> list[ir.Node]:
     """Return nodes that keep a tensor that is as long as a call."""
-    rows, axis = split.inputs[0], split.attributes["axis"].as_int()
-    assert rows is not None
-    assert rows.shape is not None
+    rows, axis = _there(split.inputs[0]), split.attributes["axis"].as_int()
     name = str(split.outputs[0].name)
-    mask = initializer(graph, f"{name}_axis", [int(i == axis) for i in range(len(rows.shape))])
+    # 0 in a shape keeps a size
+    mask = initializer(graph, f"{name}_axis", [int(i == axis) for i in range(len(_there(rows.shape)))])
     product = node("Mul", f"{name}_length", length, mask)
     return [product, node("Reshape", f"{name}_exactly", rows, product.outputs[0])]
 
 
 def _first_rows(graph: ir.Graph, split: ir.Node, length: ir.Value) -> list[ir.Node]:
-    """Return nodes that take the first rows of a matrix."""
-    rows = split.inputs[0]
-    assert rows is not None
-    assert rows.shape is not None
-    width = rows.shape[1]
+    """Return nodes that take the first rows of a matrix: (rows, width) -> (length, width)."""
+    rows = _there(split.inputs[0])
+    width = _there(rows.shape)[1]
     assert isinstance(width, int)
-    name, whole = str(split.outputs[0].name), rows.producer()
-    source = whole.inputs[0] if whole is not None and whole.op_type == "Reshape" else rows
-    assert source is not None
+    name, made = str(split.outputs[0].name), rows.producer()
+    source = _there(made.inputs[0]) if made is not None and made.op_type == "Reshape" else rows
     zero, every = initializer(graph, f"{name}_zero", [0]), initializer(graph, f"{name}_every", [-1])
-    flat = node("Reshape", f"{name}_flat", source, every)
+    flat = node("Reshape", f"{name}_flat", source, every)  # (rows * width,)
     count = node("Mul", f"{name}_count", length, initializer(graph, f"{name}_width", [width]))
-    first = node("Slice", f"{name}_first", flat.outputs[0], zero, count.outputs[0], zero)
+    first = node("Slice", f"{name}_first", flat.outputs[0], zero, count.outputs[0], zero)  # (length * width,)
     shape = initializer(graph, f"{name}_shape", [-1, width])
     return [flat, count, first, node("Reshape", f"{name}_rows", first.outputs[0], shape)]
 
 
 def _expand(graph: ir.Graph, expand: ir.Node) -> Sequence[ir.Node]:
     """Return nodes that repeat a matrix for a product with several, or indices for a look-up of each element."""
-    value, shape = expand.inputs[:2]
-    assert value is not None
-    assert shape is not None
+    value, shape = map(_there, expand.inputs[:2])
     name, users = str(expand.outputs[0].name), {user.node.op_type for user in expand.outputs[0].uses()}
     if users == {"GatherElements"}:
         small = node("Cast", f"{name}_cast", value, to=INT32)
@@ -104,6 +98,7 @@ def _expand(graph: ir.Graph, expand: ir.Node) -> Sequence[ir.Node]:
     more = len(expand.outputs[0].shape or ()) - len(value.shape or ())
     if "MatMul" not in users or value.shape is None or more <= 0:
         return ()
+    # (rows, columns) -> (1, ..., rows, columns)
     whole = node("Unsqueeze", f"{name}_unsqueezed", value, initializer(graph, f"{name}_axes", range(more)))
     return [whole, node("Expand", f"{name}_expanded", whole.outputs[0], shape)]
 
@@ -112,8 +107,7 @@ def _round(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
     """Return nodes that round circles, or steps of one, in float64."""
     import onnx_ir as ir
 
-    steps = old.inputs[0]
-    assert steps is not None
+    steps = _there(old.inputs[0])
     if steps.dtype != ir.DataType.DOUBLE or not (_is_of_fraction(steps) or _is_circles(steps)):
         return ()
     name = str(old.outputs[0].name)
@@ -134,38 +128,36 @@ def _is_of_fraction(value: ir.Value) -> bool:
 
 
 def _is_circles(value: ir.Value) -> bool:
-    """Return whether a value is an angle by 2 pi; of more than 2^51 circles one more or less is as good."""
+    """Return whether a value is an angle divided by 2 pi."""
     producer = value.producer()
     divisor = producer.inputs[1] if producer is not None and producer.op_type == "Div" else None
     array = None if divisor is None or divisor.const_value is None else divisor.const_value.numpy()
+    # beyond 2^51 circles a sum rounds to even numbers alone, but there one circle more or less is as good
     return array is not None and array.size == 1 and array.item() == 2 * math.pi
 
 
 def _divide(graph: ir.Graph, old: ir.Node) -> Sequence[ir.Node]:
-    """Return nodes that divide what a length of a call leaves of a number, by a number, all whole."""
+    """Return nodes for (number - length) // divisor, all whole."""
     left, divisor = old.inputs[:2]
     sub = left.producer() if left is not None else None
     if sub is None or sub.op_type != "Sub" or divisor is None:
         return ()
-    number, length = sub.inputs
-    assert number is not None
-    assert length is not None
-    most, by = _whole(number), _whole(divisor)
-    if most is None or by is None or length.shape is None or len(length.shape) > 0:
+    number, length = map(_there, sub.inputs)
+    minuend, by = _whole(number), _whole(divisor)
+    if minuend is None or by is None or length.shape is None or len(length.shape) > 0:
         return ()
-    name, rest = str(old.outputs[0].name), most % by
-    added = node("Add", f"{name}_added", length, initializer(graph, f"{name}_rest", np.array(by - 1 - rest)))
+    # (90 - length) // 4 == 22 - (length + 1) // 4, since 90 = 22 * 4 + 2 and 1 = 4 - 1 - 2
+    name, added_size = str(old.outputs[0].name), by - 1 - minuend % by
+    added = node("Add", f"{name}_added", length, initializer(graph, f"{name}_rest", np.array(added_size)))
     quotient = node("Div", f"{name}_quotient", added.outputs[0], divisor)
-    whole = initializer(graph, f"{name}_whole", np.array(most // by))
+    whole = initializer(graph, f"{name}_whole", np.array(minuend // by))
     return [added, quotient, node("Sub", f"{name}_left", whole, quotient.outputs[0])]
 
 
 def _whole(value: ir.Value) -> int | None:
-    """Return the integer that a value is, if it is a constant of one above 0."""
-    array = None if value.const_value is None else value.const_value.numpy()
-    return (
-        int(array.item()) if array is not None and array.dtype.kind == "i" and array.size == 1 and array > 0 else None
-    )
+    """Return the integer above 0 that a constant is; None for any other value."""
+    array = np.zeros(0) if value.const_value is None else value.const_value.numpy()
+    return int(array.item()) if array.dtype.kind == "i" and array.size == 1 and array > 0 else None
 
 
 def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
@@ -174,10 +166,12 @@ def _put(graph: ir.Graph, old: ir.Node, nodes: Sequence[ir.Node]) -> None:
     right.shape = left.shape
     right.type = None if nodes[0].op_type == "Cast" else left.type
     graph.insert_before(old, nodes)
+    # a copy of the list: replacing changes it
     for user in list(left.uses()):
         user.node.replace_input_with(user.idx, right)
     if left in graph.outputs:
         graph.outputs[graph.outputs.index(left)] = right
+        # the graph's output keeps its name
         left.name, right.name = f"{left.name}_before", left.name
     graph.remove(old, safe=True)
 
@@ -188,4 +182,4 @@ FORMS: Mapping[str, Callable[[ir.Graph, ir.Node], Sequence[ir.Node]]] = {
     "Round": _round,
     "Div": _divide,
 }
-"""What writes a node otherwise, by its operator: nothing where it stays."""
+"""By operator: a node to the nodes in its place; none where it stays."""

@@ -5,9 +5,9 @@ Only what a kernel checks by itself is in every runtime, on CUDA too: how much a
     k (batch, head, 1, dim), q (batch, head, 5, dim)    Reshape(k, Shape(q) * [0, 0, 1, 0])    0 keeps a size
     positions (batch, 1), q (batch, head, 5, dim)       Reshape(positions, Shape(q)[1:3] * [0, 1])
 
-A Reshape copies nothing. Beside no tokens a single one is kept, and makes an output of none. ONNX Runtime takes away a
-Reshape whose shape is put together by Concat, and the check with it; a product it leaves alone. A Split would check a
-length too, but tract loads none whose sizes are those of a call.
+A Reshape copies nothing. Where the first input has no tokens, a single token in the second passes, and the output is
+empty. ONNX Runtime optimises a Reshape away if its shape comes from Concat, and the check with it, but not if it comes
+from a product. A Split would check a length too, but tract does not load a Split whose sizes depend on the call.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def demand_equal_lengths(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
     """Make inputs that share an axis along which positions run refuse unlike sizes of it, in place."""
     import onnx_ir as ir
 
-    for first, other, axes in _pairs(ports):
-        longer, shorter = graph.inputs[first], graph.inputs[other]
+    for first, second, axes in _pairs(ports):
+        longer, shorter = graph.inputs[first], graph.inputs[second]
         start, users = graph[0], list(shorter.uses())
         nodes: list[ir.Node] = []
-        for part, same in enumerate(_at_once(axes, len(ports[first].axes), len(ports[other].axes))):
+        for part, equal in enumerate(_at_once(axes, len(ports[first].axes), len(ports[second].axes))):
             taken = nodes[-1].outputs[0] if nodes else shorter
-            nodes += _reshaped(graph, longer, taken, same, f"{shorter.name}_{part}" if part else str(shorter.name))
+            nodes += _reshaped(graph, longer, taken, equal, f"{shorter.name}_{part}" if part else str(shorter.name))
         checked = nodes[-1].outputs[0]
         checked.type, checked.shape = shorter.type, ir.Shape(shorter.shape or ())
         for user in users:
@@ -43,7 +43,7 @@ def demand_equal_lengths(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
 
 
 def _pairs(ports: tuple[Port, ...]) -> Iterator[tuple[int, int, dict[int, int]]]:
-    """Yield the first port that has a length, another that has it, and its axes: {of the other: of the first}."""
+    """Yield a port, a later one that shares lengths with it, and their axes: {of the second: of the first}."""
     for second in range(1, len(ports)):
         lengths = {ports[second].axes[i].name: i for i in ports[second].lengths if ports[second].axes[i].is_dynamic}
         for first in range(second):
@@ -54,10 +54,13 @@ def _pairs(ports: tuple[Port, ...]) -> Iterator[tuple[int, int, dict[int, int]]]
 
 
 @dataclass(frozen=True)
-class Same:
-    """Axes of a tensor that are as long as others: where 1 stands in `mask`, as axes `start` to `end` of another.
+class Equal:
+    """Axes of one tensor that must be as long as axes of another.
 
-    Those are as many as it has axes, in the same order, or a single one.
+    Attributes:
+        start: The first axis of the other tensor.
+        end: One past the last; as many as the tensor has axes, in the same order, or a single axis.
+        mask: 1 for each axis of the tensor that is compared, 0 for the others.
     """
 
     start: int
@@ -65,24 +68,31 @@ class Same:
     mask: tuple[int, ...]
 
 
-def _at_once(axes: dict[int, int], longer: int, shorter: int) -> list[Same]:
-    """Return axes as few comparisons compare them, {of one: of another}, by the ranks of both."""
+def _at_once(axes: dict[int, int], longer: int, shorter: int) -> list[Equal]:
+    """Return as few comparisons as possible.
+
+    Args:
+        axes: {axis of the tensor: axis of the other}.
+        longer: The rank of the other tensor.
+        shorter: The rank of the tensor.
+    """
     offset = next(j - i for i, j in axes.items())
     if all(j - i == offset for i, j in axes.items()) and 0 <= offset <= longer - shorter:
-        return [Same(offset, offset + shorter, tuple(int(k in axes) for k in range(shorter)))]
-    return [Same(j, j + 1, tuple(int(k == i) for k in range(shorter))) for i, j in axes.items()]
+        return [Equal(offset, offset + shorter, tuple(int(k in axes) for k in range(shorter)))]
+    return [Equal(j, j + 1, tuple(int(k == i) for k in range(shorter))) for i, j in axes.items()]
 
 
-def _reshaped(graph: ir.Graph, longer: ir.Value, tensor: ir.Value, same: Same, name: str) -> list[ir.Node]:
-    """Return nodes that keep a tensor as it is where its axes are as long as those of another."""
-    mask = initializer(graph, f"lengths_of_{name}", same.mask)
-    sizes = node("Shape", f"{name}_{longer.name}_sizes", longer, start=same.start, end=same.end)
+def _reshaped(graph: ir.Graph, longer: ir.Value, tensor: ir.Value, equal: Equal, name: str) -> list[ir.Node]:
+    """Return nodes that keep a tensor as it is where its axes are as long as those of another, and fail otherwise."""
+    mask = initializer(graph, f"lengths_of_{name}", equal.mask)
+    sizes = node("Shape", f"{name}_{longer.name}_sizes", longer, start=equal.start, end=equal.end)
+    # 0 where a size is not compared: Reshape keeps it
     product = node("Mul", f"{name}_{longer.name}_lengths", sizes.outputs[0], mask)
     return [sizes, product, node("Reshape", f"{name}_checked", tensor, product.outputs[0])]
 
 
 def initializer(graph: ir.Graph, name: str, numbers: Array | Sequence[int]) -> ir.Value:
-    """Return a constant that is stored in a graph, of int64 where its dtype is not said."""
+    """Return a constant that is stored in a graph; a sequence becomes int64."""
     import onnx_ir as ir
 
     array = numbers if isinstance(numbers, np.ndarray) else np.array(numbers, np.int64)
@@ -93,7 +103,7 @@ def initializer(graph: ir.Graph, name: str, numbers: Array | Sequence[int]) -> i
 
 
 def node(op: str, name: str, *inputs: ir.Value, **attributes: Any) -> ir.Node:
-    """Return a node of one output, both of one name."""
+    """Return a node with one output; both have this name."""
     import onnx_ir as ir
 
     return ir.node(op, list(inputs), attributes, outputs=[ir.Value(name=name)], name=name)

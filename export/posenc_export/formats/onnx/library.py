@@ -1,4 +1,4 @@
-"""onnxscript's library of operators, whose sources torch.onnx has parsed at every export, for the name of a domain.
+"""onnxscript's library of operators: torch.onnx parses its sources at every export, for the name of a domain.
 
 torch.onnx fills its registry from onnxscript's library at each export. For that onnxscript parses the source of five
 hundred functions (0.8 s), though only the name of their domain is read. This file gives that name alone.
@@ -13,11 +13,11 @@ from typing import Any
 from posenc_export.formats.libraries import replaced
 
 Function = Any
-"""A function of the library, or their class: neither says what we change of it."""
+"""A function of the library, or their class: their types do not have the attributes that are changed."""
 
 
 class Signature:
-    """What is known of a function of the library: its domain at once, all else from its source when asked for."""
+    """A function of the library: its domain is known at once, its source is parsed for anything else."""
 
     def __init__(self, function: Function, read: Callable[[Function], object]) -> None:
         self._function, self._read = function, read
@@ -33,7 +33,7 @@ class Signature:
 
 @contextmanager
 def sources_unread() -> Iterator[None]:
-    """Have torch.onnx fill its registry without parsing five hundred functions, most of a second an export."""
+    """Have torch.onnx fill its registry without parsing five hundred functions."""
     import onnxscript
 
     traced: Function = onnxscript.TracedOnnxFunction

@@ -1,12 +1,13 @@
-"""Whether the ONNX Runtime that is installed loads a file: asked in a process of its own, which may crash or hang."""
+"""Whether the installed ONNX Runtime loads a file: tried in a process of its own, which may crash or hang."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from posenc_export.machine import versions
 
 SECONDS = 60
 LOAD = """
@@ -23,17 +24,14 @@ except Exception as error:
 
 
 def installed_release() -> str:
-    """Return the release of ONNX Runtime that is installed; nothing where none is."""
-    for package in ("onnxruntime-gpu", "onnxruntime"):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    return ""
+    """Return the release of ONNX Runtime that is installed; "" without one."""
+    installed = versions()
+    return installed.get("onnxruntime-gpu") or installed.get("onnxruntime", "")
 
 
 def why_refused(path: Path, seconds: float = SECONDS) -> str:
-    """Return why the installed ONNX Runtime does not load a file on the CPU; nothing where it does, or is not there."""
+    """Return why the installed ONNX Runtime does not load a file on the CPU; "" where it does."""
+    # -P: the current folder may hold another onnxruntime.py
     command = [sys.executable, "-P", "-c", LOAD, str(path.absolute())]
     try:
         done = subprocess.run(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 REQUIRED_OPERATORS = "required_operators.config"
 """The file of a bundle that `build.sh --include_ops_by_config` of ONNX Runtime reads."""
 ONNX = "ai.onnx"
-"""What the domain of ONNX itself, which files write as nothing, is called in words."""
+"""The name of ONNX's own domain, which files write as ""."""
 HEAD = "# The operators of model.onnx, for a reduced build of ONNX Runtime: build.sh --include_ops_by_config FILE\n"
 
 
@@ -30,7 +30,7 @@ class Operator:
 def operators_of(model: ModelProto) -> list[Operator]:
     """Return the operators of a graph, of its inner graphs and of its functions, in order, each once.
 
-    Calls of the file's own functions are none, and neither are constants: both are gone once a graph is loaded.
+    Calls of the file's own functions, and constants, do not count: both are gone once a graph is loaded.
     """
     own = {(function.domain, function.name) for function in model.functions}
     operators: set[Operator] = set()
@@ -43,19 +43,20 @@ def operators_of(model: ModelProto) -> list[Operator]:
 def required_operators(model: ModelProto) -> str:
     """Return the operators as ONNX Runtime's builds read them: a line `domain;opset;Op1,Op2` each domain and opset."""
     names: dict[tuple[str, int], list[str]] = {}
-    for one in operators_of(model):
-        names.setdefault((one.domain, one.opset), []).append(one.name)
+    for operator in operators_of(model):
+        names.setdefault((operator.domain, operator.opset), []).append(operator.name)
     return HEAD + "".join(f"{domain};{opset};{','.join(ops)}\n" for (domain, opset), ops in names.items())
 
 
 def _parts(model: ModelProto) -> Iterator[tuple[dict[str, int], list[NodeProto]]]:
     """Yield the nodes of each graph and of each function, with the opsets that they are of, by domain."""
-    opsets = {_words(one.domain): one.version for one in model.opset_import}
+    opsets = {_words(entry.domain): entry.version for entry in model.opset_import}
     yield opsets, [node for graph in graphs_of(model.graph) for node in graph.node]
     for function in model.functions:
-        own = {_words(one.domain): one.version for one in function.opset_import}
+        own = {_words(entry.domain): entry.version for entry in function.opset_import}
+        # graphs inside a function's nodes belong to it
         inner = (a.g for node in function.node for a in node.attribute if a.HasField("g"))
-        nodes = [*function.node, *(node for one in inner for graph in graphs_of(one) for node in graph.node)]
+        nodes = [*function.node, *(node for held in inner for graph in graphs_of(held) for node in graph.node)]
         yield {**opsets, **own}, nodes
 
 

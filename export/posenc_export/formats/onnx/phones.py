@@ -1,4 +1,4 @@
-"""What is known of tract and MNN, runtimes of phones, for an ONNX file: read from the file, which may be a stranger's.
+"""What is known of tract and MNN, runtimes of phones, for an ONNX file: read from the file, which may be untrusted.
 
 It was measured: docs/compatibility.md has the table, and a test holds these claims against it.
 """
@@ -29,7 +29,7 @@ TRIED = frozenset(
 """Operators of ONNX in the graphs that were tried."""
 VALIDATE = "posenc validate --runtime {} BUNDLE tries it"
 TRACT_REFUSES_SOME = ("Pad",)
-"""Operators with which tract refuses some of those graphs: where it cannot tell how long something is."""
+"""Operators with which tract refuses some of those graphs: those in which it cannot tell the length of a tensor."""
 
 
 def phone_claims(model: ModelProto) -> tuple[Claim, ...]:
@@ -45,7 +45,7 @@ def _tract(model: ModelProto) -> Claim:
         doubts.append("it lacks some operators in float64")
     if _scales_places(model):
         doubts.append("it refuses some files in which places are multiplied by a size")
-    names = {one.name for one in operators_of(model)}
+    names = {operator.name for operator in operators_of(model)}
     doubts += [f"it refuses some files with {name}" for name in TRACT_REFUSES_SOME if name in names]
     notes = ["a position that there is not ends the process"] if names.intersection(LOOKS_UP) else []
     return _judged("tract", TRACT, doubts, notes)
@@ -56,7 +56,7 @@ def _mnn(model: ModelProto) -> Claim:
         return Claim("MNN", "no", "", ("it computes in float32 what is float64 in this file",))
     if not model.graph.node:
         return Claim("MNN", "no", "", ("its converter takes no graph without an operator",))
-    names = {one.name for one in operators_of(model)}
+    names = {operator.name for operator in operators_of(model)}
     if "RotaryEmbedding" in names:
         return Claim("MNN", "no", "", ("its converter has no RotaryEmbedding",))
     doubts = _untried(model)
@@ -75,26 +75,24 @@ def _judged(runtime: str, release: str, doubts: list[str], notes: list[str]) -> 
 
 
 def _untried(model: ModelProto) -> list[str]:
-    """Return what of a file was not tried on either."""
-    operators = {
-        f"{one.domain} {one.name}" for one in operators_of(model) if one.domain != ONNX or one.name not in TRIED
-    }
+    """Return the operators, and weights beside a file, that were tried on neither."""
+    operators = {f"{op.domain} {op.name}" for op in operators_of(model) if op.domain != ONNX or op.name not in TRIED}
     words = [f"{name} was not tried there" for name in sorted(operators)]
     return words + (["weights that lie beside a file were not tried there"] if external_files(model) else [])
 
 
 def _scales_places(model: ModelProto) -> bool:
-    """Return whether integers are multiplied by a single one that is no constant."""
+    """Return whether a tensor of integers is multiplied by a scalar that is not a constant."""
     types = {value.name: value.type.tensor_type for value in model.graph.value_info}
     products = (node for node in model.graph.node if node.op_type == "Mul" and set(node.input) <= types.keys())
     known = ([types[name] for name in (*node.output, *node.input)] for node in products if node.output[0] in types)
     return any(
-        one.elem_type == INT64 and (not first.shape.dim) != (not second.shape.dim) for one, first, second in known
+        made.elem_type == INT64 and (not first.shape.dim) != (not second.shape.dim) for made, first, second in known
     )
 
 
 def _multiplies_many(model: ModelProto) -> bool:
-    """Return whether as many matrices are multiplied as an axis of a call is long."""
+    """Return whether the number of matrices in a product depends on the call."""
     shapes = {value.name: value.type.tensor_type.shape.dim for value in (*model.graph.value_info, *model.graph.input)}
     seconds = (shapes.get(node.input[1], ()) for node in model.graph.node if node.op_type == "MatMul")
     return any(not all(dim.HasField("dim_value") for dim in dims[:-2]) for dims in seconds)

@@ -1,4 +1,4 @@
-"""Why torch.onnx writes no graph of a program: the operator, and what the first error of a chain says of it."""
+"""Why torch.onnx cannot write a program: the operator, and the words of the first error in the chain."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from posenc_export.errors import first_line
 
 TARGET = re.compile(r"translating node %\w+ : .*?target=(?:torch\.ops\.)?([\w.<> ]+?)\]")
-"""How torch.onnx names the operator that it cannot write, in an error amid the chain."""
+"""The operator in an error of torch.onnx amid the chain."""
 
 UNKNOWN = "No ONNX function found"
-"""How its words begin where it knows no way to write an operator; they go on with how torch calls it."""
+"""The beginning of its words on an operator that it cannot write."""
 
 
 def why(error: BaseException) -> str:
     """Return at which operator torch.onnx failed and why, as far as the chain of errors says: the end of a sentence."""
     chain = list(_chain(error))
-    operators = [match[1].removesuffix(".default") for one in chain if (match := TARGET.search(str(one)))]
+    operators = [match[1].removesuffix(".default") for link in chain if (match := TARGET.search(str(link)))]
     said = first_line(chain[-1])
     said = "ONNX has none like it" if said.startswith(UNKNOWN) else said
     return f" at {operators[-1]}: {said}" if operators else f": {said}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what each came of, the first of them last."""
-    one: BaseException | None = error
-    while one is not None:
-        yield one
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    """Yield an error, its cause, the cause of that, and so on."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from posenc.encoding import Tolerance, eps
-from posenc.sources.rotary.apply import ApplyRotary
+from posenc.joins.apply_rotary import ApplyRotary
 from posenc_export.errors import BadInput
 from posenc_export.formats import RotaryOp
 from posenc_export.formats.rewriting import rewritten
@@ -67,7 +67,9 @@ class RotaryOperator(nn.Module):
         batch, seq, heads, dim = rows.shape
         if cos.shape[0] == 1:
             cos, sin = cos.expand(batch, -1, -1), sin.expand(batch, -1, -1)
+        # (batch, seq, pairs) -> (batch * seq, 1, pairs)
         cos, sin = (c.reshape(batch * seq, 1, dim // 2) for c in (cos, sin))
+        # (batch, seq, heads, dim) -> (batch * seq, heads, 1, dim)
         return self.call(rows.reshape(batch * seq, heads, 1, dim), cos, sin).view(x.shape).to(x.dtype)
 
     def call(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -75,11 +77,13 @@ class RotaryOperator(nn.Module):
         if self.op == "onnx":
             if cos.shape[0] == 1:
                 cos, sin = cos.expand(x.shape[0], -1, -1), sin.expand(x.shape[0], -1, -1)
+            # ai.onnx wants a cache for every sequence: (batch, seq, pairs)
             return torch.onnx.ops.rotary_embedding(x, cos, sin, interleaved=self.interleaved)
         seq = x.shape[2]
         if cos.shape[0] == 1:
             ids = torch.zeros(1, dtype=torch.int64, device=x.device)  # where the sequence starts in the cache
         else:
+            # (batch, seq): row i of the flattened cache belongs to token i
             ids = torch.arange(x.shape[0] * seq, device=x.device).view(x.shape[0], seq)
         return torch.onnx.ops.symbolic(
             "com.microsoft::RotaryEmbedding",

@@ -14,8 +14,8 @@ from posenc.ports import Array
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
-FEW = 16
-"""Tensors of so many numbers and fewer are shapes, axes and factors, which every call reads."""
+MAX_SMALL = 16
+"""Tensors up to this many numbers are shapes, axes and factors, which every call reads."""
 SAME_ROWS = ("Identity", "Cast")
 """Operators whose output has the rows of their input."""
 Values = Mapping[str, Array]
@@ -24,10 +24,13 @@ Rows = Callable[[Values], Array]
 
 @dataclass(frozen=True)
 class LookUp:
-    """One node that reads some rows of a stored tensor.
+    """A node that reads some rows of a stored tensor.
 
-    axis: along which it picks them. needs: values that say which ones. rows: the values of a call -> indices of rows,
-        as the rows lie in what is looked up.
+    Attributes:
+        table: The name of the tensor.
+        axis: The axis of the rows.
+        needs: Values of the graph that say which rows.
+        rows: The values of a call -> indices of the rows that it reads, in the shape of its output.
     """
 
     table: str
@@ -37,12 +40,12 @@ class LookUp:
 
 
 def stored_tensors(model: ModelProto, folder: Path) -> dict[str, Array]:
-    """Return every tensor of more than a few numbers that a graph stores, by its name; weights beside it are read."""
+    """Return the tensors that a graph stores, by name, but small ones; weights beside the file are read."""
     from onnx import numpy_helper
 
     tensors = [(tensor.name, tensor) for tensor in model.graph.initializer]
     tensors += [(n.output[0], a.t) for n in model.graph.node for a in n.attribute if a.HasField("t")]
-    large = ((name, tensor) for name, tensor in tensors if np.prod(list(tensor.dims), dtype=object) > FEW)
+    large = ((name, tensor) for name, tensor in tensors if np.prod(list(tensor.dims), dtype=object) > MAX_SMALL)
     return {name: numpy_helper.to_array(tensor, str(folder)) for name, tensor in large}
 
 
@@ -53,6 +56,7 @@ def look_ups(graph: GraphProto, table: str, shape: Sequence[int]) -> list[LookUp
         return None
     for node in (node for node in graph.node if table in node.input):
         if node.op_type in SAME_ROWS:
+            # the copy has the same rows: follow its readers
             more = look_ups(graph, node.output[0], shape)
         else:
             more = READERS[node.op_type](node, table, shape) if node.op_type in READERS else None
@@ -71,6 +75,7 @@ def _gather(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] |
     if node.input[0] != table:
         return None
     axis, index = _attribute(node, "axis", 0) % len(shape), node.input[1]
+    # negative indices count from the end
     count = shape[axis]
     return [LookUp(table, axis, (index,), lambda values: values[index] % count)]
 
@@ -83,29 +88,30 @@ def _gather_nd(node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp
 
 
 def _sliced(graph: GraphProto, node: NodeProto, table: str, shape: Sequence[int]) -> list[LookUp] | None:
-    """Return what a Slice reads along the first of its axes; others cut columns."""
+    """Return what a Slice reads along the first of its axes; its other axes are columns."""
     if node.input[0] != table:
         return None
     starts, ends, *more = node.input[1:]
     needs = tuple(name for name in (starts, ends, *more) if name)
 
     def bounds(values: Values) -> Iterator[tuple[int, slice]]:
+        # Slice(data, starts, ends, axes?, steps?)
         axes = values[more[0]] if more and more[0] else np.arange(len(values[starts]))
         steps = values[more[1]] if len(more) > 1 and more[1] else np.ones(len(axes), int)
-        for at, start, end, step in zip(axes, values[starts], values[ends], steps, strict=True):
-            yield int(at) % len(shape), slice(int(start), int(end), int(step))
+        for axis, start, end, step in zip(axes, values[starts], values[ends], steps, strict=True):
+            yield int(axis) % len(shape), slice(int(start), int(end), int(step))
 
-    axis = _first_axis(graph, more[0] if more else "") % len(shape)
+    rows_axis = _first_axis(graph, more[0] if more else "") % len(shape)
 
     def rows(values: Values) -> Array:
-        picked = dict(bounds(values)).get(axis, slice(None))
-        return np.arange(shape[axis])[picked]
+        picked = dict(bounds(values)).get(rows_axis, slice(None))
+        return np.arange(shape[rows_axis])[picked]
 
-    return [LookUp(table, axis, needs, rows)]
+    return [LookUp(table, rows_axis, needs, rows)]
 
 
 def _first_axis(graph: GraphProto, name: str) -> int:
-    """Return the first of the axes that a graph holds under a name; the first of all where it holds none."""
+    """Return the first of the axes that a graph stores under a name; 0 where it stores none."""
     from onnx import numpy_helper
 
     named = (tensor for tensor in graph.initializer if tensor.name == name)

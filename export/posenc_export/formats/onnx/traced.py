@@ -1,8 +1,8 @@
 """ONNX by the TorchScript-based exporter, torch.onnx.export(dynamo=False): the last way to capture a user's module.
 
-It runs a module on inputs and writes which operators ran. It sees no branch of Python, and so nothing is taken from it
-but what cannot hide one: no number goes from a tensor, or a size, to Python, unless torch.export has captured the
-module already and said what that assumes of sizes; and inputs of other sizes and numbers give the same graph.
+It runs a module on inputs and writes which operators ran. It sees no branch of Python, so that a graph is accepted only
+if it cannot hide one: no number goes from a tensor, or a size, to Python, unless torch.export has captured the module
+already and said what it assumes of sizes; and inputs of other sizes and numbers give the same graph.
 """
 
 from __future__ import annotations
@@ -27,33 +27,39 @@ if TYPE_CHECKING:
     from torch._ops import OpOverload
 
     from posenc.encoding import Encoding
+    from posenc.ports import Port
 
 NAME = "torch.onnx.export(dynamo=False), the TorchScript-based exporter"
-MOST_OPSET = 20
+MAX_OPSET = 20
 """The newest opset that it writes."""
-
 CHECK = "check_forward_args"
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A graph as that exporter wrote it, a serialised ONNX model, and what a report is to say of it."""
+    """A graph as that exporter wrote it.
+
+    Attributes:
+        model: A serialised ONNX model.
+        findings: With a note on the way.
+    """
 
     model: bytes
     findings: Findings
 
     @property
     def digests(self) -> Digests:
-        """What must be the same when the module is captured again."""
+        """The digests, which must be the same when the module is captured again."""
         return {GRAPH: hashlib.sha256(self.model).digest()}
 
     def read(self) -> Any:
-        """Return it as torch.onnx returns what it makes of a program."""
+        """Return it as torch.onnx returns a model."""
         import onnx
         import onnx_ir as ir
 
         model = ir.serde.deserialize_model(onnx.load_from_string(self.model))
         for value in (*model.graph.inputs, *model.graph.outputs):
+            # a copy that is not frozen: axes get names later
             value.shape = None if value.shape is None else ir.Shape(value.shape.dims)  # one that can be changed
         return model
 
@@ -61,12 +67,21 @@ class Traced:
 def traced(encoding: Encoding, request: Request, reason: str, *, branches: bool) -> Traced:
     """Return the graph of a module, by running it twice; raise ExportFailed where that may not be all that it does.
 
-    reason: why there is no other way. branches: whether what the module does by sizes is known from torch.export.
+    Args:
+        encoding: The encoding of a user's module.
+        request: What to trace with, at two sizes, and the opset.
+        reason: Why there is no other way.
+        branches: Whether torch.export has said what the module does by sizes.
     """
-    if request.at is None or request.opset > MOST_OPSET:
-        raise ExportFailed(f"{NAME} writes opsets up to {MOST_OPSET}, and traces at two sizes")
-    first = _model(encoding, request.trace, request.opset, branches)
-    if _model(encoding, request.at(request.other), request.opset, branches) != first:
+    if request.at is None or request.opset > MAX_OPSET:
+        raise ExportFailed(f"{NAME} writes opsets up to {MAX_OPSET}, and traces at two sizes")
+    names = _names(encoding.inputs, encoding.outputs) | {"opset_version": request.opset}
+    first, second = (
+        _model(encoding.uncalled().module, inputs, names, branches)
+        for inputs in (request.trace, request.at(request.other_sizes))
+    )
+    # sizes or numbers that the graph keeps differ between two runs
+    if second != first:
         raise ExportFailed(f"{NAME} keeps sizes or numbers of the inputs that it traces with")
     return Traced(first, Findings((note_of(reason),)))
 
@@ -76,8 +91,8 @@ def note_of(reason: str) -> str:
     return f"written by {NAME}: {reason}"
 
 
-def _model(encoding: Encoding, inputs: tuple[Tensor, ...], opset: int, branches: bool) -> bytes:
-    """Return the model that one run of the module gives, without the shapes of that run."""
+def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, object], branches: bool) -> bytes:
+    """Return the model that one run of a module gives, without the shapes of that run."""
     import onnx
     import torch
     from torch.jit._trace import TracerWarning
@@ -88,29 +103,29 @@ def _model(encoding: Encoding, inputs: tuple[Tensor, ...], opset: int, branches:
         warnings.simplefilter("always")
         try:
             with _no_checks_of_rnns():
-                module = encoding.uncalled().module if branches else _watched(encoding.uncalled().module)
-                export(module, inputs, buffer, dynamo=False, **_named(encoding, opset))
+                # a watched module fails where it asks for a number of a tensor
+                export(module if branches else _watched(module), inputs, buffer, dynamo=False, **names)
         except ExportFailed:
             raise
         except Exception as error:
             check_machine(error)
             raise ExportFailed(f"{NAME} failed: {first_line(error)}") from error
-    seen = [str(one.message) for one in caught if issubclass(one.category, TracerWarning)]
-    if seen and not branches:
-        raise ExportFailed(f"{NAME} cannot see what the module does by a number: {seen[0].partition('.')[0]}")
+    warned = [str(warning.message) for warning in caught if issubclass(warning.category, TracerWarning)]
+    if warned and not branches:
+        raise ExportFailed(f"{NAME} cannot see what the module does by a number: {warned[0].partition('.')[0]}")
     model = onnx.load_from_string(buffer.getvalue())
-    names = [value.name for value in model.graph.input]
-    if names != [port.name for port in encoding.inputs]:
-        raise ExportFailed(f"{NAME} gives the graph other inputs: {', '.join(names)}")
+    inputs_of_graph = [value.name for value in model.graph.input]
+    if inputs_of_graph != names["input_names"]:
+        raise ExportFailed(f"{NAME} gives the graph other inputs: {', '.join(inputs_of_graph)}")
+    # shapes of this run alone
     del model.graph.value_info[:]
-    if [value.name for value in model.graph.input] != [port.name for port in encoding.inputs]:
-        raise ExportFailed(f"{NAME} makes inputs of what the module computes, or leaves one out")
     return bytes(model.SerializeToString(deterministic=True))
 
 
 @contextmanager
 def _no_checks_of_rnns() -> Iterator[None]:
-    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes: that ends in an error, which eager gives, or in nothing."""
+    """Keep nn.LSTM, nn.GRU and nn.RNN from comparing sizes, which would look like a branch."""
+    # the comparison only raises errors, and eager raises them too
     from torch.nn.modules import rnn
 
     def unchecked(*arguments: object) -> None:
@@ -134,12 +149,12 @@ def _watched(module: nn.Module) -> nn.Module:
 
 
 def _no_answers() -> AbstractContextManager[object]:
-    """Return what refuses questions about numbers of a tensor to which torch answers Python without a warning."""
+    """Return a mode in which Python cannot ask for the numbers of a tensor where torch answers without a warning."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class NoAnswers(TorchDispatchMode):
-        """Whether tensors are equal, or close: sizes are int64, and are asked for by all that takes a size."""
+        """Refuses operators whose answer depends on data, but for sizes: int64 scalars that any operator may take."""
 
         def __torch_dispatch__(
             self,
@@ -148,8 +163,8 @@ def _no_answers() -> AbstractContextManager[object]:
             args: Sequence[object] = (),
             kwargs: Mapping[str, object] | None = None,
         ) -> object:
-            asked = args[0] if func is torch.ops.aten._local_scalar_dense.default else None
-            is_size = isinstance(asked, torch.Tensor) and asked.dtype == torch.int64
+            scalar = args[0] if func is torch.ops.aten._local_scalar_dense.default else None
+            is_size = isinstance(scalar, torch.Tensor) and scalar.dtype == torch.int64
             if torch.Tag.data_dependent_output in func.tags and not is_size:
                 raise ExportFailed(f"{NAME} cannot see what the module does by the numbers of a tensor")
             return func(*args, **(kwargs or {}))
@@ -157,12 +172,10 @@ def _no_answers() -> AbstractContextManager[object]:
     return NoAnswers()  # type: ignore[no-untyped-call]
 
 
-def _named(encoding: Encoding, opset: int) -> dict[str, object]:
-    """Return the names of inputs, outputs and axes, and the opset, as the exporter takes them."""
-    ports = (*encoding.inputs, *encoding.outputs)
+def _names(inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> dict[str, object]:
+    """Return the names of inputs, outputs and axes, as the exporter takes them."""
     return {
-        "opset_version": opset,
-        "input_names": [port.name for port in encoding.inputs],
-        "output_names": [port.name for port in encoding.outputs],
-        "dynamic_axes": {port.name: {i: axis.name for i, axis in port.dynamic.items()} for port in ports},
+        "input_names": [port.name for port in inputs],
+        "output_names": [port.name for port in outputs],
+        "dynamic_axes": {port.name: {i: a.name for i, a in port.dynamic.items()} for port in (*inputs, *outputs)},
     }

@@ -1,7 +1,7 @@
 """The process that looks into the graphs of a bundle: `python -P -m posenc_export.validation.apart.child DIR REQUEST`.
 
-See `apart` for the process that starts it, and reads what it says. It runs step after step, and says each before it
-begins: if that is its end, the other process knows which. Its memory is bounded where the bundle is a stranger's.
+`parent.py` starts it and reads its messages. It runs one step after another, and names each before it begins: if a step
+ends this process, the parent knows which. Its memory is bounded unless the bundle is trusted.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from posenc.memory import GIB, free_memory
 from posenc_export.bundle.folder import Bundle
@@ -23,25 +22,28 @@ from posenc_export.errors import Overloaded, PosencError, first_line
 from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes.process import end_with_parent
 from posenc_export.runtimes.requests import check_available
-from posenc_export.validation.apart.messages import ERRORS, cut, row_json, written
-from posenc_export.validation.judging.run import steps_of
-from posenc_export.validation.judging.steps import OPENING, Key, Step, rows_of
+from posenc_export.validation.apart.messages import ERRORS, Request, cut, row_json, written
 from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
+from posenc_export.validation.running.run import steps_of
+from posenc_export.validation.running.steps import OPENING, Key, Step, rows_of
 
 LIBRARIES = ("torch", "onnx.reference", "onnxruntime")
 SHARE = 0.75
-"""How much of the memory that is free a graph of a stranger's may take."""
+"""The share of the free memory that an untrusted graph may take."""
 LONG = 160
-"""Characters of what a library says of memory."""
+"""Characters of a library's message on memory, at most."""
 THREAD = 2**28
-"""Addresses that a thread of a library takes, its stack and its heap: of memory it takes what it writes."""
+"""Addresses that a thread of a library reserves for its stack and heap; memory it takes only where it writes."""
 
 
 @dataclass
 class Speaker:
-    """What says how far things are: a line for each, which is a progress too.
+    """Writes messages to the parent, a line each; it is a progress, too.
 
-    step: the one that runs; call: what it is at.
+    Args:
+        pipe: Where lines are written.
+        step: The step that runs.
+        call: The call that it is at.
     """
 
     pipe: BinaryIO
@@ -49,11 +51,11 @@ class Speaker:
     call: str = ""
 
     def __call__(self, text: str) -> None:
-        """Say how far a step is."""
+        """Say how far a step is (as a progress does)."""
         self.say(progress=cut(text))
 
     def begin(self, check: str, call: str) -> None:
-        """Say that a check begins, or a call of it."""
+        """Say that a check begins, or one of its calls."""
         self.call = call
         self.say(call=(check, cut(call)))
 
@@ -65,7 +67,14 @@ class Speaker:
 
 @dataclass(frozen=True)
 class Worker:
-    """What runs the steps that are still to do. limit: GiB that it may take, 0 for any."""
+    """Runs the steps that are still to do.
+
+    Args:
+        speaker: What messages are written with.
+        done: Steps that ran in earlier processes.
+        over: Files whose steps do not run any more.
+        limit: GiB that this process may take; 0 for any.
+    """
 
     speaker: Speaker
     done: frozenset[Key]
@@ -73,7 +82,7 @@ class Worker:
     limit: float
 
     def run(self, step: Step) -> list[Verdict]:
-        """Run a step and say what came of it, if it is to do."""
+        """Run a step and send its rows, if it is still to do."""
         if step.key[0] in self.over or step.key in self.done:
             return []
         self.speaker.step, self.speaker.call = step.key, ""
@@ -85,7 +94,7 @@ class Worker:
         return rows
 
     def _rows(self, step: Step) -> list[Verdict]:
-        """Return the rows of a step: one that failed, where a graph takes too much, or gives what nothing can read."""
+        """Return the rows of a step; one that failed where a graph takes too much memory, or cannot be read."""
         try:
             return step.run()
         except Overloaded as error:
@@ -102,15 +111,15 @@ class Worker:
     def _overload(self, reason: str) -> str:
         if "RecursionError" in reason:
             return reason
-        most = f"{self.limit:.3g} GiB" if self.limit else "there is"
-        return f"took more memory than {most} ({shorten(reason, LONG)})"
+        limit = f"{self.limit:.3g} GiB" if self.limit else "there is"
+        return f"took more memory than {limit} ({shorten(reason, LONG)})"
 
 
-def main(folder: Path, request: Mapping[str, Any]) -> None:
-    """Validate a bundle, and say what comes of it on what was stdout; libraries print to stderr."""
+def main(folder: Path, request: Request) -> None:
+    """Validate a bundle, and write messages to what was stdout; libraries print to stderr."""
     end_with_parent()
     speaker = Speaker(os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # prints of libraries must not mix with messages
     try:
         _validate(speaker, folder, request)
         speaker.say(end=True)
@@ -121,13 +130,12 @@ def main(folder: Path, request: Mapping[str, Any]) -> None:
         speaker.say(error=("ToolFailed", cut(f"{type(error).__name__}: {first_line(error)}")))
 
 
-def _validate(speaker: Speaker, folder: Path, request: Mapping[str, Any]) -> None:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in request["options"].items()
-    }
-    options = ValidateOptions(**values, progress=speaker, timeout=0.0)  # who reads what is said holds the clock
+def _validate(speaker: Speaker, folder: Path, request: Request) -> None:
+    runtimes, require = tuple(request["runtimes"]), tuple(request["require"])
+    # no timeout: the parent holds the clock
+    options = ValidateOptions(runtimes, require, request["atol"], request["rtol"], 0.0, speaker, request["prove"])
     _load_libraries()
-    if not sys.stdin.readline():  # who started this one found something wrong, or is no more
+    if not sys.stdin.readline():  # the parent found something wrong, or has ended
         return
     bundle = Bundle.read(folder, request["trust"])
     check_available(options.required_runtimes)
@@ -147,29 +155,30 @@ def _validate(speaker: Speaker, folder: Path, request: Mapping[str, Any]) -> Non
 
 
 def _load_libraries() -> None:
-    """Load what most steps take, before any clock runs and memory is bounded."""
+    """Load the libraries that most steps need, before a clock runs and memory is bounded."""
     for name in LIBRARIES:
         importlib.import_module(name)
 
 
 def limit_memory() -> float:
-    """Let this process take a share of the memory that is free, and return how many GiB; 0 where that cannot be.
+    """Bound this process to a share of the free memory, and return the GiB; 0 where it cannot be bounded.
 
-    CUDA takes addresses for all the memory of the machine: beside it there is no limit.
+    With CUDA it is not bounded: its libraries reserve addresses for all memory of the machine.
     """
     try:
         import resource
 
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        # the limit is on addresses: those that are taken already count
         size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
         if has_nvidia_driver():
             return 0.0
-        most = int(SHARE * free_memory())
-        addresses = size + most + THREAD * (os.cpu_count() or 1)
+        share = int(SHARE * free_memory())
+        addresses = size + share + THREAD * (os.cpu_count() or 1)
         resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
     except (ImportError, OSError, ValueError, StopIteration):
         return 0.0
-    return most / GIB
+    return share / GIB
 
 
 if __name__ == "__main__":

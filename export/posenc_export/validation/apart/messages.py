@@ -1,7 +1,7 @@
-"""What a process that validates a bundle says of it: a line of JSON each, read as a stranger's.
+"""The messages of a process that validates a bundle: a line of JSON each, which is not trusted.
 
-Whoever wrote a graph may have taken the process over that runs it: every value has a type and a bound, and a row is of
-a check that there is.
+A graph may have taken over the process that runs it. So every value of a message has a type and a bound, and rows name
+checks that exist.
 """
 
 from __future__ import annotations
@@ -15,20 +15,34 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from posenc_export.errors import BadInput, PosencError, ToolFailed, Unavailable, decoded
-from posenc_export.validation.catalogue import CATALOGUE
+from posenc_export.validation.checks.catalogue import CATALOGUE
 from posenc_export.validation.judging.verdict import Against, Comparison, Status, Verdict
+from posenc_export.validation.running.steps import Key
 
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Characters of a text."""
 LINE = 2**26
 """Bytes of a line."""
-MOST_ROWS, MOST_COMPARISONS = 1000, 200_000
-ERRORS: Mapping[str, type[PosencError]] = {one.__name__: one for one in (BadInput, Unavailable, ToolFailed)}
-"""What ends a validation, by name."""
+MAX_ROWS, MAX_COMPARISONS = 1000, 200_000
+ERRORS: Mapping[str, type[PosencError]] = {kind.__name__: kind for kind in (BadInput, Unavailable, ToolFailed)}
+"""The errors that end a validation, by name."""
 Name: TypeAlias = Annotated[str, Field(max_length=100, pattern=r"^[a-z0-9. -]*$")]
-Words: TypeAlias = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+Words: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Number: TypeAlias = Annotated[int, Field(ge=-1, lt=1000)]
 Position: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+class Request(TypedDict):
+    """The options of a process, and what it need not do: the steps in `done`, and those of files in `over`."""
+
+    runtimes: list[str]
+    require: list[str]
+    atol: float | None
+    rtol: float | None
+    prove: bool
+    trust: bool
+    done: list[Key]
+    over: list[int]
 
 
 class ComparisonSaid(TypedDict):
@@ -52,22 +66,27 @@ class RowSaid(TypedDict):
     check: Name
     status: Status
     detail: Words
-    comparisons: Annotated[list[ComparisonSaid], Field(max_length=MOST_COMPARISONS)]
+    comparisons: Annotated[list[ComparisonSaid], Field(max_length=MAX_COMPARISONS)]
     note: Words
 
 
 class Message(TypedDict):
-    """A line.
+    """A message: one of its fields.
 
-    step: its key, and what a display says of it. call: a check of it that begins, and a call of that. rows: what came
-    of the step. progress: how far it is. error: what ends all of it. end: there is no further step.
+    Args:
+        step: The key of a step that begins.
+        call: A check of the step that begins, and its call.
+        rows: The rows of the step, which is over.
+        progress: How far the step is.
+        error: The error that ends the validation.
+        end: No step follows.
     """
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
 
     step: NotRequired[tuple[Number, Words, Name]]
     call: NotRequired[tuple[Name, Words]]
-    rows: NotRequired[Annotated[list[RowSaid], Field(max_length=MOST_ROWS)]]
+    rows: NotRequired[Annotated[list[RowSaid], Field(max_length=MAX_ROWS)]]
     progress: NotRequired[Words]
     error: NotRequired[tuple[Literal["BadInput", "Unavailable", "ToolFailed"], Words]]
     end: NotRequired[bool]
@@ -79,31 +98,31 @@ def _adapter() -> TypeAdapter[Message]:
 
 
 def read(line: bytes) -> Message:
-    """Return what a line says; raise ValueError where it is none that a validation writes."""
+    """Return the message of a line; raise ValueError where no validation writes such a line."""
     return _adapter().validate_json(line)
 
 
 def written(**message: object) -> bytes:
-    """Return a line."""
+    """Return a message as a line."""
     return json.dumps(message).encode() + b"\n"
 
 
 def cut(text: str) -> str:
-    """Return a text, of one that is too long its beginning."""
-    shown = decoded(text)  # half of a pair, as in a name that the locale cannot read, is no JSON
-    return shown if len(shown) <= MOST_CHARACTERS else shown[: MOST_CHARACTERS - 3] + "..."
+    """Return a text, cut where it is too long."""
+    shown = decoded(text)  # JSON has no half of a surrogate pair, as in a name that the locale cannot read
+    return shown if len(shown) <= MAX_CHARACTERS else shown[: MAX_CHARACTERS - 3] + "..."
 
 
 def row_json(row: Verdict) -> dict[str, object]:
     """Return a row as it is written."""
-    texts = {name: cut(getattr(row, name)) for name in ("detail", "note")}
-    comparisons = [{**vars(one), "reason": cut(one.reason)} for one in row.comparisons]
+    texts = {"detail": cut(row.detail), "note": cut(row.note)}
+    comparisons = [{**vars(comparison), "reason": cut(comparison.reason)} for comparison in row.comparisons]
     return {**vars(row), **texts, "comparisons": comparisons}
 
 
 def row_read(said: RowSaid) -> Verdict:
-    """Return a row that was read; raise ValueError where it is of a check that there is not."""
+    """Return a row that was read; raise ValueError where its check does not exist."""
     if said["check"] not in CATALOGUE:
         raise ValueError(f"there is no check {said['check']!r}")
-    comparisons = tuple(Comparison(**one) for one in said["comparisons"])
+    comparisons = tuple(Comparison(**comparison) for comparison in said["comparisons"])
     return Verdict(said["subject"], said["check"], said["status"], said["detail"], comparisons, said["note"])

@@ -1,13 +1,13 @@
-"""A bundle is validated in processes of their own: a graph may end the one that runs it, or keep it for ever.
+"""The validation of a bundle in child processes, since a graph may end the process that runs it, or run for ever.
 
-The process that a user started opens the manifest, holds the clock and writes the report; it loads no graph, and no
-library that does. What it reads of the others is checked as a stranger's (`messages`).
+The parent, which the user started, opens the manifest, holds the clock and writes the report; it loads no graph, and no
+library for graphs. It does not trust what it reads of its children: `messages.py` checks every message.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,30 +19,33 @@ from posenc_export.bundle.paths import native_path
 from posenc_export.errors import BadInput, ToolFailed
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.requests import check_readable, check_trusted, prepare
-from posenc_export.validation.apart.messages import ERRORS, Message, read, row_read
+from posenc_export.validation.apart.messages import ERRORS, Message, Request, read, row_read
 from posenc_export.validation.apart.process import Child, Ended, Hung
-from posenc_export.validation.catalogue import CATALOGUE
-from posenc_export.validation.judging.integrity import OTHERS, check_known, integrity_beside
-from posenc_export.validation.judging.model import SUBJECT, check_has_model
-from posenc_export.validation.judging.progress import expect
-from posenc_export.validation.judging.run import chosen, steps, validate_bundle
-from posenc_export.validation.judging.steps import AGREES, NO_FILE, OPENING, Key, is_damaged
-from posenc_export.validation.judging.verdict import ValidateOptions, Verdict, unmet
+from posenc_export.validation.checks.catalogue import CATALOGUE
+from posenc_export.validation.judging.verdict import AGREES, ValidateOptions, Verdict, unmet
 from posenc_export.validation.report.basis import basis_of
 from posenc_export.validation.report.result import ValidateResult
+from posenc_export.validation.running.integrity import OTHERS, check_known, integrity_beside
+from posenc_export.validation.running.model import SUBJECT, check_has_model
+from posenc_export.validation.running.progress import expect
+from posenc_export.validation.running.run import chosen, steps, validate_bundle
+from posenc_export.validation.running.steps import NO_FILE, OPENING, Key, is_damaged
 
 GRACE = 0.5
-"""Seconds that a process has beyond what a step may take, to say what came of it."""
+"""Seconds that a process has beyond the time of a step, to send its rows."""
 CRASHES = 3
-"""After so many steps of a file that ended their process nothing more of it runs."""
+"""If so many steps of a file have ended their process, its other steps do not run."""
 MODULE = "posenc_export.validation.apart.child"
 Validate = Callable[[Bundle], list[Verdict]]
 
 
 def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False) -> ValidateResult:
-    """Open a bundle and run everything on it; raise Unavailable where a required runtime cannot run here.
+    """Open a bundle and validate it; raise Unavailable where a required runtime cannot run on this machine.
 
-    trust: whether code in it may be run; where not, naming a runtime that does raises BadInput.
+    Args:
+        folder: The bundle.
+        options: Which runtimes, and how.
+        trust: Whether code in the bundle may be run; otherwise naming a runtime that runs it raises BadInput.
     """
     with validating(folder, options, trust) as validate:
         bundle = Bundle.read(folder, trust)
@@ -60,7 +63,7 @@ def validate_folder(folder: Path, options: ValidateOptions, trust: bool = False)
 
 @contextmanager
 def in_process(folder: Path, options: ValidateOptions, trust: bool) -> Iterator[Validate]:
-    """Yield what validates a bundle here: for bundles that this program has written, and for tests."""
+    """Yield a function that validates a bundle in this process: for bundles that it has written, and for tests."""
 
     def validate(bundle: Bundle) -> list[Verdict]:
         bundle.check_graphs()
@@ -73,7 +76,7 @@ def in_process(folder: Path, options: ValidateOptions, trust: bool) -> Iterator[
 
 @contextmanager
 def in_children(folder: Path, options: ValidateOptions, trust: bool) -> Iterator[Validate]:
-    """Yield what validates a bundle in other processes, of which the first begins to load libraries at once."""
+    """Yield a function that validates a bundle in child processes; the first begins to load libraries at once."""
     start = partial(_started, folder.absolute(), options, trust)
     first = start(frozenset(), frozenset())
     try:
@@ -83,22 +86,38 @@ def in_children(folder: Path, options: ValidateOptions, trust: bool) -> Iterator
 
 
 validating: Callable[[Path, ValidateOptions, bool], AbstractContextManager[Validate]] = in_children
-"""How bundles are validated."""
+"""How bundles are validated; tests put `in_process` in its place."""
 
 
 def _started(folder: Path, options: ValidateOptions, trust: bool, done: frozenset[Key], over: frozenset[int]) -> Child:
-    """Start a process that does all but what is done, of all files but those of which nothing more runs."""
-    values = {name: getattr(options, name) for name in ("runtimes", "require", "atol", "rtol", "prove")}
-    request = {"options": values, "trust": trust, "done": sorted(done), "over": sorted(over)}
+    """Start a process that runs all steps but those in `done`, and those of files in `over`."""
+    request = Request(
+        runtimes=list(options.runtimes),
+        require=list(options.require),
+        atol=options.atol,
+        rtol=options.rtol,
+        prove=options.prove,
+        trust=trust,
+        done=sorted(done),
+        over=sorted(over),
+    )
     return Child(["-m", MODULE, str(folder), json.dumps(request)])
 
 
 @dataclass
 class Ledger:
-    """What processes have said of a bundle until now.
+    """What child processes have said of a bundle until now.
 
-    step: the one that runs, if any; check, call: what of it began last. done: steps that are over. over: files of
-    which nothing more runs. crashes: by file.
+    Args:
+        bundle: The bundle.
+        options: Which runtimes, and how.
+        rows: The rows of the report.
+        step: The step that runs, or None.
+        check: Its check that began last.
+        call: The call of that check that began last.
+        done: Steps that have ended.
+        over: Files whose other steps do not run.
+        crashes: By file, how many steps have ended their process.
     """
 
     bundle: Bundle
@@ -113,16 +132,16 @@ class Ledger:
 
     @property
     def seconds(self) -> float | None:
-        """How long the next line may take: before any graph is looked into, as long as libraries take to load."""
+        """Seconds that the next line may take; any, while libraries are loaded."""
         return self.options.timeout + GRACE if self.options.timeout and self.step else None
 
     def subjects(self) -> set[str]:
-        """Return what a row may be of."""
+        """Return the subjects that a row may have."""
         formats = (artifact.format for artifact in self.bundle.manifest.artifacts)
         return {SUBJECT, GOLDEN, OTHERS, "", *RUNTIMES, *formats}
 
     def enter(self, message: Message) -> None:
-        """Take a message; raise ValueError where it is of what there is not, PosencError where it is one."""
+        """Take a message; raise ValueError where it names something unknown, and the PosencError that it tells of."""
         if "error" in message:
             kind, text = message["error"]
             raise ERRORS[kind](text)
@@ -145,7 +164,7 @@ class Ledger:
 
     def _end(self, rows: list[Verdict]) -> None:
         if self.step is None:
-            raise ValueError("rows of no step")
+            raise ValueError("rows without a step")
         for row in rows:
             _check_known("subject", row.subject, self.subjects())
         self.rows += rows
@@ -154,7 +173,7 @@ class Ledger:
             self.over.add(self.step[0])
 
     def fail(self, reason: str, is_late: bool) -> None:
-        """Enter that the step that runs has ended its process, or was ended."""
+        """Add a row for the step that has ended its process, or was ended as it took too long."""
         if self.step is None:
             raise ToolFailed(f"the process that validates {reason}")
         if self.step == OPENING:
@@ -167,7 +186,7 @@ class Ledger:
             self._close(number, reason)
 
     def _close(self, number: int, reason: str) -> None:
-        """Enter that nothing more of a file runs."""
+        """Add rows that say that the other steps of a file do not run."""
         self.over.add(number)
         artifact = self.bundle.manifest.artifacts[number]
         for runtime in chosen(artifact.format, self.options.chosen):
@@ -177,7 +196,7 @@ class Ledger:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left after the step that failed."""
+        """Whether no step is left behind the one that failed."""
         artifacts = self.bundle.manifest.artifacts
         assert self.step is not None
         number, last = self.step[0], len(artifacts) - 1
@@ -185,28 +204,29 @@ class Ledger:
         return number == last and (last in self.over or self.step[1:] == (names[-1] if names else "", AGREES))
 
 
-def _check_known(what: str, name: object, names: object) -> None:
-    if name not in names:  # type: ignore[operator]
-        raise ValueError(f"there is no {what} {name!r}")
+def _check_known(kind: str, name: object, names: Container[object]) -> None:
+    if name not in names:
+        raise ValueError(f"there is no {kind} {name!r}")
 
 
 def _in_children(
     first: Child, start: Callable[[frozenset[Key], frozenset[int]], Child], options: ValidateOptions, bundle: Bundle
 ) -> list[Verdict]:
-    """Return the rows of a bundle; where a process ends before all is done, another one goes on."""
+    """Return the rows of a bundle; if a process ends before all steps have, another process goes on."""
     ledger = Ledger(bundle, options)
     expect(options.progress, steps((artifact.format for artifact in bundle.manifest.artifacts), options))
     prepare((*options.runtimes, *options.required_runtimes), (), options.progress)
     child = first
+    # a step that ended its process is done: the next process goes on behind it
     while not _followed(child, ledger):
         child = start(frozenset(ledger.done), frozenset(ledger.over))
-    if (NO_FILE, GOLDEN, "integrity") not in ledger.done:  # the last step, which needs no process of its own
+    if (NO_FILE, GOLDEN, "integrity") not in ledger.done:  # the last step needs no child
         ledger.rows += integrity_beside(bundle)
     return ledger.rows
 
 
 def _followed(child: Child, ledger: Ledger) -> bool:
-    """Enter what a process says until it ends, and end it; return whether nothing is left to do."""
+    """Take the messages of a process until it ends, and end it; return whether no step is left."""
     ledger.step = None
     child.go()
     try:
@@ -220,7 +240,7 @@ def _followed(child: Child, ledger: Ledger) -> bool:
     except Ended as end:
         ledger.fail(str(end), is_late=False)
     except ValueError:
-        ledger.fail("said what no validation says", is_late=True)
+        ledger.fail("sent a message that no validation sends", is_late=True)
     finally:
         child.end()
     return ledger.is_complete

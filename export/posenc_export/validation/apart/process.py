@@ -1,4 +1,4 @@
-"""A process that validates a bundle, its lines one after another, and its end: by itself, or by SIGKILL."""
+"""A child process that validates a bundle: its lines, and its end, by itself or by SIGKILL."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from posenc_export.validation.apart.messages import LINE
 AHEAD = 1000
 """Lines that may wait to be read."""
 LAST = 4096
-"""Bytes of what libraries printed last."""
+"""Bytes that are read from the end of what libraries printed."""
 
 
 class Hung(Exception):
-    """A process said nothing for longer than it may."""
+    """A process has said nothing for longer than it may."""
 
 
 class Ended(Exception):
@@ -33,10 +33,10 @@ class Ended(Exception):
 
 
 class Child:
-    """A Python process of its own session, in a scratch folder; what it prints to stdout are lines."""
+    """A Python process in a session and a scratch folder of its own; it prints messages to stdout, a line each."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Start `python -P WORDS`; the working folder and current imports of this process are none of its own."""
+        """Start `python -P WORDS`; it does not share this process's working folder, nor its current imports."""
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-validate-", ignore_cleanup_errors=True)
         self.errors = (Path(self.scratch.name) / "stderr").open("w+b")
         self.process = subprocess.Popen(
@@ -54,22 +54,22 @@ class Child:
         self.end = weakref.finalize(self, _end, self.process, self.errors, self.scratch, self.lines)
 
     def go(self) -> None:
-        """Have the process begin, which has only loaded libraries until now."""
+        """Let the process begin, which has only loaded libraries until now."""
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended: that is what the next line says
+        with contextlib.suppress(OSError):  # if it has ended, the next `line` says so
             self.process.stdin.write(b"go\n")
             self.process.stdin.close()
 
     def line(self, seconds: float | None) -> bytes:
-        """Return the next line; raise Hung where there is none for some seconds, Ended where there is none to come."""
+        """Return the next line; raise Hung if none comes within some seconds, Ended if the process has ended."""
         try:
             line = self.lines.get(timeout=seconds)
         except queue.Empty:
             raise Hung from None
         if line:
             return line
-        self.lines.put(b"")  # the last one: there is nothing to wait for
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it has closed its output, and goes on
+        self.lines.put(b"")  # for later calls, which must not wait
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may close its output and go on
             self.process.wait(timeout=1)
         raise Ended(self._how())
 
@@ -91,7 +91,7 @@ class Child:
 
 
 def _read(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
-    """Put lines into a queue; last an empty one."""
+    """Put lines into a queue, and an empty one behind the last."""
     with contextlib.suppress(OSError, ValueError):
         while line := pipe.readline(LINE):
             lines.put(line)
@@ -104,15 +104,16 @@ def _end(
     scratch: tempfile.TemporaryDirectory[str],
     lines: queue.Queue[bytes],
 ) -> None:
-    """End a process with all that it started, whatever it is at; remove what it had."""
+    """End a process and all that it has started, and remove its files."""
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(OSError):
         process.kill()
     process.wait()
-    with contextlib.suppress(queue.Empty):  # the thread that reads may wait for room
+    with contextlib.suppress(queue.Empty):  # the reading thread may wait for room in the queue
         while lines.get(timeout=1):
             pass
+    # only now: the reading thread has left the pipes
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         with contextlib.suppress(OSError):

@@ -1,12 +1,12 @@
-"""Checks of what an export saw of the module: it must keep nothing of a call."""
+"""Checks of what an export saw of the module: its outputs must depend on its inputs alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, Finding, check
+from posenc_export.bundle.rules import rules_of
+from posenc_export.validation.checks import Context, Finding, Words, check
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     ),
 )
 def purity(context: Context) -> list[str]:
-    """No output depends on earlier calls; of this package's encodings, no call changes anything at all."""
+    """No output depends on earlier calls, and no call changes any attribute of this package's encodings."""
     capture = context.captured
-    if context.manifest.family == "module":  # which may keep what it likes: its file is that of the uncalled module
+    # It may keep something of a call: its file is that of the uncalled module.
+    if rules_of(context.manifest.family).may_keep_state:
         order = capture.behaviour.order
         todo = "keep nothing of a call that a later one reads, or give a class or function that makes it uncalled"
         return [f"what this module gives depends on earlier calls: {order}; {todo}"] if order else []
@@ -50,20 +51,20 @@ def purity(context: Context) -> list[str]:
     ),
 )
 def determinism(context: Context) -> list[str]:
-    """Captured twice the module gives the same program, and two copies of it give the same outputs."""
+    """Two captures of the module give the same program, and two copies of it give the same outputs."""
     random = context.captured.behaviour.random
     problems = [] if context.captured.same_twice else ["two captures in a row differ"]
     return [*problems, random] if random else problems
 
 
-def _is_own(context: Context) -> bool:
-    return context.manifest.family == "module"
+def _is_measured(context: Context) -> bool:
+    return not rules_of(context.manifest.family).derived_tolerances
 
 
 @check(
     "rounding",
     stage="capture",
-    applies=_is_own,
+    applies=_is_measured,
     words=Words(
         code="PE115",
         asks="Does a module of your own give the same where each float on the way moves by one ulp?",
@@ -73,19 +74,15 @@ def _is_own(context: Context) -> bool:
     ),
 )
 def rounding(context: Context) -> list[str]:
-    """Moved by one ulp each, floats on the way move the outputs by no more than noise."""
+    """If each intermediate result moves by one ulp, the outputs move by no more than noise."""
     noise = context.captured.behaviour.noise
     return [f"what this module gives is noise: {noise}"] if noise else []
-
-
-def _has_choices(context: Context) -> bool:
-    return bool(context.captured.behaviour.choices)
 
 
 @check(
     "choices",
     stage="capture",
-    applies=_has_choices,
+    applies=lambda context: bool(context.captured.behaviour.choices),
     words=Words(
         code="PE116",
         asks="Does the last digit of a float choose an integer, a row of a table, or the outcome of a comparison?",
@@ -95,18 +92,14 @@ def _has_choices(context: Context) -> bool:
     ),
 )
 def choices(context: Context) -> Finding:
-    """What the last digit of a float chooses is a note, with its place."""
+    """A choice that the last digit of a float changes is a note, with the line of code."""
     return Finding(note=f"the last digit of a float chooses at {context.captured.behaviour.choices}")
-
-
-def _has_padding(context: Context) -> bool:
-    return bool(context.captured.behaviour.padding)
 
 
 @check(
     "padding",
     stage="capture",
-    applies=_has_padding,
+    applies=lambda context: bool(context.captured.behaviour.padding),
     words=Words(
         code="PE117",
         asks="Are there rows of outputs that belong to tokens which a mask leaves out?",
@@ -116,13 +109,13 @@ def _has_padding(context: Context) -> bool:
     ),
 )
 def padding(context: Context) -> Finding:
-    """Rows of tokens that a mask leaves out are compared with eager alone, and are part of no scale."""
-    which = ", ".join(context.captured.behaviour.padding)
-    return Finding(note=f"rows of tokens that a mask leaves out are compared with eager alone: {which}")
+    """Rows of masked tokens are compared with eager alone, and do not count in any scale."""
+    outputs = ", ".join(context.captured.behaviour.padding)
+    return Finding(note=f"rows of tokens that a mask leaves out are compared with eager alone: {outputs}")
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:
-    """Return what a call could change of a module: tensors by identity and version, plain values by value."""
+    """Return the attributes that a call could change: tensors by identity and version, plain values by value."""
     import torch
 
     state: dict[str, object] = {}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from posenc_export.errors import check_machine
 from posenc_export.formats import quiet
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, check
+from posenc_export.validation.checks import Context, Words, check
 
 if TYPE_CHECKING:
     import onnx
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 @check(
     "static-axis",
     stage="artifact",
-    of=("onnx",),
+    subjects=("onnx",),
     words=Words(
         code="PE103",
         asks="Is every axis that was asked to be dynamic free in the ONNX graph, with no constant of traced sizes?",
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     ),
 )
 def static_axis(context: Context) -> list[str]:
-    """Every axis asked to be dynamic is symbolic in the graph, under its name, and no constant was made of its size."""
+    """Every dynamic axis is symbolic in the graph, under its name, and no constant depends on the traced sizes."""
     graph = read_onnx(context.path).graph
     declared = ((context.manifest.inputs, graph.input), (context.manifest.outputs, graph.output))
     problems = []
@@ -39,7 +38,7 @@ def static_axis(context: Context) -> list[str]:
                 actual = _dim(dims[index]) if index < len(dims) else None
                 if actual != axis.name:
                     problems.append(f"axis {axis.name!r} of {port.name} is {actual} in the graph")
-    made = context.capture.static if context.capture else ()  # a bundle alone does not show what was traced
+    made = context.capture.static if context.capture else ()  # a bundle alone does not show it
     return [*problems, *(f"constant {name} is another where other sizes are traced" for name in made)]
 
 
@@ -50,7 +49,7 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> str | int:
 @check(
     "structure",
     stage="artifact",
-    of=("onnx",),
+    subjects=("onnx",),
     words=Words(
         code="PE102",
         asks="Has the ONNX graph the manifest's names, dtypes, opset and IR version, and does onnx.checker accept it?",
@@ -97,7 +96,7 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
 @check(
     "lost-input",
     stage="artifact",
-    of=("onnx", "torchscript"),
+    subjects=("onnx", "torchscript"),
     words=Words(
         code="PE106",
         asks="Does the graph use each input on whose values the outputs of the module depend?",
@@ -109,6 +108,7 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
 def lost_input(context: Context) -> list[str]:
     """Every input on whose values the module depends is used by the graph."""
     used = _used_by_onnx(context) if context.artifact.format == "onnx" else _used_by_script(context)
+    # inputs that the module itself does not read may be missing
     used |= set(context.manifest.unread)
     return [f"input {port.name!r} is not used" for port in context.manifest.inputs if port.name not in used]
 

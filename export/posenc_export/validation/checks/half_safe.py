@@ -1,8 +1,8 @@
-"""A check of what becomes of a float32 file that somebody converts to half precision.
+"""A check of what a conversion to half precision costs a float32 file.
 
-Where no float of a graph holds a position, or an angle beyond a circle, a conversion costs a few roundings. The file is
-converted by what others use and evaluated in true half, by the onnx package: runtimes on CPUs compute float16 in
-float32, and would hide what a GPU shows.
+If no float of a graph holds a position, or an angle beyond a circle, it costs a few roundings. The file is converted
+by usual tools, and evaluated in true half precision by the onnx package: runtimes on CPUs compute float16 in float32,
+which hides what a GPU shows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from posenc.ports import Array, Feeds
 from posenc_export.arrays import free
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.golden import read_golden
+from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import first_line
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.dtypes import HALVES
@@ -26,19 +27,18 @@ from posenc_export.runtimes import TAKES_LONGER, Missing
 from posenc_export.runtimes.limit import stop_python, within
 from posenc_export.runtimes.onnx_reference import check_operators, evaluator
 from posenc_export.runtimes.openvino import compiled_model, outputs_of
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, Finding, check
+from posenc_export.validation.checks import Context, Finding, Words, check
 from posenc_export.validation.judging.half import ROUNDINGS, Call, Half, Off, measured
-from posenc_export.validation.planning.left_out import padding_of
+from posenc_export.validation.planning.padding import padding_of
 from posenc_export.validation.planning.sizes import elements
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 ELEMENTS, PRODUCTS, BYTES = (2**21, 2**25), (2**26, 2**32), (2**26, 2**31 - 2**20)
-"""Of the largest array of a call, of weights and tokens of a module, of a file: what is evaluated, and with --prove."""
+"""What is evaluated, without and with --prove: elements of the largest array, weights times tokens, bytes of a file."""
 FEW = 8
-"""Calls of a user's module without --prove."""
+"""Calls of a user's module that are evaluated without --prove."""
 OPENVINO = {"float16": "f16", "bfloat16": "bf16"}
 
 
@@ -49,7 +49,7 @@ def _is_float32(context: Context) -> bool:
 @check(
     "half-safe",
     stage="artifact",
-    of=("onnx",),
+    subjects=("onnx",),
     applies=_is_float32,
     words=Words(
         code="PE112",
@@ -60,8 +60,8 @@ def _is_float32(context: Context) -> bool:
     ),
 )
 def half_safe(context: Context) -> Finding:
-    """Converted to float16 and bfloat16 the file is off by two roundings at most, or its encoding says why not."""
-    check_operators(read_onnx(context.path))
+    """Converted to float16 and bfloat16, the file is off by two roundings at most, or its encoding says why not."""
+    check_operators(read_onnx(context.path))  # the onnx package evaluates no operators of other domains
     cases = _cases(context)
     if not cases:
         raise Missing(TAKES_LONGER)
@@ -70,7 +70,7 @@ def half_safe(context: Context) -> Finding:
         worst = _worst(context, [*_halves(context), *halves], cases)
         return _judged(context, worst, [*left_out, f"{len(cases)} cases"])
     except Exception as error:
-        if context.manifest.family != "module":
+        if rules_of(context.manifest.family).promises_half_safe:
             raise
         return Finding(note=f"in half precision it could not be evaluated: {first_line(error)}")
     finally:
@@ -78,25 +78,25 @@ def half_safe(context: Context) -> Finding:
 
 
 def _cases(context: Context) -> list[Case]:
-    """Return the cases that are evaluated: all but large ones, and of a user's module a few without --prove."""
-    manifest, most = context.manifest, int(context.prove)
-    if sum(a.bytes for a in manifest.artifacts if a.format in ("onnx", "onnx.data")) > BYTES[most]:
+    """Return the cases that are evaluated: all but large ones, and a few of a user's module without --prove."""
+    manifest, prove = context.manifest, int(context.prove)
+    if sum(a.bytes for a in manifest.artifacts if a.format in ("onnx", "onnx.data")) > BYTES[prove]:
         return []
-    own, weights = manifest.family == "module", context.artifact.bytes // 4
+    own, weights = not rules_of(manifest.family).promises_half_safe, context.artifact.bytes // 4
     ports = (*manifest.inputs, *manifest.outputs)
     cases = [
         case
         for case in manifest.cases
         if not case.refused
-        and elements(ports, case.sizes) <= ELEMENTS[most]
-        and not (own and weights * prod(case.sizes.values()) > PRODUCTS[most])
+        and elements(ports, case.sizes) <= ELEMENTS[prove]
+        and not (own and weights * prod(case.sizes.values()) > PRODUCTS[prove])
     ]
     step = 1 if context.prove or not own else -(-len(cases) // FEW) or 1
     return sorted(cases, key=lambda case: case.max_position)[::-step]  # the farthest positions among them
 
 
 def _halves(context: Context) -> Iterator[Half]:
-    """Yield what evaluates the file in each half precision."""
+    """Yield the file in each half precision, evaluated in NumPy."""
     import onnx
 
     for dtype, convert in HALVES.items():
@@ -104,18 +104,18 @@ def _halves(context: Context) -> Iterator[Half]:
 
 
 def _evaluator(context: Context, model: str | ModelProto) -> Call:
-    """Return what evaluates a model in NumPy, in the time that a call may take."""
+    """Return a function that evaluates a model in NumPy, within the time that a call may take."""
     call = evaluator(model)
 
     def quietly(feeds: Feeds) -> Mapping[str, Array]:
-        with np.errstate(all="ignore"):  # here: a call that may be stopped runs in a thread, which has its own
+        with np.errstate(all="ignore"):  # set inside the call, which may run in another thread
             return call(feeds)
 
     return lambda feeds: within(context.timeout, partial(quietly, feeds), stop_python)
 
 
 def _on_openvino(context: Context) -> tuple[list[Half], list[str]]:
-    """Return what runs the file on OpenVINO in half precision, and in words why another is not run here."""
+    """Return the file in half precision on OpenVINO, and in words why a dtype does not run here."""
     halves, left_out = [], []
     for dtype, precision in OPENVINO.items():
         try:
@@ -127,12 +127,12 @@ def _on_openvino(context: Context) -> tuple[list[Half], list[str]]:
 
 
 def _worst(context: Context, halves: Sequence[Half], cases: Sequence[Case]) -> list[Off]:
-    """Return how far each half is off at worst."""
+    """Return the largest error of each half."""
     manifest, single = context.manifest, _evaluator(context, str(context.path))
     worst = {half.name: Off(half.name) for half in halves}
     for golden in read_golden(context.path.parent, replace(manifest, cases=tuple(cases))):
-        own = manifest.family == "module"
-        padding = padding_of(manifest.inputs, manifest.outputs, golden, golden.feeds) if own else {}
+        derived = rules_of(manifest.family).derived_tolerances
+        padding = {} if derived else padding_of(manifest.inputs, manifest.outputs, golden, golden.feeds)
         for half in halves:
             off = measured(half, single, golden, added=manifest.added, padding=padding)
             worst[half.name] = max(worst[half.name], off, key=lambda off: off.roundings)
@@ -140,13 +140,13 @@ def _worst(context: Context, halves: Sequence[Half], cases: Sequence[Case]) -> l
 
 
 def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Finding:
-    """Return what is wrong where the encoding keeps the rule; where it says why it does not, or cannot say, a note."""
+    """Return problems, or a note for an encoding that says why it is not half-safe, and for a user's module."""
     over = [off for off in worst if off.roundings > ROUNDINGS]
     words, figures = "; ".join(map(str, worst)), "; ".join([*map(str, worst), *more])
     reason = context.manifest.half_safe
     if reason:
         return Finding((), figures, f"converted to half precision it is off by {words}: {reason}")
-    if context.manifest.family == "module":
+    if not rules_of(context.manifest.family).promises_half_safe:
         return Finding((), figures, f"converted to half precision it is off by {words}" if over else "")
     rule = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
     return Finding([f"converted to {off}: {rule}" for off in over], figures)

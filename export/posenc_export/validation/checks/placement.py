@@ -1,4 +1,4 @@
-"""Checks of a loaded graph: it must run where it is meant to."""
+"""Checks of a loaded graph: it must run on the device that was asked for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.validation.catalogue import Words
-from posenc_export.validation.checks import Context, check
+from posenc_export.validation.checks import Context, Words, check
 
 if TYPE_CHECKING:
     import onnx
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 @check(
     "provider",
     stage="runner",
-    of=("ort-cpu", "ort-cuda"),
+    subjects=("ort-cpu", "ort-cuda"),
     words=Words(
         code="PE109",
         asks="Does the ONNX Runtime session run on the execution provider that was asked for?",
@@ -29,15 +28,14 @@ if TYPE_CHECKING:
 def provider(context: Context) -> list[str]:
     """The session runs on the provider that was asked for, not on a silent fallback."""
     runner, runtime = context.loaded
-    wanted = f"{runtime.device.upper()}ExecutionProvider"
-    got = runner.providers
-    return [f"asked for {wanted}, got {', '.join(got)}"] if not got or got[0] != wanted else []
+    expected, actual = f"{runtime.device.upper()}ExecutionProvider", runner.providers
+    return [f"asked for {expected}, got {', '.join(actual)}"] if actual[:1] != (expected,) else []
 
 
 @check(
     "placement",
     stage="runner",
-    of=("ort-cuda",),
+    subjects=("ort-cuda",),
     words=Words(
         code="PE110",
         asks="Does every node that computes rows run on the GPU of a CUDA session?",
@@ -61,7 +59,7 @@ def placement(context: Context) -> list[str]:
 @check(
     "io-binding",
     stage="runner",
-    of=("ort-cuda", "torchscript-cuda", "pt2-cuda"),
+    subjects=("ort-cuda", "torchscript-cuda", "pt2-cuda"),
     words=Words(
         code="PE111",
         asks="Does a call whose inputs and outputs lie in the device's memory give the same bits as from the host's?",
@@ -71,7 +69,7 @@ def placement(context: Context) -> list[str]:
     ),
 )
 def io_binding(context: Context) -> list[str]:
-    """With inputs and outputs in the device's memory a call gives the bits that it gives from the host's."""
+    """A call with inputs and outputs in the device's memory gives the bits that it gives from the host's."""
     runner, _ = context.loaded
     assert runner.bind is not None
     golden = next(
@@ -85,10 +83,11 @@ def io_binding(context: Context) -> list[str]:
 
 
 def small_values(path: Path) -> set[str]:
-    """Return the nodes whose outputs are all integers, booleans, or floats of rank 0 or 1: sizes and block numbers."""
+    """Return the nodes whose outputs are all integers, flags, or floats of rank 0 or 1: sizes and block numbers."""
     import onnx
 
     model = read_onnx(path)
+    # dtypes and ranks of all values on the way
     inferred = onnx.shape_inference.infer_shapes(model).graph
     values = {v.name: v.type.tensor_type for v in (*inferred.value_info, *inferred.output, *inferred.input)}
     return {node.name for node in inferred.node if all(_is_small(values.get(name)) for name in node.output)}

@@ -1,1 +1,1 @@
-"""Graphs run, compared and judged."""
+"""How outputs of a graph differ from what was recorded, and whether that is allowed."""

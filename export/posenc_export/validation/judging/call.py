@@ -1,8 +1,8 @@
-"""One call of a loaded graph, compared with what the eager module and the reference gave for it."""
+"""One call of a loaded graph, compared with the outputs that eager, the reference and a model gave."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from posenc.encoding import Tolerance
@@ -11,14 +11,14 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import Artifact
 from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.runtimes import RunFailed, Runtime
-from posenc_export.validation.checks import Context
 from posenc_export.validation.judging.compare import Difference, compare_names, judge, measure
+from posenc_export.validation.judging.context import Context
 from posenc_export.validation.judging.scores import compare_scores
 from posenc_export.validation.judging.verdict import Against, Comparison, ValidateOptions
 
 
 def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions) -> list[Comparison]:
-    """Run one case and compare each output with the eager one and with the reference."""
+    """Run one case, and compare each output with eager's, the reference's and, where there is one, the model's."""
     runner, runtime = context.loaded
     name = golden.case.name
     try:
@@ -28,38 +28,36 @@ def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions)
     names = compare_names(set(produced), set(golden.eager))
     if not names.passed:
         return [Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
+    # tolerances depend on the file and on the device that ran it
     golden = replace(golden, case=_allowed(golden.case, context.artifact, runtime, options))
-    comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, produced[port.name])]
+    outputs = {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in runner.outputs}
+    comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, outputs[port.name])]
     if golden.model and context.manifest.family == "rotary":
-        comparisons += compare_scores(golden, runner.outputs, _sampled_outputs(golden, runner.outputs, produced))
+        comparisons += compare_scores(golden, runner.outputs, outputs)
     return comparisons
 
 
 def _allowed(case: Case, artifact: Artifact, runtime: Runtime, options: ValidateOptions) -> Case:
-    """Return a case with the tolerances of a file on a device, or those that were given in their place."""
+    """Return a case with the tolerances of a file on a device, or those that the user gave in their place."""
     case = replace(case, eager_tolerance=case.eager_tolerance.plus(artifact.eager_tolerance))
-    eager, reference = case.eager_tolerance_where(runtime.same_bits), case.tolerance
-    case = replace(case, eager_tolerance=options.tolerance(eager), tolerance=options.tolerance(reference))
-    if case.model_tolerance is None:
-        return case
-    return replace(case, model_tolerance=options.tolerance(case.model_tolerance))
+    return replace(
+        case,
+        eager_tolerance=options.tolerance(case.eager_tolerance_where(runtime.same_bits)),
+        tolerance=options.tolerance(case.tolerance),
+        model_tolerance=case.model_tolerance and options.tolerance(case.model_tolerance),
+    )
 
 
-def _compare_output(golden: GoldenCase, port: Port, produced: Array) -> Iterator[Comparison]:
-    actual = _sampled(port, produced, golden.rows.get(port.name))
-    yield _comparison(golden, port, "eager", measure(actual, golden.eager[port.name]))
-    if port.name in golden.reference:
-        yield _comparison(golden, port, "reference", measure(actual, golden.reference[port.name]))
-    if port.name in golden.model:
-        yield _comparison(golden, port, "model", measure(actual, golden.model[port.name]))
-
-
-def _sampled_outputs(golden: GoldenCase, outputs: Sequence[Port], produced: Mapping[str, Array]) -> dict[str, Array]:
-    return {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in outputs}
+def _compare_output(golden: GoldenCase, port: Port, actual: Array) -> Iterator[Comparison]:
+    expected: dict[Against, Mapping[str, Array]]
+    expected = {"eager": golden.eager, "reference": golden.reference, "model": golden.model}
+    for against, outputs in expected.items():
+        if against == "eager" or port.name in outputs:
+            yield _comparison(golden, port, against, measure(actual, outputs[port.name]))
 
 
 def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
-    """Sample an output as the recorded one was; one too short for that is left whole, and is then refused."""
+    """Return the rows of an output that were recorded, or all of an output too short for that, which then fails."""
     if rows is None or array.ndim != len(port.axes):
         return array
     axis = long_axis(port, array.shape)
@@ -84,7 +82,7 @@ def _comparison(golden: GoldenCase, port: Port, against: Against, difference: Di
 
 
 def tolerance_against(case: Case, against: Against) -> Tolerance:
-    """Return what an output may be off by in a case from what it is held against."""
+    """Return how far an output of a case may be from eager, the reference or the model."""
     if against == "model":
         assert case.model_tolerance is not None
         return case.model_tolerance
@@ -92,10 +90,11 @@ def tolerance_against(case: Case, against: Against) -> Tolerance:
 
 
 def _worst_index(port: Port, difference: Difference, rows: Array | None) -> int | None:
-    """Return where along its long axis an output is off the most; None where it is off nowhere, or has no such axis."""
+    """Return where along its long axis an output has its largest error; None without an error, or such an axis."""
     error = difference.error
     if error is None or error.ndim < 2 or not difference.max_abs > 0:
         return None
+    # without a dynamic length, tokens are the last axis but one
     lengths = [axis for axis in port.dynamic.values() if axis.is_length]
     axis = long_axis(port, error.shape) if lengths else error.ndim - 2
     index = difference.worst[axis]

@@ -1,4 +1,4 @@
-"""How far a graph in half precision is from the float32 one, in roundings."""
+"""How far a graph in half precision is from the float32 graph, in roundings of the half dtype."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from types import MappingProxyType
 import numpy as np
 
 from posenc.encoding import eps
-from posenc.ports import Array, Feeds
+from posenc.ports import Array, Bools, Feeds
 from posenc_export.arrays import FLOATS, numpy_dtype
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.errors import check_machine, first_line
 from posenc_export.validation.judging.compare import MASK, scale_of
-from posenc_export.validation.planning.left_out import Bools, Padding, of_tokens
+from posenc_export.validation.planning.padding import Padding, of_tokens
 
 ROUNDINGS = 2
-"""What is allowed: eps of the half dtype times the peak of an output; of a sum with what comes in, of 1 at least."""
+"""Allowed roundings. One is eps of the half dtype times the peak of an output, which is at least 1 if x is added."""
 CONVERTED_MASK = 1e4
-"""What ONNX Runtime's converter makes of the least float32."""
+"""ONNX Runtime's converter replaces the lowest float32 by minus this."""
 Call = Callable[[Feeds], Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
 class Half:
-    """What computes in a half dtype; narrow: whether its inputs are of that dtype too, or of float32."""
+    """A graph in a half dtype; `narrow` says whether its inputs have that dtype, or are float32."""
 
     name: str
     dtype: str
@@ -35,7 +35,7 @@ class Half:
 
 @dataclass(frozen=True)
 class Off:
-    """How far something is off: in roundings, in numbers, and in which case; why it gave nothing at all there."""
+    """How far a half is off, in roundings and in numbers, and in which case; or why it failed there."""
 
     name: str
     roundings: float = 0.0
@@ -54,10 +54,14 @@ class Off:
 def measured(
     half: Half, single: Call, golden: GoldenCase, *, added: bool = False, padding: Padding = MappingProxyType({})
 ) -> Off:
-    """Measure a case against float32, both given numbers that the half dtype holds: inputs are off by nothing.
+    """Measure a case against float32; both get inputs that the half dtype holds exactly.
 
-    added: whether outputs are sums with something that comes in: their scale is at least 1 then, else their own.
-    padding: where outputs are of tokens that a mask leaves out: nobody reads those.
+    Args:
+        half: The graph in half precision.
+        single: The graph in float32.
+        golden: The case.
+        added: Whether outputs are sums with an input: their scale is then at least 1.
+        padding: Elements of outputs that belong to masked tokens, which are left out.
     """
     rounded = {name: _to(half.dtype, array) for name, array in golden.feeds.items()}
     wide = {name: _to("float32", array) for name, array in rounded.items()}
@@ -68,15 +72,13 @@ def measured(
         except Exception as refusal:
             check_machine(refusal)
             return Off(half.name, np.inf, np.inf, golden.case.name, first_line(refusal))
-        actual = {name: _of_tokens(array, padding.get(name)) for name, array in actual.items()}
-        expected = {name: _of_tokens(array, padding.get(name)) for name, array in expected.items()}
-        errors = [(*_off(actual[name], array, half.dtype, float(added)), name) for name, array in expected.items()]
-    roundings, error, _ = max(errors)
+        pairs = [[_of_tokens(outputs[name], padding.get(name)) for outputs in (actual, expected)] for name in expected]
+        roundings, error = max(_off(narrow, wide, half.dtype, float(added)) for narrow, wide in pairs)
     return Off(half.name, roundings, error, golden.case.name)
 
 
 def _of_tokens(array: Array, padding: Bools | None) -> Array:
-    """Return the elements of tokens; all of an output of which only some rows are known."""
+    """Return the elements of unmasked tokens; all elements, where padding is known at some rows only."""
     return array if padding is None or array.shape != padding.shape else of_tokens(array, padding)
 
 
@@ -85,16 +87,17 @@ def _to(dtype: str, array: Array) -> Array:
 
 
 def _off(actual: Array, expected: Array, dtype: str, least: float) -> tuple[float, float]:
-    """Return by how many roundings an output is off, and by how much: infinite where it is none of such an output.
+    """Return by how many roundings an output is off, and by how much; both are infinite where it cannot be compared.
 
-    What masks are made of is compared by its sign, and is no part of the peak; integers and flags must be equal, and
-    what is all zero must stay so. least: what the scale is at least.
+    Masks are compared by their sign, and do not count in the peak. Integers and flags must be equal, and an output that
+    is all zero must stay so. `least` is the least scale.
     """
     if actual.shape != expected.shape:
         return np.inf, np.inf
     if expected.dtype.name not in FLOATS:
         return (0.0, 0.0) if np.array_equal(actual, expected) else (np.inf, np.inf)
     narrow, wide = actual.astype(np.float64), expected.astype(np.float64)
+    # -1e9 becomes -inf in float16, which is still a mask
     masks = (np.abs(wide) >= MASK) & (np.abs(narrow) >= CONVERTED_MASK) & (np.sign(wide) == np.sign(narrow))
     error = float(np.max(np.nan_to_num(np.where(masks, 0.0, np.abs(narrow - wide)), nan=np.inf), initial=0.0))
     scale = max(least, scale_of(expected, "float32"))

@@ -1,8 +1,8 @@
-"""Scores of rotated queries and keys against those of a model: in which order features stand counts for nothing.
+"""Scores of rotated queries and keys against those of a model, for which the order of features does not matter.
 
-Heads alone do not tell everything: they are held feature by feature, in an order that was found from queries. Attention
-reads scores. A model whose queries and keys are in one other order, or have one sign turned in both, has our
-scores; one whose keys are in another order than its queries has not, whatever its heads look like.
+Heads are compared feature by feature, in an order that was found from queries alone. Attention reads scores. A model
+that permutes the features of queries and keys alike, or negates a feature in both, has our scores; a model whose keys
+have another order than its queries does not, even where heads look right.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from posenc_export.validation.judging.compare import Difference, Judgement, allo
 from posenc_export.validation.judging.verdict import Comparison
 
 SCORES = "scores"
-"""What stands for an output in a comparison of scores."""
+"""The name of the output in a comparison of scores."""
 TOKENS = 512
-"""Tokens of a call, at most, whose scores are computed: of longer ones some, in even steps."""
+"""Tokens of a call, at most, whose scores are computed: of more tokens some, in even steps."""
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Rotated heads of ours and of the model, and how long the difference of two may be: the last has no features.
+    """Rotated heads of ours and of the model.
 
-    ours, model: (batch, heads, tokens, head_dim). allowed: (batch, heads, tokens).
+    Args:
+        ours: (batch, heads, tokens, head_dim).
+        model: (batch, heads, tokens, head_dim).
+        allowed: How long the difference of two heads may be, (batch, heads, tokens).
     """
 
     ours: Floats
@@ -45,7 +48,10 @@ class Heads:
 def compare_scores(golden: GoldenCase, outputs: Sequence[Port], produced: Mapping[str, Array]) -> Iterator[Comparison]:
     """Yield how the scores of rotated queries and keys differ from the model's, as a share of both heads' lengths.
 
-    outputs: the ports of queries and keys. produced: what a graph gave, at the rows that are kept.
+    Args:
+        golden: The case, with the model's outputs.
+        outputs: The ports of queries and keys.
+        produced: The outputs of a graph, at the rows that are kept.
     """
     names = [port.name for port in outputs]
     shapes = [(produced[name].shape, golden.model[name].shape) for name in names if name in golden.model]
@@ -76,15 +82,17 @@ def _judged(q: Heads, k: Heads) -> tuple[Difference, Judgement]:
     assert difference.error is not None
     if np.all(difference.error <= allowed):
         return difference, Judgement(True)
-    at, most = list(difference.worst), allowed[difference.worst]
-    words = f"q k^T is off by {difference.max_abs:.3g} of |q| |k| at {at}, expected at most {most:.2g}"
+    at, bound = list(difference.worst), allowed[difference.worst]
+    words = f"q k^T is off by {difference.max_abs:.3g} of |q| |k| at {at}, expected at most {bound:.2g}"
     return difference, Judgement(False, words)
 
 
 def _products(q: Floats, k: Floats) -> Floats:
     """Return q k^T, where a head of keys serves a group of queries: (batch, heads, tokens of q, tokens of k)."""
     groups = max(1, q.shape[1] // k.shape[1])
+    # each head of keys once for every query head of its group: (batch, heads of q, tokens of k, head_dim)
     spread = np.repeat(k, groups, axis=1)[:, : q.shape[1]]
+    # (batch, heads, tokens of q, head_dim) @ (batch, heads, head_dim, tokens of k)
     product: Floats = q[:, : spread.shape[1]] @ np.swapaxes(spread, -1, -2)
     return product
 
@@ -99,18 +107,18 @@ def _heads(port: Port, golden: GoldenCase, produced: Array) -> Heads:
 
 
 def _shares(case: Case) -> tuple[float, Tolerance]:
-    """Return by which angle a model's pairs may be turned, and what else each feature may be off by.
+    """Return the angle in radians by which a model's pairs may be off, and how far each feature may be off beside it.
 
-    Heads are allowed twice that angle, times the largest feature: a pair turned by it moves by as much of its length.
+    Heads are allowed twice that angle times the largest feature: a pair rotated by it moves by that part of its length.
     """
     assert case.model_tolerance is not None
-    both = case.tolerance.plus(case.tolerance)
-    angle = max(0.0, case.model_tolerance.vector - both.vector) / 2
+    two_sides = case.tolerance.plus(case.tolerance)
+    angle = max(0.0, case.model_tolerance.vector - two_sides.vector) / 2
     return angle, replace(case.model_tolerance, vector=case.model_tolerance.vector - 2 * angle)
 
 
 def _laid_out(port: Port, array: Array, dtype: np.dtype[np.generic] | type[np.generic] = np.float64) -> Array:
-    """Return heads as (batch, heads, tokens, head_dim), of some tokens where there are many."""
+    """Return heads as (batch, heads, tokens, head_dim), at most TOKENS of the tokens."""
     kinds = [axis.kind for axis in port.axes]
     order = [kinds.index("batch"), kinds.index("heads"), *port.lengths, len(kinds) - 1]
     moved = np.transpose(array, order)  # (batch, heads, *tokens, head_dim)

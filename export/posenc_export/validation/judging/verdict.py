@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,27 +11,34 @@ import numpy as np
 from posenc.encoding import Tolerance
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
-from posenc_export.validation.catalogue import code_of
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]
 NO_REFERENCE = "no reference"
-"""What a report says in the place of a reference, before the reason."""
+"""How a report begins where it says why there is no reference."""
+AGREES = "agrees"
+"""The check that compares a runtime with what was recorded."""
 MODEL = "model"
-"""What is required beside runtimes: that a config was held against its model's own code."""
+"""The check that compares a graph with the model's own code; --require takes its name, beside those of runtimes."""
 Progress = Callable[[str], None]
 
 
 def no_progress(text: str) -> None:
-    """Say nothing of how far things are."""
+    """Show no progress."""
 
 
 @dataclass(frozen=True)
 class ValidateOptions:
-    """How to validate: which runtimes, which of them must run, and a tolerance in place of the derived ones.
+    """How to validate a bundle.
 
-    timeout: seconds that one call of a graph may take; 0 for any.
-    prove: run what takes longer too, of runtimes and of checks.
+    Args:
+        runtimes: The runtimes to run on; none for all.
+        require: Runtimes that must run, and MODEL where the model must have been asked.
+        atol: An absolute tolerance in the place of the derived tolerances.
+        rtol: A relative tolerance in the place of the derived tolerances.
+        timeout: Seconds that one call of a graph may take; 0 for any.
+        progress: What shows how far the validation is.
+        prove: Whether runtimes and checks that take longer run, too.
     """
 
     runtimes: tuple[str, ...] = ()
@@ -50,12 +57,12 @@ class ValidateOptions:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The runtimes to run on, none for all: what is required runs whatever else is named."""
+        """The runtimes to run on, none for all; required runtimes are among them."""
         return tuple(dict.fromkeys((*self.runtimes, *self.required_runtimes))) if self.runtimes else ()
 
     @property
     def required_runtimes(self) -> tuple[str, ...]:
-        """What is required, but for the model."""
+        """The required runtimes, without the model."""
         return tuple(name for name in self.require if name != MODEL)
 
     def asks_for(self, runtime: str) -> bool:
@@ -63,7 +70,7 @@ class ValidateOptions:
         return self.prove or runtime in (*self.runtimes, *self.require)
 
     def tolerance(self, derived: Tolerance) -> Tolerance:
-        """Return the derived tolerance, or the one that is to be taken in its place."""
+        """Return the derived tolerance, or the user's in its place."""
         if self.atol is None and self.rtol is None:
             return derived
         return Tolerance(atol=self.atol or 0.0, rtol=self.rtol or 0.0)
@@ -71,9 +78,18 @@ class ValidateOptions:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output in one case on one runtime, judged against the eager output, the float64 reference or the model's own.
+    """One output in one case on one runtime, judged against eager's, the float64 reference's or the model's.
 
-    position: where the largest error is; peak: the largest magnitude that was expected.
+    Args:
+        case: The name of the case.
+        output: The name of the output; empty where the call itself failed, and SCORES for q k^T.
+        against: What the output is compared with.
+        max_abs: The largest absolute error.
+        max_ulp: The largest error in ulps of the expected value.
+        position: Where the largest error is.
+        passed: Whether the error is allowed.
+        reason: Why it is not allowed.
+        peak: The largest expected magnitude.
     """
 
     case: str
@@ -89,10 +105,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A row of the report: what was looked at, on what, how it came out and why.
+    """A row of the report: the result of one check.
 
-    subject: a format or a runtime; check: "agrees" for the comparisons, else the name of a check.
-    note: what is no failure and yet to be known.
+    Args:
+        subject: A format or a runtime.
+        check: AGREES for the comparisons, else the name of a check.
+        status: How it came out; "skip" where it did not run.
+        detail: Why it failed or did not run, or what was tried.
+        comparisons: The outputs of a runtime in all cases.
+        note: What a user should know although nothing failed.
     """
 
     subject: str
@@ -102,43 +123,30 @@ class Verdict:
     comparisons: tuple[Comparison, ...] = ()
     note: str = ""
 
-    @property
-    def code(self) -> str:
-        """The code of the check."""
-        return code_of(self.check)
-
-    def to_json(self) -> dict[str, object]:
-        """Return JSON values; a NaN or infinite error becomes null, as JSON has no word for it."""
-        fields = {**asdict(self), "code": self.code}
-        for comparison in fields["comparisons"]:
-            for key in ("max_abs", "max_ulp", "peak"):
-                comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None
-        return fields
-
 
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:
-    """Return the comparison with the largest error against one of the two; a NaN is the largest."""
-    of_one = [c for c in comparisons if c.against == against]
-    return max(of_one, key=lambda c: np.inf if np.isnan(c.max_abs) else c.max_abs, default=None)
+    """Return the comparison with the largest error against eager, the reference or the model; a NaN is the largest."""
+    candidates = [c for c in comparisons if c.against == against]
+    return max(candidates, key=lambda c: np.inf if np.isnan(c.max_abs) else c.max_abs, default=None)
 
 
 def failed(verdicts: Sequence[Verdict]) -> bool:
-    """Return whether anything that could run disagreed or failed a check."""
+    """Return whether anything that ran disagreed or failed a check."""
     return any(v.status == "fail" for v in verdicts)
 
 
 def unmet(verdicts: Sequence[Verdict], required: Sequence[str]) -> list[str]:
-    """Return, in words, the required runtimes that did not run: for want of a library, or of a file that is whole."""
+    """Return a line for each required runtime that did not run: a library is missing, or a file is damaged."""
     return [f"{name} is required and {reason}" for name in required if (reason := _why_unmet(verdicts, name))]
 
 
 def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
-    """Return why a runtime did not run, or nothing where it did: only a verdict of its own shows that."""
+    """Return why a runtime did not run, or nothing where it did: only a row of its own shows that."""
     if name == MODEL:
         of_model = [v for v in verdicts if v.check == MODEL]
         held = any(v.status != "skip" for v in of_model)
         return "" if held else next((v.detail for v in of_model), "did not run: no runtime compared anything with it")
-    own = [v for v in verdicts if v.subject == name and v.check == "agrees"]
+    own = [v for v in verdicts if v.subject == name and v.check == AGREES]
     if own:
         return next((v.detail for v in own if v.status == "skip"), "")
     of_format = (v for v in verdicts if v.subject == RUNTIMES[name].format and v.status == "fail")
@@ -147,9 +155,11 @@ def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a report stands on.
+    """What a report is based on.
 
-    manifest_sha256: of manifest.json. replacement: the tolerance in the place of the derived ones, where one was given.
+    Args:
+        manifest_sha256: The digest of manifest.json.
+        replacement: The user's tolerance in the place of the derived ones, or None.
     """
 
     manifest_sha256: str

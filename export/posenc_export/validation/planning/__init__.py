@@ -1,1 +1,1 @@
-"""Which calls are tried, and what is fed."""
+"""Which calls are tried, and what they are fed."""

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from posenc.encoding import Encoding
-from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, bounds_of, carrying, keys_axis
+from posenc.ports import Axis, Mask, Port, Positions, Start, axes_of, carrying, counted_from
+from posenc_export.bundle.rules import rules_of
+from posenc_export.carries import keys_axis
 from posenc_export.validation.planning.sizes import most_terms
 
 BUDGET = 2**28
@@ -15,9 +17,14 @@ BUDGET = 2**28
 
 @dataclass(frozen=True)
 class Scope:
-    """What a plan is made for: the encoding, the sizes it is traced with, the length up to which it is tried.
+    """What a plan is made for.
 
-    also: sizes that must be among those that are tried.
+    Args:
+        encoding: What is tried.
+        trace: The sizes that it is traced with.
+        max_len: The length up to which it is tried.
+        budget: The elements of the largest array of a call.
+        also: Sizes that must be among those that are tried.
     """
 
     encoding: Encoding
@@ -38,19 +45,18 @@ class Scope:
 
     @property
     def offset(self) -> int | None:
-        """Where positions begin that are counted from a mask; None where none are."""
-        offsets = [port.carries.offset for port in self.masks if isinstance(port.carries, Mask)]
-        return next((offset for offset in offsets if offset is not None), None)
+        """Where positions that are counted from a mask begin; None without such a mask."""
+        return counted_from(self.encoding.inputs)
 
     @property
     def max_length(self) -> int:
         """The length up to which calls are tried: positions from a mask begin at its offset.
 
-        What a user's module joins may be as long as its longest call; an encoding says where each axis ends.
+        A user's module may join axes: their sum is then at most max_len. An encoding says where each axis ends.
         """
         end = self.encoding.end
-        most = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
-        return max(1, most // (most_terms(self.ports) if self.encoding.family == "module" else 1))
+        length = self.max_len if end is None else min(self.max_len, end - (self.offset or 0))
+        return max(1, length // (1 if rules_of(self.encoding.family).known_end else most_terms(self.ports)))
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -64,9 +70,10 @@ class Scope:
 
     @property
     def fixed_tokens(self) -> int:
-        """How many tokens a call has where no axis of lengths is dynamic: at most, where nothing says which one it is.
+        """How many tokens a call has where no axis of lengths is dynamic.
 
-        With explicit positions it is the last axis of theirs; with a start, an axis of another input.
+        Explicit positions have them in their last axis. With a start it is the largest axis of another input that may
+        hold tokens.
         """
         if self.lengths or not self.position_ports:
             return 1
@@ -76,13 +83,8 @@ class Scope:
         return max((axis.size for axis in axes if axis.size is not None), default=1)
 
     @property
-    def strict(self) -> list[tuple[float, float]]:
-        """The ranges beyond which numbers must be refused."""
-        return [bounds for port in self.encoding.inputs if (bounds := bounds_of(port))]
-
-    @property
     def keys(self) -> str | None:
-        """The axis of keys among which the tokens that follow a start must be; None where there is none."""
+        """The axis of keys that the tokens behind a start must lie among, or None."""
         return keys_axis(self.encoding.inputs)
 
     @property

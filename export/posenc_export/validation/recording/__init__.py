@@ -1,1 +1,1 @@
-"""What eager modules and references give in each call."""
+"""What eager modules and references give in each case, recorded as golden data."""

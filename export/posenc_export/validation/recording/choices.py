@@ -1,7 +1,7 @@
-"""What a module chooses by floats: integers, comparisons, indices, floor. Recorded in a run, held in a later one.
+"""Choices that a module makes by floats (integers, comparisons, indices, floor): recorded in one run, held in another.
 
-At an edge (of a bucket, of a step, of two scores that are alike) the last digit of a float chooses. That is no noise:
-the floats are good, and a graph must choose as eager does. Where the floats themselves are noise, no choice is held.
+At an edge (of a bucket, of a step, of two equal scores) the last digit of a float decides. That is not noise: the
+floats are good, and a graph must choose as eager does. Where the floats themselves are noise, no choice is held.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from torch.utils import _pytree as pytree
 from posenc.encoding import eps
 
 NOISE = 1e-3
-"""Share of the scale from which on what rounding moves is noise, of which nothing can be proved; 4 eps of half."""
-JUMPS = 1 / 8
-"""Share of the elements that may move so far: at the edge of a bucket one ulp chooses another row of a table. Those
-widen no tolerance: a graph must choose as eager does."""
+"""Share of the scale: an element that rounding moves farther is noise, which proves nothing; of half dtypes 4 eps."""
+MAX_JUMP_SHARE = 1 / 8
+"""Share of the elements that may move farther: at the edge of a bucket one ulp chooses another row of a table. They
+widen no tolerance, since a graph must choose as eager does."""
 WHOLE = {"floor", "ceil", "round", "trunc", "fix", "sign", "sgn", "heaviside", "floor_divide"}
-"""Operators that give whole numbers, though as floats."""
+"""Operators that give whole numbers as floats."""
 STEPS = {"to_copy", "bucketize", "searchsorted", "div", *WHOLE}
-"""Operators of which a neighbouring number is the neighbouring choice; one that is farther off is none of an edge."""
+"""Operators whose neighbouring choices are neighbouring numbers; farther numbers do not come from an edge."""
 RESTS = {"remainder", "fmod", "frac"}
-"""Operators that give what whole numbers leave."""
+"""Operators that give the remainder of a division."""
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
-"""Folders of code that is no user's."""
+"""Folders of code that users have not written."""
 Function = OpOverload[..., object]
 
 
@@ -39,7 +39,7 @@ class Unlike(RuntimeError):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator: its name, what it was given, and what it gave, each leaf by leaf."""
+    """A call of an operator: its name, and the leaves of its arguments and of its results."""
 
     name: str
     arguments: tuple[object, ...]
@@ -47,7 +47,7 @@ class Call:
 
     @property
     def floats(self) -> list[torch.Tensor]:
-        """The floats that it was given."""
+        """The tensors of floats among the arguments."""
         return [leaf for leaf in self.arguments if is_float(leaf)]  # type: ignore[misc]
 
     @property
@@ -58,12 +58,12 @@ class Call:
         return bool(self.floats) and (discrete or by_step)
 
     def copied(self) -> Call:
-        """Return it with copies: what comes later may write into its tensors."""
+        """Return the call with copies of its tensors: later operators may write into them."""
         return Call(self.name, _copies(self.arguments), _copies(self.results))
 
 
 def is_float(leaf: object) -> bool:
-    """Return whether something is a tensor of floats."""
+    """Return whether a leaf is a tensor of floats."""
     return isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
 
 
@@ -89,25 +89,26 @@ class FirstChoices:
     calls: list[Call] = field(default_factory=list)
 
     def settle(self, call: Call) -> tuple[object, ...]:
-        """Record a choice; return it as it is."""
+        """Record a choice, and return it unchanged."""
         self.calls.append(call.copied())
         return call.results
 
 
 @dataclass
 class HeldChoices:
-    """The choices of a run as they were in the first; places: where they would have been others, each once."""
+    """The choices of a first run, held in a second; `places` are the lines of code at which the second differs."""
 
     first: FirstChoices
     places: dict[str, None] = field(default_factory=dict)
     made: int = 0
 
     def settle(self, call: Call) -> tuple[object, ...]:
-        """Return what was chosen first, unless the floats that choose are noise; raise Unlike at another choice."""
+        """Return the first run's choice, unless its floats are noise; raise Unlike where the runs do not correspond."""
         if self.made == len(self.first.calls):
             raise Unlike(call.name)
         before = self.first.calls[self.made]
         self.made += 1
+        # the module branches: its runs do not make the same choices in the same order
         if _shapes(before) != _shapes(call):
             raise Unlike(call.name)
         if any(_is_noise(*pair) for pair in zip(before.floats, call.floats, strict=True)):
@@ -119,31 +120,32 @@ class HeldChoices:
 
 
 def _shapes(call: Call) -> tuple[object, ...]:
-    """Return what is alike in two runs that choose in the same order."""
-    return call.name, len(call.results), *(one.shape for one in call.floats)
+    """Return what is equal in two runs that choose in the same order."""
+    return call.name, len(call.results), *(tensor.shape for tensor in call.floats)
 
 
 def _is_noise(before: torch.Tensor, now: torch.Tensor) -> bool:
-    """Return whether floats moved by more than noise: then what chooses lies at no edge, but anywhere."""
+    """Return whether floats moved by more than noise, so that choices change anywhere, not at edges alone."""
     ordinary = before.abs() < huge(before.dtype)
     if not ordinary.any():
         return False
     was, moved = before[ordinary].double(), (now.double() - before.double()).abs()[ordinary]
     share = max(NOISE, 4 * eps(str(before.dtype).removeprefix("torch.")))
-    return float((moved > share * was.abs().max()).double().mean()) > JUMPS
+    return float((moved > share * was.abs().max()).double().mean()) > MAX_JUMP_SHARE
 
 
 def huge(dtype: torch.dtype) -> float:
-    """Return the magnitude from which on a number is a mask: half of the largest that a dtype holds."""
+    """Return the magnitude from which on a number is a mask: half of the dtype's largest."""
     return torch.finfo(dtype).max / 2
 
 
 def _held(call: Call, first: object, now: object) -> object:
-    """Return what was chosen first: where choices have neighbours, only in the place of one of them."""
+    """Return the first choice; of choices that have neighbours, only where the two are neighbours or equal."""
     if not isinstance(first, torch.Tensor) or not isinstance(now, torch.Tensor):
         return first
     if call.name in RESTS:
         period = call.arguments[1] if len(call.arguments) > 1 else 1.0
+        # 0.01 and 6.27 lie next to each other in a remainder of 2 pi: one period apart.
         whole = torch.round(torch.nan_to_num((first - now) / period))  # type: ignore[operator]
         return torch.where(whole.abs() <= 1, now + whole * period, now)  # type: ignore[operator]
     if call.name in STEPS and now.dtype != torch.bool:
@@ -151,14 +153,14 @@ def _held(call: Call, first: object, now: object) -> object:
     return now if is_float(now) else first
 
 
-def _differ(one: object, other: object) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return not torch.equal(one, other)
-    return one != other
+def _differ(before: object, now: object) -> bool:
+    if isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor):
+        return not torch.equal(before, now)
+    return before != now
 
 
 def place() -> str:
-    """Return the file and the line of the module's own code that is being run."""
+    """Return the file and the line of the user's code that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN):
         frame = frame.f_back

@@ -1,9 +1,8 @@
-"""A user's module, seen from outside: whether calls change what it gives, and how much of that is noise.
+"""A user's module, seen from outside: whether calls change its outputs, and how much of them is noise.
 
-It has no reference and no derived bounds. What its graph may differ by follows from what eager PyTorch itself would: by
-16 eps of its scale, and by how far its outputs move when each result on the way moves by one ulp, as they do between
-libraries. Rows of tokens that a mask leaves out have no part in that: nobody reads them, and where every key of a query
-is masked they are garbage, in float64 too.
+It has no reference and no derived bounds. Its graph may differ from eager by 16 eps of the scale, and by how far the
+outputs move when each intermediate result moves by one ulp, as results do between libraries. Rows of masked tokens do
+not count: nobody reads them, and where every key of a query is masked they are garbage, in float64 too.
 """
 
 from __future__ import annotations
@@ -15,28 +14,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posenc.encoding import Encoding, Tolerance, eps
-from posenc.ports import Array, Floats
+from posenc.ports import Array, Floats, Port
 from posenc_export.arrays import FLOATS
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.errors import first_line
-from posenc_export.validation.checks import Behaviour
 from posenc_export.validation.judging.compare import judge, measure, scale_of
+from posenc_export.validation.judging.context import Behaviour
 from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.left_out import Padding, masks_of, of_tokens, padding_of
-from posenc_export.validation.recording.choices import JUMPS, NOISE
+from posenc_export.validation.planning.padding import Padding, masks_of, of_tokens, padding_of
+from posenc_export.validation.recording.choices import MAX_JUMP_SHARE, NOISE
 from posenc_export.validation.recording.record import at_rows
-from posenc_export.validation.recording.rounding import outputs_of, rounding
+from posenc_export.validation.recording.rounding import outputs_of, ulp_sensitivity
 
-OWN_EPS, MOVES = 16, 2
-"""A graph may differ from its eager module by 16 eps of the scale, and twice how far one ulp a result moves that."""
+EPS_OF_SCALE, ULP_MOVES = 16, 2
+"""A graph may differ from eager by 16 eps of the scale, and by twice as far as one ulp per result moves the outputs."""
 
 
 @dataclass(frozen=True)
 class OwnCase:
     """A case with the tolerances of a module without a reference, and what rounding does to it.
 
-    noise: in words, where the outputs are noise. places: where one ulp chooses something else; share: of the scale, by
-    which that moves the outputs.
+    Args:
+        golden: The case, with what was recorded of it.
+        noise: Why its outputs are noise, in words, or nothing.
+        places: Lines of code at which one ulp changes a choice.
+        share: How far such choices move the outputs, as a share of the scale.
     """
 
     golden: GoldenCase
@@ -54,11 +56,13 @@ def own_case(encoding: Encoding, golden: GoldenCase, seed: int) -> OwnCase:
     grain = max((eps(value.dtype.name) for value in floats), default=0.0)
     scale = max((scale_of(value, value.dtype.name) for value in floats), default=0.0)
     noise = max(NOISE, 4 * grain) * scale or np.inf
-    moved = rounding(encoding, golden, padding, noise, seed)
+    moved = ulp_sensitivity(encoding, golden, padding, noise, seed)
     steady = moved.through_floats[moved.through_floats <= noise]
-    noisy = moved.through_floats.size - steady.size > JUMPS * moved.through_floats.size
+    # Where few elements jump, a choice is made at an edge: they widen no tolerance.
+    noisy = moved.through_floats.size - steady.size > MAX_JUMP_SHARE * moved.through_floats.size
     worst = _finite_peak(moved.through_floats if noisy else steady)
-    eager = Tolerance(atol=OWN_EPS * grain * scale + MOVES * worst, rtol=OWN_EPS * grain)
+    # never by the error against float64, which the module's own noise or bias would widen
+    eager = Tolerance(atol=EPS_OF_SCALE * grain * scale + ULP_MOVES * worst, rtol=EPS_OF_SCALE * grain)
     judged = _with_tolerances(_without_padding(golden, padding), eager)
     share = _finite_peak(moved.through_floats if noisy else moved.freely) / scale if scale else 0.0
     if noisy:
@@ -68,12 +72,12 @@ def own_case(encoding: Encoding, golden: GoldenCase, seed: int) -> OwnCase:
 
 
 def _finite_peak(moves: Floats) -> float:
-    """Return the largest move that is a number: no tolerance is infinite."""
+    """Return the largest finite move: no tolerance is infinite."""
     return float(np.max(moves[np.isfinite(moves)], initial=0.0))
 
 
 def _without_padding(golden: GoldenCase, padding: Padding) -> GoldenCase:
-    """Return a case whose reference, in rows of tokens that a mask leaves out, is what the eager module gives there."""
+    """Return a case whose reference in rows of masked tokens is eager's own output."""
     reference = {
         name: np.where(padding[name], golden.eager[name].astype(np.float64), value) if name in padding else value
         for name, value in golden.reference.items()
@@ -82,55 +86,57 @@ def _without_padding(golden: GoldenCase, padding: Padding) -> GoldenCase:
 
 
 def _with_tolerances(golden: GoldenCase, eager: Tolerance) -> GoldenCase:
-    """Return a case with a tolerance against eager, and against float64 with the module's own error more."""
+    """Return a case with a tolerance against eager, and one against float64 that adds the module's own error."""
     errors = [measure(golden.eager[name], value).max_abs for name, value in golden.reference.items()]
-    own = max((error for error in errors if np.isfinite(error)), default=0.0)
-    case = replace(golden.case, eager_tolerance=eager, tolerance=replace(eager, atol=eager.atol + own))
+    float64_error = max((error for error in errors if np.isfinite(error)), default=0.0)
+    case = replace(golden.case, eager_tolerance=eager, tolerance=replace(eager, atol=eager.atol + float64_error))
     return replace(golden, case=case)
 
 
-def of_rounding(shown: Behaviour, encoding: Encoding, cases: Sequence[OwnCase]) -> Behaviour:
-    """Return what calls showed with what rounding does: whether outputs are noise, and where an ulp chooses.
+def of_rounding(
+    shown: Behaviour, inputs: tuple[Port, ...], outputs: tuple[Port, ...], cases: Sequence[OwnCase]
+) -> Behaviour:
+    """Return a behaviour with what rounding does: whether outputs are noise, and where one ulp changes a choice.
 
-    What is random anyway has no noise beside.
+    A module that is random is not said to be noise as well.
     """
-    places = ", ".join(dict.fromkeys(place for one in cases for place in one.places))
-    jump = max((one for one in cases if one.places), key=lambda one: one.share, default=None)
-    of_masks = (f"{port.name} by {mask.name}" for port in encoding.outputs for mask in masks_of(encoding.inputs, port))
+    places = ", ".join(dict.fromkeys(place for case in cases for place in case.places))
+    jump = max((case for case in cases if case.places), key=lambda case: case.share, default=None)
+    of_masks = (f"{port.name} by {mask.name}" for port in outputs for mask in masks_of(inputs, port))
     return replace(
         shown,
-        noise="" if shown.random else next((one.noise for one in cases if one.noise), ""),
+        noise="" if shown.random else next((case.noise for case in cases if case.noise), ""),
         choices=f"{places}: {jump.golden.case.name}: outputs move by {jump.share:.2g} of their scale" if jump else "",
         padding=tuple(of_masks),
     )
 
 
 def behaviour(encoding: Encoding, called: Encoding, cases: Sequence[GoldenCase], seed: int) -> Behaviour:
-    """Call one copy in every case, ascending and descending; return what that showed.
+    """Call one copy in every case, in ascending and then in descending order, and compare the outputs.
 
-    On the way down each call comes after one of the same sizes with other numbers: what is kept by its size shows.
+    On the way down, each call follows one of the same sizes with other numbers, which shows what is cached by size.
     """
     usable = [golden for golden in cases if not golden.case.refused]
     for place, golden in enumerate((*usable, *reversed(usable))):
         if place >= len(usable):
             _call_with_others(encoding, called, golden.case, seed)
-        words = _other(encoding, called, golden, seed)
-        if words:  # the longest calls show best whether it would be so without any call before
-            alone = (_other(encoding, encoding.uncalled(), one, seed) for one in (golden, *reversed(usable)))
-            difference = next(filter(None, alone), "")
-            both = f"two copies of the module give other outputs of the same inputs: {difference}"
-            return Behaviour(random=both) if difference else Behaviour(order=words)
+        words = _difference(encoding, called, golden, seed)
+        if words:  # if a fresh copy differs too, the module is random; the longest calls show that best
+            fresh = (_difference(encoding, encoding.uncalled(), case, seed) for case in (golden, *reversed(usable)))
+            difference = next(filter(None, fresh), "")
+            random = f"two copies of the module give other outputs of the same inputs: {difference}"
+            return Behaviour(random=random) if difference else Behaviour(order=words)
     return Behaviour()
 
 
 def _call_with_others(encoding: Encoding, called: Encoding, case: Case, seed: int) -> None:
-    """Call a module at the sizes of a case with other numbers and another mask; one that it refuses changes nothing."""
+    """Call a module at the sizes of a case with other numbers and another mask; it may refuse that call."""
     with suppress(Exception):
         outputs_of(encoding, called, replace(case, padding="right" if case.padding == "left" else "left"), seed + 1)
 
 
-def _other(encoding: Encoding, called: Encoding, golden: GoldenCase, seed: int) -> str:
-    """Return in words where a module gives other outputs in a case than were recorded; nothing where it does not."""
+def _difference(encoding: Encoding, called: Encoding, golden: GoldenCase, seed: int) -> str:
+    """Return, in words, how the outputs of a module differ from those recorded, or nothing."""
     try:
         outputs = outputs_of(encoding, called, golden.case, seed)
     except Exception as error:
@@ -138,15 +144,15 @@ def _other(encoding: Encoding, called: Encoding, golden: GoldenCase, seed: int) 
     for port in encoding.outputs:
         actual = at_rows(port, outputs[port.name], golden.rows)
         expected = golden.eager[port.name]
-        judgement = judge(measure(actual, expected), _of_the_same(expected))
+        judgement = judge(measure(actual, expected), _repeat_tolerance(expected))
         if not judgement.passed:
             return f"{golden.case.name}: {judgement.reason}"
     return ""
 
 
-def _of_the_same(expected: Array) -> Tolerance:
-    """Return what two calls of one module may differ by: sums whose order follows from where in memory they lie."""
+def _repeat_tolerance(expected: Array) -> Tolerance:
+    """Return how far two calls of one module may differ: the order of a sum can depend on its place in memory."""
     if expected.dtype.name not in FLOATS:
         return Tolerance()
-    grain = OWN_EPS * eps(expected.dtype.name)
+    grain = EPS_OF_SCALE * eps(expected.dtype.name)
     return Tolerance(atol=grain * scale_of(expected, expected.dtype.name), rtol=grain)

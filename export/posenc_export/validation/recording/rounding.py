@@ -1,4 +1,4 @@
-"""How far the outputs of a user's module move when each result on the way moves by one ulp, and by which way."""
+"""How far the outputs of a user's module move when each intermediate result moves by one ulp."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posenc_export.arrays import FLOATS, call_on_arrays
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.validation.judging.compare import scale_of
 from posenc_export.validation.planning.feeds import feeds_for
-from posenc_export.validation.planning.left_out import Padding, of_tokens
+from posenc_export.validation.planning.padding import Padding, of_tokens
 from posenc_export.validation.recording.choices import FirstChoices, HeldChoices, Unlike
 from posenc_export.validation.recording.nudges import Nudges
 from posenc_export.validation.recording.record import at_rows
@@ -24,8 +24,10 @@ from posenc_export.validation.recording.record import at_rows
 class Rounding:
     """How far each ordinary element of the outputs moves.
 
-    through_floats: with every choice as it is where nothing moves. freely: with choices that may be others.
-    places: where in the module those are made that would be others.
+    Args:
+        through_floats: With every choice held as it is when nothing moves.
+        freely: With choices that may change.
+        places: The lines of the module at which choices change.
     """
 
     through_floats: Floats
@@ -33,20 +35,26 @@ class Rounding:
     places: tuple[str, ...] = ()
 
 
-def rounding(encoding: Encoding, golden: GoldenCase, padding: Padding, noise: float, seed: int) -> Rounding:
-    """Return how far the outputs of a case move; choices are held where outputs move by more than noise, a number.
+def ulp_sensitivity(encoding: Encoding, golden: GoldenCase, padding: Padding, noise: float, seed: int) -> Rounding:
+    """Return how far the outputs of a case move when each intermediate result moves by one ulp.
 
-    padding: where outputs are of tokens that a mask leaves out, which do not count.
+    Args:
+        encoding: The user's module.
+        golden: The case.
+        padding: Elements of outputs that belong to masked tokens, which do not count.
+        noise: Where an element moves farther than this, the module is run again with its choices held.
+        seed: For the inputs, and for the directions.
     """
     freely = _moves(encoding, golden, padding, Nudges(seed), seed)
     if not np.any(freely > noise):
         return Rounding(freely, freely)
+    # a second run records choices without moving anything, a third moves everything but holds them
     first = FirstChoices()
     outputs_of(encoding, encoding.uncalled(), golden.case, seed, Nudges(None, first))
     held = HeldChoices(first)
     try:
         through_floats = _moves(encoding, golden, padding, Nudges(seed, held), seed)
-    except Unlike:  # it branches on numbers: which choices are the same, nobody knows
+    except Unlike:  # it branches on numbers, so that the choices of two runs do not correspond
         return Rounding(freely, freely)
     return Rounding(through_floats, freely, tuple(held.places))
 
@@ -59,6 +67,7 @@ def _moves(encoding: Encoding, golden: GoldenCase, padding: Padding, nudges: Nud
         expected, actual = golden.eager[port.name], at_rows(port, outputs[port.name], golden.rows)
         if expected.dtype.name in FLOATS and actual.shape == expected.shape:
             expected, actual = (of_tokens(array, padding.get(port.name)) for array in (expected, actual))
+            # masks such as -1e9 are not ordinary: one ulp of them is larger than any output
             ordinary = np.abs(expected.astype(np.float64)) <= scale_of(expected, expected.dtype.name)
             moves.append(np.abs(actual[ordinary].astype(np.float64) - expected[ordinary].astype(np.float64)))
     return np.nan_to_num(np.concatenate(moves), nan=np.inf) if moves else np.zeros(0)
@@ -67,7 +76,7 @@ def _moves(encoding: Encoding, golden: GoldenCase, padding: Padding, nudges: Nud
 def outputs_of(
     encoding: Encoding, called: Encoding, case: Case, seed: int, mode: Nudges | None = None
 ) -> Mapping[str, Array]:
-    """Return what a copy of a module gives in a case."""
+    """Return the outputs of a copy of a module in a case."""
     feeds = feeds_for(encoding.inputs, case, seed)
     with mode or nullcontext():
         outputs = call_on_arrays(called.module, [feeds[port.name] for port in encoding.inputs])

@@ -1,32 +1,39 @@
-"""Inputs that are read for their shape, dtype or device alone: nothing depends on their values."""
+"""Inputs that a module reads for their shape, dtype or device alone: no output depends on their values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port, Size, Start
+from posenc.ports import Array, Port
 from posenc_export.arrays import FLOATS, call_on_copies
 from posenc_export.bundle.case import GoldenCase
+from posenc_export.carries import kind_of
 from posenc_export.validation.planning.feeds import feeds_for
 
+if TYPE_CHECKING:
+    from torch import nn
+
 CALLS, LARGE = 4, 2**20
-"""Cases of which every input is changed, and the elements of one beyond which a case is not among them."""
+"""How many cases are tried with changed inputs, and the largest input of such a case, in elements."""
 
 
 def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[str, ...]:
-    """Return the inputs on whose values no output depends, in any of the cases that are tried: the largest and others.
+    """Return the inputs on whose values no output depends, in a few cases, the largest among them.
 
-    An input whose other values the module itself refuses is one on which it depends.
+    If the module refuses other values of an input, it depends on them.
     """
-    usable = [one for one in cases if not one.case.refused and _elements(encoding.inputs, one) <= LARGE]
-    some = sorted(usable, key=lambda one: _elements(encoding.inputs, one))[:: -max(1, len(usable) // CALLS)][:CALLS]
+    usable = [golden for golden in cases if not golden.case.refused and _elements(encoding.inputs, golden) <= LARGE]
+    usable.sort(key=lambda golden: _elements(encoding.inputs, golden))
+    # from the largest case down, in even steps
+    some = usable[:: -max(1, len(usable) // CALLS)][:CALLS]
     if not some:
         return ()
-    ports = [port for port in encoding.inputs if not isinstance(port.carries, Size)]
-    return tuple(port.name for port in ports if not any(_depends(encoding, port, one, seed) for one in some))
+    ports = [port for port in encoding.inputs if not kind_of(port.carries).is_size]
+    return tuple(port.name for port in ports if not any(_depends(encoding, port, golden, seed) for golden in some))
 
 
 def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
@@ -36,10 +43,11 @@ def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
 def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> bool:
     """Return whether other values of one input, in a case, change any bit of any output, or are refused."""
     feeds = feeds_for(encoding.inputs, golden.case, seed)
-    before = _outputs(encoding, [feeds[p.name] for p in encoding.inputs])
-    for other in _others(encoding, port, golden, feeds[port.name], seed):
+    before = _outputs(encoding.uncalled().module, [feeds[p.name] for p in encoding.inputs])
+    for values in _other_values(encoding.inputs, port, golden, feeds[port.name], seed):
         try:
-            after = _outputs(encoding, [other if p == port else feeds[p.name] for p in encoding.inputs])
+            changed = [values if p == port else feeds[p.name] for p in encoding.inputs]
+            after = _outputs(encoding.uncalled().module, changed)
         except Exception:
             return True
         if [a.tobytes() for a in after] != [b.tobytes() for b in before]:
@@ -47,13 +55,12 @@ def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> b
     return False
 
 
-def _others(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
-    """Yield other values of an input: drawn again, backward, all alike, of floats no numbers at all; another start."""
-    if isinstance(port.carries, Start):
-        yield np.zeros_like(feed)
-        yield feed + 1  # beyond its end the module refuses it, and so depends on it
+def _other_values(ports: tuple[Port, ...], port: Port, golden: GoldenCase, feed: Array, seed: int) -> Iterator[Array]:
+    """Yield other values of an input: its kind's own; otherwise drawn again, reversed, all equal, NaN for floats."""
+    if own := kind_of(port.carries).other_values:
+        yield from own(feed)
         return
-    yield feeds_for(encoding.inputs, golden.case, seed + 1)[port.name]
+    yield feeds_for(ports, golden.case, seed + 1)[port.name]
     yield np.ascontiguousarray(np.flip(feed))
     yield np.full_like(feed, feed.flat[0] if feed.size else 0)
     yield np.full_like(feed, feed.flat[-1] if feed.size else 0)
@@ -61,5 +68,5 @@ def _others(encoding: Encoding, port: Port, golden: GoldenCase, feed: Array, see
         yield np.full_like(feed, np.nan)
 
 
-def _outputs(encoding: Encoding, inputs: Sequence[Array]) -> list[Array]:
-    return call_on_copies(encoding.uncalled().module, inputs)[0]
+def _outputs(module: nn.Module, inputs: Sequence[Array]) -> list[Array]:
+    return call_on_copies(module, inputs)[0]

@@ -1,73 +1,69 @@
-"""What a report stands on: which manifest, which reference, and tolerances that nobody derived."""
+"""What a report is based on: which manifest, which reference, and tolerances that were not derived."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from posenc.encoding import FRACTION_BITS, Tolerance, eps
-from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import MANIFEST, sha256
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.validation.judging.call import tolerance_against
-from posenc_export.validation.judging.verdict import NO_REFERENCE, Basis, Comparison, ValidateOptions, Verdict
+from posenc_export.validation.judging.verdict import NO_REFERENCE, Basis, ValidateOptions, Verdict
 
 LOOSE = 1e-2
 """The share of an output's scale above which an allowance is named."""
 
 
 def basis_of(folder: Path, options: ValidateOptions) -> Basis:
-    """Return what a report on a bundle's folder stands on, with the options of its validation."""
+    """Return what a report on a bundle's folder is based on, with the options of its validation."""
     replaced = options.atol is not None or options.rtol is not None
     return Basis(sha256(folder / MANIFEST), options.tolerance(Tolerance()) if replaced else None)
 
 
 def reference_of(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
-    """Return what outputs were held against beside eager PyTorch, in words: none where golden data hold none."""
-    compared = {one.against for verdict in verdicts for one in verdict.comparisons if one.output}
+    """Return, in words, the reference that outputs were compared with, or that golden data have none."""
+    compared = {c.against for verdict in verdicts for c in verdict.comparisons if c.output}
     if not compared or "reference" in compared or manifest.reference.startswith(NO_REFERENCE):
         return manifest.reference
     return f"{NO_REFERENCE}: the golden data hold none"
 
 
 def loosest(basis: Basis, manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
-    """Return a line on the tolerances that outputs were held against, or nothing where all of them are tight.
+    """Return a line on the user's tolerance, or on the loosest derived one, or nothing where all of them are tight.
 
-    What the largest derived tolerance of a kind is, a reader of a bundle cannot know: it depends on a module that is
-    gone. But one above a hundredth of what the outputs themselves are (or four eps of a narrow dtype, which is more)
-    certifies little, whoever chose it; so the loosest such one is named, and who says so. The scale is that of each
-    output in each case: one huge number elsewhere hides nothing. Nothing fails by this line: Sin and Cos of a far
-    position are off by that much, and are declared to be.
+    Validation cannot derive a tolerance again: that depends on a module that is gone. But a tolerance above a hundredth
+    of the outputs' scale (four eps of a narrow dtype, if that is more) certifies little. So the loosest of these is
+    named, with its source. The scale is that of each output in each case, so that a huge number elsewhere hides
+    nothing. No check fails by this line: Sin and Cos of far positions are declared to be off by as much.
     """
     if basis.replacement is not None:
         return f"tolerance: {_words(basis.replacement)} (given, in place of the derived ones)"
+    # for each output in each case, since scales differ
     loose = [*_loose(manifest, verdicts)]
     if not loose:
         return ""
-    share, tolerance = max(loose, key=lambda one: one[0])
+    share, tolerance = max(loose, key=lambda pair: pair[0])
     part = f"{100 * share:.2g}% of" if share < 1 else f"{share:.2g} times"
     return f"loosest tolerance: {_words(tolerance)} (manifest): an output off by {part} its largest value passes"
 
 
 def _loose(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[tuple[float, Tolerance]]:
-    """Yield allowances above the share of what they are held against, each with that share."""
+    """Yield the tolerances above LOOSE, each with its share of the output's scale."""
     cases = {case.name: case for case in manifest.cases}
     dtypes = {port.name: port.dtype for port in manifest.outputs}
     extra = max((a.eager_tolerance for a in manifest.artifacts if a.eager_tolerance), key=_size, default=None)
     for comparison in (c for verdict in verdicts for c in verdict.comparisons):
         dtype = dtypes.get(comparison.output)
         if dtype in FRACTION_BITS and comparison.case in cases:
-            tolerance = _of(cases, comparison).plus(extra if comparison.against == "eager" else None)
+            tolerance = tolerance_against(cases[comparison.case], comparison.against)
+            tolerance = tolerance.plus(extra if comparison.against == "eager" else None)
             share = _share(tolerance, comparison.peak, eps(dtype))
             if share > max(LOOSE, 4 * eps(dtype)):
                 yield share, tolerance
-
-
-def _of(cases: Mapping[str, Case], comparison: Comparison) -> Tolerance:
-    return tolerance_against(cases[comparison.case], comparison.against)
 
 
 def _size(tolerance: Tolerance) -> float:
@@ -75,7 +71,7 @@ def _size(tolerance: Tolerance) -> float:
 
 
 def _share(tolerance: Tolerance, peak: float, grain: float) -> float:
-    """Return a tolerance as a share of the largest output, `peak`; as a share of 1 where that is 0 or infinite."""
+    """Return a tolerance as a share of the largest output, `peak`, or of 1 where that is 0 or infinite."""
     scale = peak if peak > 0 and np.isfinite(peak) else 1.0
     return tolerance.atol / scale + tolerance.rtol + tolerance.vector + tolerance.ulps * grain
 

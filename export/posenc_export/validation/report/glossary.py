@@ -1,4 +1,4 @@
-"""Words of a report that a reader may not know, said in one line below it: those that occur."""
+"""A line below a report that explains the words in it which a reader may not know."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ CELLS = {
     r"\d ulp\b": "ulp = the step from one number of the dtype to the next",
     r"\d at (\d+)$": r"at \1 = the position where the difference is largest",
     r"^(\S+% of \S+)": r"\1 = the largest difference as a share of the largest value",
+}
+"""By a pattern, what a word in a cell of a table means."""
+CHECKS = {
     r"\bpurity\b": "purity = earlier calls change nothing",
     r"\bstatic-axis\b": "static-axis = no axis is frozen",
     r"\blost-input\b": "lost-input = no input is ignored",
     r"\bhalf-safe\b": "half-safe = what a conversion to half precision costs",
 }
-"""What a word in a cell of a table means, by a pattern for it."""
+"""The same for names of checks, in cells and in lines below the tables."""
 LINES = {
     r"\brounding": "a rounding = the step of float16 or bfloat16 at the largest value of the output",
     r": carries ": "carries = what an input holds: -i can say otherwise, with a word after the axes",
@@ -24,13 +27,14 @@ MORE = "checks: posenc explain"
 
 
 def glossary(cells: Iterable[str], lines: Iterable[str]) -> list[str]:
-    """Return a line on the words that occur in a report, or no line where none of them does."""
-    meanings = [*_meanings(CELLS, list(cells)), *_meanings(LINES, list(lines))]
+    """Return a line that explains the words which occur in a report, or no line."""
+    cells, lines = list(cells), list(lines)
+    meanings = [*_meanings(CELLS, cells), *_meanings(CHECKS, [*cells, *lines]), *_meanings(LINES, lines)]
     return [f"words: {'; '.join([*meanings, MORE])}"] if meanings else []
 
 
 def _meanings(words: dict[str, str], texts: list[str]) -> Iterable[str]:
-    """Yield what each word means that occurs, once, with what it stands for where it occurs first."""
+    """Yield the meaning of each word that occurs, with the numbers of its first occurrence."""
     for pattern, meaning in words.items():
         match = next((match for text in texts if (match := re.search(pattern, text))), None)
         if match is not None:

@@ -1,4 +1,4 @@
-"""A whole report as lines of text, and as HTML: what a terminal, a pipe and a notebook show of it."""
+"""A whole report as text and as HTML, as terminals, pipes and notebooks show it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,23 @@ def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, v
         *(f"not tried: {line}" for line in manifest.not_tried),
         *([read_from(manifest)] if manifest.origin else []),
     ]
-    return [*lines, *in_words(verdicts, lines)]
+    return [*lines, *in_words(shown_tables(verdicts, verbose), lines)]
+
+
+def shown_tables(verdicts: Sequence[Verdict], verbose: bool) -> list[Rows]:
+    """Return the tables of a report: with -v they name every check, otherwise only those that did not pass."""
+    return tables(verdicts, counted=not verbose)
 
 
 def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
-    """Return the lines on what the report stands on: a loose tolerance; with -v rows held, the manifest's SHA-256."""
+    """Return the lines on what a report is based on: a loose tolerance; with -v rows held, the manifest's SHA-256."""
     more = [*rows_held(verdicts), f"manifest.json: sha256 {basis.manifest_sha256}"] if verbose else []
     return [line for line in (loosest(basis, manifest, verdicts), *more) if line]
 
 
 def as_text(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return a report as a terminal shows it, however long its lines are."""
-    parts = [plain(one.columns, _cells(one)) for one in tables(verdicts)]
+    parts = [plain(table.columns, _cells(table)) for table in shown_tables(verdicts, verbose=False)]
     below = "\n".join(_shown(lines_below(manifest, verdicts, basis, verbose=False)))
     return "\n".join([*_shown(first_line(manifest)), "\n\n".join(parts), below] if parts else [below])
 
@@ -54,7 +59,7 @@ def as_text(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> st
 def as_html(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return a report as HTML, in which nothing that a bundle says is markup."""
     above = [html_lines(_shown(first_line(manifest)))] if first_line(manifest) else []
-    parts = [html(one.columns, _cells(one)) for one in tables(verdicts)]
+    parts = [html(table.columns, _cells(table)) for table in shown_tables(verdicts, verbose=False)]
     return "\n".join([*above, *parts, html_lines(_shown(lines_below(manifest, verdicts, basis, verbose=False)))])
 
 
@@ -63,5 +68,5 @@ def _cells(table: Rows) -> list[list[str]]:
 
 
 def _shown(texts: Iterable[str]) -> list[str]:
-    """Return texts as a terminal shows them: each a line, whatever steers a terminal escaped."""
+    """Return texts as a terminal shows them: a line each, with control characters escaped."""
     return [one_line(text) for text in texts]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from posenc.ports import Mask
+import numpy as np
+
+from posenc.ports import counted_from
 from posenc_export.bundle.folder import REPORTS, sha256
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.seal import sealed_text
 from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.runtimes import RUNTIMES
+from posenc_export.validation.checks.catalogue import code_of
 from posenc_export.validation.judging.verdict import (
+    AGREES,
     MODEL,
     NO_REFERENCE,
+    Against,
     Basis,
     Comparison,
     Status,
@@ -27,7 +32,7 @@ from posenc_export.validation.report.basis import loosest, reference_of
 from posenc_export.validation.report.glossary import glossary
 
 SCHEMA_VERSION = 1
-"""Of report.json: docs/report.schema.json says what its fields are."""
+"""The version of report.json, whose fields docs/report.schema.json describes."""
 MARKS = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
 FILE_COLUMNS = ("file", "verdict", "checks")
 AGAINST_MODEL = "against the model"
@@ -39,12 +44,12 @@ MEANINGS = {
     AGAINST_MODEL: "the largest difference from the model's own code, at positions where its float32 angles are good",
     "cases": "calls that were compared: lengths, positions, batches",
 }
-"""What the columns of numbers hold."""
+"""What each column says."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What came out alike on one file, or one runtime: its cells, in the order of its table's columns."""
+    """A file or a runtime with the checks of one status: cells in the order of its table's columns."""
 
     status: Status
     cells: tuple[str, ...]
@@ -58,21 +63,31 @@ class Rows:
     rows: tuple[Row, ...]
 
 
-def tables(verdicts: Sequence[Verdict]) -> list[Rows]:
-    """Return the table of files and that of runtimes, but for one that is empty; what did not run is in neither."""
-    of_files: list[Row] = []
-    of_runs: list[Row] = []
-    for (subject, status), group in _grouped(verdicts).items():
-        if subject in RUNTIMES:
-            of_runs.append(_run_row(subject, status, group))
-        else:
-            of_files.append(Row(status, (subject, MARKS[status], ", ".join(v.check for v in group))))
+def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
+    """Return the table of files and that of runtimes, unless it is empty; checks that did not run are in neither.
+
+    Args:
+        verdicts: The rows of a report.
+        counted: Whether checks that passed are counted; they are named otherwise.
+    """
     has_model = any(verdict.check == MODEL and verdict.comparisons for verdict in verdicts)
-    columns = RUN_COLUMNS if has_model else tuple(c for c in RUN_COLUMNS if c != AGAINST_MODEL)
-    at = RUN_COLUMNS.index(AGAINST_MODEL)
-    of_runs = of_runs if has_model else [Row(r.status, (*r.cells[:at], *r.cells[at + 1 :])) for r in of_runs]
-    both = (Rows(FILE_COLUMNS, tuple(of_files)), Rows(columns, tuple(of_runs)))
-    return [one for one in both if one.rows]
+    against: tuple[Against, ...] = ("eager", "reference", "model") if has_model else ("eager", "reference")
+    columns = tuple(column for column in RUN_COLUMNS if has_model or column != AGAINST_MODEL)
+    file_rows: list[Row] = []
+    run_rows: list[Row] = []
+    for (subject, status), group in _grouped(verdicts).items():
+        checks = [verdict.check for verdict in group if verdict.check != AGREES]
+        cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
+        if subject in RUNTIMES:
+            run_rows.append(Row(status, (subject, MARKS[status], *_figures(group, against), cell)))
+        else:
+            file_rows.append(Row(status, (subject, MARKS[status], cell)))
+    both_tables = (Rows(FILE_COLUMNS, tuple(file_rows)), Rows(columns, tuple(run_rows)))
+    return [rows for rows in both_tables if rows.rows]
+
+
+def _passed(count: int) -> str:
+    return f"{_count('check', count)} passed" if count else ""
 
 
 def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdict]]:
@@ -83,100 +98,100 @@ def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdi
     return groups
 
 
-def _run_row(subject: str, status: Status, group: Sequence[Verdict]) -> Row:
-    comparisons = [one for verdict in group for one in verdict.comparisons]
-    figures = (figure(worst(comparisons, against)) for against in ("eager", "reference", "model"))
-    cases = len({one.case for one in comparisons})
-    others = ", ".join(verdict.check for verdict in group if verdict.check != "agrees")
-    return Row(status, (subject, MARKS[status], *figures, str(cases or ""), others))
+def _figures(group: Sequence[Verdict], against: Sequence[Against]) -> tuple[str, ...]:
+    """Return the largest errors on a runtime, and how many cases were compared."""
+    comparisons = [comparison for verdict in group for comparison in verdict.comparisons]
+    cases = len({comparison.case for comparison in comparisons})
+    errors = (figure(worst(comparisons, expected)) for expected in against)
+    return (*errors, str(cases or ""))
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each failure, with the code of its check; last, how to learn what the codes mean."""
+    """Return a line for each failure, with the code of its check, and a line on how to look the codes up."""
     wrong = [verdict for verdict in verdicts if verdict.status == "fail"]
-    codes = ", ".join(dict.fromkeys(f"posenc explain {verdict.code}" for verdict in wrong))
-    lines = [f"{verdict.code} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
+    codes = ", ".join(dict.fromkeys(f"posenc explain {code_of(verdict.check)}" for verdict in wrong))
+    lines = [f"{code_of(verdict.check)} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
     return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
 
 
 def figure(comparison: Comparison | None) -> str:
-    """Return an error in words: how much, and at which position."""
+    """Return an error in words: its size and its position."""
     if comparison is None:
         return ""
     if comparison.max_abs == 0 and comparison.passed:
         return "same bits" if comparison.against == "eager" else "0"
     where = f" at {comparison.position}" if comparison.position is not None and comparison.against != "eager" else ""
-    # Next to zero an ulp is nothing: there the absolute error says more.
+    # Near zero an ulp is tiny, and an error has thousands of them: there the absolute error says more.
     ulps = f", {comparison.max_ulp:.3g} ulp" if comparison.against == "eager" and comparison.max_ulp < 100 else ""
-    if comparison.max_abs > 1 and comparison.peak > comparison.max_abs:  # of values so large, the share says more
+    if comparison.max_abs > 1 and comparison.peak > comparison.max_abs:  # of large values a share says more
         return f"{100 * comparison.max_abs / comparison.peak:.2g}% of {comparison.peak:.2g}{where}"
     return f"{comparison.max_abs:.2g}{ulps}{where}"
 
 
 def not_run(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each reason why something did not run, with what it is that did not."""
+    """Return a line for each reason why checks or runtimes did not run, with their names."""
     reasons: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.status == "skip":
-            what = verdict.subject if verdict.check == "agrees" else f"{verdict.subject} {verdict.check}"
-            reasons.setdefault(verdict.detail, []).append(what)
-    return [f"not run: {', '.join(whats)}: {reason}" for reason, whats in reasons.items()]
+            name = verdict.subject if verdict.check == AGREES else f"{verdict.subject} {verdict.check}"
+            reasons.setdefault(verdict.detail, []).append(name)
+    return [f"not run: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
 def noted(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each thing that is no failure and yet to be known."""
+    """Return a line for each note: what a user should know although nothing failed."""
     return [f"{verdict.subject} {verdict.check}: {verdict.note}" for verdict in verdicts if verdict.note]
 
 
-def in_words(verdicts: Sequence[Verdict], lines: Sequence[str]) -> list[str]:
-    """Return a line on the words of the tables, and of the lines below them, that a reader may not know."""
-    return glossary((cell for one in tables(verdicts) for row in one.rows for cell in row.cells), lines)
+def in_words(rows: Sequence[Rows], lines: Sequence[str]) -> list[str]:
+    """Return a line that explains words of the tables and of the lines below them."""
+    return glossary((cell for table in rows for row in table.rows for cell in row.cells), lines)
 
 
 def first_line(manifest: Manifest) -> list[str]:
-    """Return the line that says which model was asked of a config that was read, or why none was; else none."""
+    """Return the line on which model was asked about a config, or why none was; no line without a config."""
     return [] if manifest.model is None else [manifest.model.line]
 
 
 def rows_held(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each file on how many rows of what it stores were held, and how far out it was tried."""
-    of_tables = (v for v in verdicts if v.check == "tables" and v.status == "pass" and v.detail)
-    return [f"{verdict.subject} tables: {verdict.detail}" for verdict in of_tables]
+    """Return a line for each file on how many of its stored rows were held, and how far out it was tried."""
+    passed = (v for v in verdicts if v.check == "tables" and v.status == "pass" and v.detail)
+    return [f"{verdict.subject} tables: {verdict.detail}" for verdict in passed]
 
 
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
-    """Return one line that says how it came out, and how much was proved."""
+    """Return one line with the outcome, and with how much was proved."""
     if not verdicts:
         return "not validated"
-    agreed = _count("runtime", sum(v.check == "agrees" and v.status == "pass" for v in verdicts))
+    agreed = _count("runtime", sum(v.check == AGREES and v.status == "pass" for v in verdicts))
     wrong = sum(v.status == "fail" for v in verdicts)
     parts = [f"FAILED: {wrong} of {_count('check', _ran(verdicts))}"] if wrong else []
     parts += [f"agrees on {agreed}" + ("" if wrong else f", all {_count('check', _ran(verdicts))} passed")]
     reference = reference_of(manifest, verdicts)
     named = reference if reference.startswith(NO_REFERENCE) else f"reference: {reference}"
-    return "; ".join([*parts, *_left_out(verdicts), named])
+    return "; ".join([*parts, *_not_run_counts(verdicts), named])
 
 
 def _ran(verdicts: Sequence[Verdict]) -> int:
     return sum(v.status != "skip" for v in verdicts)
 
 
-def _left_out(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return, in words, how much did not run; nothing where all did."""
-    skipped = [v.check == "agrees" for v in verdicts if v.status == "skip"]
+def _not_run_counts(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return, in words, how many runtimes and checks did not run; nothing if all did."""
+    skipped = [v.check == AGREES for v in verdicts if v.status == "skip"]
     counts = {"runtime": sum(skipped), "check": len(skipped) - sum(skipped)}
-    words = " and ".join(_count(what, number) for what, number in counts.items() if number)
+    words = " and ".join(_count(noun, number) for noun, number in counts.items() if number)
     return [f"{words} not run here"] if words else []
 
 
-def _count(what: str, number: int) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+def _count(noun: str, number: int) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def read_from(manifest: Manifest) -> str:
-    """Return one line that says which parameters were read, and from where; long lists by their lengths."""
-    starts = [port.carries.offset for port in manifest.inputs if isinstance(port.carries, Mask)]
-    fields = {"positions": manifest.positions, "position_offset": starts[0] if starts else 0, "mode": manifest.mode}
+    """Return one line on which parameters were read, and from where; of long lists it says the length."""
+    offset = counted_from(manifest.inputs) or 0
+    fields = {"positions": manifest.positions, "position_offset": offset, "mode": manifest.mode}
     params = {**manifest.params, **fields, "max_len": manifest.max_len}
     values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in params.items()}
     read = (f"{k} {values[k]} ({where})" for k, where in manifest.origin.items() if k in values)
@@ -199,13 +214,23 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
         **model,
         "notes": list(manifest.notes),
         "not_tried": list(manifest.not_tried),
-        "verdicts": [v.to_json() for v in verdicts],
+        "verdicts": [verdict_json(verdict) for verdict in verdicts],
     }
+
+
+def verdict_json(verdict: Verdict) -> dict[str, object]:
+    """Return a row as JSON values; a NaN or infinite error becomes null, as JSON has no such numbers."""
+    fields = {**asdict(verdict), "code": code_of(verdict.check)}
+    for comparison in fields["comparisons"]:
+        for key in ("max_abs", "max_ulp", "peak"):
+            comparison[key] = comparison[key] if np.isfinite(comparison[key]) else None
+    return fields
 
 
 def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
     """Return the report as Markdown."""
-    rows = [table(one.columns, [row.cells for row in one.rows]) for one in tables(verdicts)]
+    shown = tables(verdicts)
+    rows = [table(part.columns, [row.cells for row in part.rows]) for part in shown]
     facts = {
         "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
         "positions": manifest.positions or "as the module takes them",
@@ -227,13 +252,13 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
     lines += [f"* {line}" for line in (*rows_held(verdicts), *noted(verdicts))]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
-    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts), *in_words(verdicts, lines))]
+    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts), *in_words(shown, lines))]
     parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
     return "\n\n".join(printable(part) for part in parts if part) + "\n"
 
 
 def _one_line(lines: Sequence[str]) -> list[str]:
-    """Return lines whose line ends are spaces: a note of two lines would pass for one of the tool's own."""
+    """Return lines with spaces for line ends: the second line of a note could pass for a line of this tool."""
     return [line.replace("\n", " ") for line in lines]
 
 

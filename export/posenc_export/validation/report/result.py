@@ -1,4 +1,4 @@
-"""What a validation found, as Python shows it: short in a list, whole where it is printed."""
+"""The result of a validation as Python shows it: short in a list, whole where it is printed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from posenc_export.validation.report.report import headline
 
 @dataclass(frozen=True, repr=False)
 class ValidateResult:
-    """What a bundle says of itself, what was found, and on what that stands; `print` shows the report.
+    """The result of a validation; `print` shows its report.
 
-    unmet: the required runtimes that did not run, each with the reason.
+    Args:
+        manifest: The manifest of the bundle.
+        verdicts: The rows of the report.
+        basis: What the report is based on.
+        unmet: A line for each required runtime that did not run.
     """
 
     manifest: Manifest
@@ -24,7 +28,7 @@ class ValidateResult:
 
     @property
     def failed(self) -> bool:
-        """Whether anything that could run disagreed or failed a check."""
+        """Whether anything that ran disagreed or failed a check."""
         return failed(self.verdicts)
 
     @property
@@ -42,7 +46,7 @@ class ValidateResult:
         return as_html(self.manifest, self.verdicts, self.basis)
 
     def _facts(self) -> list[str]:
-        """Return what tells a result from others: what was exported, whether it passed, and how it came out."""
+        """Return what was exported, whether it passed, and the outcome in words."""
         manifest = self.manifest
         outcome = headline(manifest, self.verdicts).partition("; reference: ")[0]
         return [repr(manifest.scheme), manifest.mode, f"passed={self.passed}", repr(outcome)]

@@ -16,7 +16,7 @@ Code = Annotated[str, Field(pattern=r"^PE\d{3}$")]
 
 
 class ComparisonJson(TypedDict):
-    """One output in one case, beside what it was held against; null where an error is NaN or infinite."""
+    """One output in one case, compared with an expected one; null where an error is NaN or infinite."""
 
     case: Text
     output: Annotated[str, Field(description="empty where the call itself failed; scores: q k^T of both")]
@@ -30,7 +30,7 @@ class ComparisonJson(TypedDict):
 
 
 class VerdictJson(TypedDict):
-    """What came out of one check of one file, or one runtime."""
+    """The result of one check of one file, or one runtime."""
 
     subject: Annotated[str, Field(description="a format, a runtime, golden.npz or other files")]
     check: Annotated[str, Field(description="a name that `posenc explain` knows")]
@@ -38,11 +38,11 @@ class VerdictJson(TypedDict):
     status: Annotated[Literal["pass", "fail", "skip"], Field(description="skip: it did not run here")]
     detail: Annotated[str, Field(description="why it failed or did not run; or what was tried")]
     comparisons: list[ComparisonJson]
-    note: Annotated[str, Field(description="what is no failure and yet to be known; mostly nothing")]
+    note: Annotated[str, Field(description="what a user should know although nothing failed; mostly nothing")]
 
 
 class ReportJson(TypedDict):
-    """A report: what came out of the validation of a bundle."""
+    """A report: the result of the validation of a bundle."""
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
 
@@ -67,7 +67,7 @@ class ReportJson(TypedDict):
 
 @cache
 def adapter() -> TypeAdapter[ReportJson]:
-    """Return what validates a report; made when it is needed, since that takes a tenth of a second."""
+    """Return the validator of a report; it is made when it is needed, since that takes a tenth of a second."""
     return TypeAdapter(ReportJson)
 
 

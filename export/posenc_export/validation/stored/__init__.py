@@ -1,1 +1,1 @@
-"""The tensors that a file stores, held row by row, and a graph run far out."""
+"""The tensors that a file stores, compared row by row with the encoding made again, and a graph run far out."""

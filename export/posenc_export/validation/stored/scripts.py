@@ -10,28 +10,28 @@ from posenc_export.bundle.case import Case
 from posenc_export.formats import FORMATS, Request
 from posenc_export.formats.torchscript import archive_digests, save_script
 from posenc_export.machine import versions
-from posenc_export.validation.checks import Context
+from posenc_export.validation.judging.context import Context
 from posenc_export.validation.planning.feeds import feeds_for
 from posenc_export.validation.stored.rebuilding import NotHeld
 
 
 def script_problems(context: Context, encoding: Encoding) -> tuple[list[str], str]:
-    """Return what differs between a file and a script of an encoding, and in words how much is the same.
+    """Return which records of a file differ from a script of an encoding, and in words how many were compared.
 
-    Raises NotHeld where another torch wrote the file: its code and its archive may be others.
+    Raises NotHeld where another torch, or another version of this tool, wrote the file: its code names modules.
     """
     manifest = context.manifest
-    written, here = manifest.versions.get("torch"), versions().get("torch")
-    if written != here:
-        raise NotHeld(f"written by torch {written}, this is {here}")
+    for library in ("torch", "posenc-export"):
+        written, installed = manifest.versions.get(library), versions().get(library)
+        if written != installed:
+            raise NotHeld(f"written by {library} {written}, this is {installed}")
     feeds = feeds_for(encoding.inputs, Case("trace", manifest.trace), manifest.seed or 0)
     request = Request(tuple(to_torch(feeds[port.name]) for port in encoding.inputs), manifest.max_len)
     program = FORMATS["torchscript"].capture(encoding, request)
-    with TemporaryFile() as buffer:  # a table need not stand in memory once more
+    with TemporaryFile() as buffer:  # not in memory, where a large table is already
         save_script(program, request.trace, buffer)
         expected = archive_digests(buffer)
     actual = archive_digests(context.path)
-    other = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
-    return [
-        f"{name} is not that of a script of the encoding" for name in other
-    ], f"{len(expected)} records, bit for bit"
+    unlike = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
+    problems = [f"{name} is not that of a script of the encoding" for name in unlike]
+    return problems, f"{len(expected)} records, bit for bit"

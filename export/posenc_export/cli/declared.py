@@ -1,0 +1,58 @@
+"""Options by kind: each function declares an option from its names, separated by spaces, and its help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+import click
+
+from posenc_export.cli.text.words import Choice, Words
+
+Declared: TypeAlias = Callable[[Callable[..., object]], Callable[..., object]]
+
+
+def switch(names: str, text: str, default: bool | None = False) -> Declared:
+    """Declare an option without a value."""
+    return click.option(*names.split(), is_flag=True, default=default, help=text)
+
+
+def number(
+    names: str, text: str, default: int | None = None, *, least: int = 1, end: int | None = None, many: bool = False
+) -> Declared:
+    """Declare an option that takes a whole number, or any number of them."""
+    type_ = click.IntRange(least, end)
+    return click.option(*names.split(), type=type_, default=default, multiple=many, metavar="N", help=text)
+
+
+def choice(names: str, words: Iterable[str], text: str, default: str | None = None) -> Declared:
+    """Declare an option that takes a word of those known."""
+    return click.option(*names.split(), type=Choice(list(words)), default=default, help=text)
+
+
+def real(names: str, text: str, default: float | None = None, metavar: str = "X") -> Declared:
+    """Declare an option that takes a number of at least 0; the help says its default, if it has one."""
+    type_ = click.FloatRange(min=0)
+    return click.option(*names.split(), type=type_, default=default, show_default=False, metavar=metavar, help=text)
+
+
+def several(
+    names: str, words: Iterable[str], text: str, default: tuple[str, ...] = (), metavar: str | None = None
+) -> Declared:
+    """Declare an option that takes words of those known, any number of them, with commas between."""
+    known, cls = Choice(list(words)), Words
+    return click.option(*names.split(), cls=cls, multiple=True, type=known, default=default, metavar=metavar, help=text)
+
+
+def named(names: str, text: str, metavar: str = "NAME") -> Declared:
+    """Declare an option that takes a text."""
+    return click.option(*names.split(), metavar=metavar, help=text)
+
+
+def path(names: str, text: str, metavar: str = "FILE") -> Declared:
+    """Declare an option that takes the path of a file, or of a folder."""
+    return click.option(*names.split(), type=click.Path(path_type=Path), metavar=metavar, help=text)
+
+
+JSON = switch("--json as_json", "Print JSON and nothing else.")

@@ -1,0 +1,1 @@
+"""How what a source gives meets the values of a call: rows are returned or added to x, queries and keys are rotated."""

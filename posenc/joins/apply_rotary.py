@@ -1,0 +1,105 @@
+"""Rotation of queries and keys by cosines and sines, and the shape of heads.
+
+Two features of a head are a pair, which is rotated by one angle:
+
+    halves        a0 a1 a2 b0 b1 b2  (GPT-NeoX, Hugging Face)        interleaved   a0 b0 a1 b1 a2 b2  (GPT-J, LLaMA)
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.ports import BATCH, Axis, fixed
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The shape of queries and keys.
+
+    Args:
+        rotary_dim: Features that are rotated, the first ones of a head; the others pass.
+        layout: "halves" or "interleaved" pairs.
+        tensor_layout: "bhsd" for (batch, head, seq, dim), "bshd" for (batch, seq, head, dim).
+    """
+
+    head_dim: int
+    rotary_dim: int
+    layout: str = "halves"
+    tensor_layout: str = "bhsd"
+
+    def __post_init__(self) -> None:
+        for name, value in (("head_dim", self.head_dim), ("rotary_dim", self.rotary_dim)):
+            if value < 2 or value % 2:
+                raise ValueError(f"{name} must be an even number of at least 2, got {value}")
+        if self.rotary_dim > self.head_dim:
+            raise ValueError(f"rotary_dim ({self.rotary_dim}) must be at most head_dim ({self.head_dim})")
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether the two features of a pair are neighbours."""
+        return self.layout == "interleaved"
+
+    def axes(self, head: Axis, *places: Axis) -> tuple[Axis, ...]:
+        """The axes of queries or keys whose tokens lie along `places`."""
+        inner = (head, *places) if self.tensor_layout == "bhsd" else (*places, head)
+        return (BATCH, *inner, fixed(self.head_dim))
+
+    @property
+    def head_axis(self) -> int:
+        """The axis of heads: 1 of (batch, head, ...), -2 of (..., head, dim)."""
+        return 1 if self.tensor_layout == "bhsd" else -2
+
+    @property
+    def seq_axis(self) -> int:
+        """The axis of tokens; on a grid, the first of its axes."""
+        return 2 if self.tensor_layout == "bhsd" else 1
+
+
+class ApplyRotary(nn.Module):
+    """Rotate the first `rotary_dim` features of each head, in pairs. An exporter may put one operator in its place."""
+
+    head_axis: Final[int]
+    head_dim: Final[int]
+    rotary_dim: Final[int]
+    interleaved: Final[bool]
+
+    def __init__(self, heads: Heads) -> None:
+        super().__init__()
+        self.head_dim = heads.head_dim
+        self.rotary_dim = heads.rotary_dim
+        self.interleaved = heads.interleaved
+        self.head_axis = heads.head_axis
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Return x rotated: cos, sin (1 or batch, seq, rotary_dim / 2), or one more axis for a grid -> as x."""
+        if x.shape[-1] != self.head_dim:
+            raise ValueError("heads have {} features, this encoding has {}".format(x.shape[-1], self.head_dim))
+        # (batch, seq, pairs) -> (batch, 1, seq, pairs), or (batch, seq, 1, pairs)
+        cos, sin = cos.unsqueeze(self.head_axis), sin.unsqueeze(self.head_axis)
+        if self.rotary_dim == self.head_dim:
+            return self.rotate(x, cos, sin)
+        rotated, passing = x.split([self.rotary_dim, self.head_dim - self.rotary_dim], -1)
+        return torch.cat([self.rotate(rotated, cos, sin), passing], -1)
+
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Return (a cos - b sin, b cos + a sin) of every pair (a, b), computed in the dtype of cos, in that of x."""
+        wide = x.to(cos.dtype)
+        if self.interleaved:
+            # a0 b0 a1 b1 -> (..., pairs, 2). To swap neighbours number by number would take twice as long.
+            a, b = wide.unflatten(-1, [self.rotary_dim // 2, 2]).unbind(-1)
+            rotated = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
+        else:
+            # a0 a1 b0 b1 -> b0 b1 a0 a1. To swap whole halves reads and writes x less often: 1.6 times as fast.
+            swapped = wide.unflatten(-1, [2, self.rotary_dim // 2]).flip(-2).flatten(-2)
+            # Widened are the small tensors: (1 or batch, 1, seq, pairs) -> (1 or batch, 1, seq, 2 pairs).
+            rotated = wide * torch.cat([cos, cos], -1) + swapped * torch.cat([-sin, sin], -1)
+        return rotated.to(x.dtype)
+
+
+def check_rank(positions: Tensor, per_token: int) -> None:
+    """Raise ValueError unless positions are (batch, seq), or (per_token, batch, seq) where a token has several."""
+    rank = 2 if per_token == 1 else 3
+    if positions.dim() != rank:
+        raise ValueError("positions have {} axes, expected {}".format(positions.dim(), rank))

@@ -1,0 +1,101 @@
+"""Cosines and sines returned, to rotate queries and keys by elsewhere."""
+
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.joins.apply_rotary import Heads, check_rank
+from posenc.joins.rotated import CosSin, RotaryAngles
+from posenc.lookup import counted
+from posenc.maker import Join
+from posenc.ports import BATCH, SEQ, Axis, Port, fixed
+from posenc.spec import Spec, UnsupportedSpec
+from posenc.where import Where
+
+
+class Returned(nn.Module):
+    """Cosines and sines, as a model's own rotary module returns them: what the ways to give positions share."""
+
+    repeat_pairs: Final[bool]  # a column a feature; else a column a pair
+    interleaved: Final[bool]
+    axes: Final[int]
+    length: Final[int]  # of whole caches
+    offset: Final[int]  # of positions from a mask
+
+    def __init__(self, angles: RotaryAngles, spec: Spec, *, repeat_pairs: bool, interleaved: bool) -> None:
+        super().__init__()
+        self.angles = angles
+        self.repeat_pairs = repeat_pairs
+        self.interleaved = interleaved
+        self.axes = angles.axes
+        self.length = spec.max_len
+        self.offset = spec.position_offset
+        self.dtype = getattr(torch, spec.torch_dtype)
+
+    def rounded(self, angles: CosSin) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines, a column a pair or a feature, in the output's dtype: twice (..., width)."""
+        return self._round(angles.cos_q), self._round(angles.sin_q)
+
+    def _round(self, rows: Tensor) -> Tensor:
+        if self.repeat_pairs:
+            # (..., pairs) -> (..., 2 pairs): 0 0 1 1 2 2, or 0 1 2 0 1 2
+            rows = rows.repeat_interleave(2, -1) if self.interleaved else torch.cat([rows, rows], -1)
+        return rows.to(self.dtype)
+
+
+class WholeCaches(Returned):
+    """Cosines and sines of all positions, with no input."""
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        """Return cos and sin of positions 0..max_len-1: twice (max_len, width)."""
+        angles = self.angles.arange([self.length], torch.device("cpu"))  # (1, max_len, pairs) each
+        return self._round(angles.cos_q[0]), self._round(angles.sin_q[0])
+
+
+class Offset(Returned):
+    """Cosines and sines of positions start..start+seq-1, as when a KV cache holds the first `start` tokens."""
+
+    def forward(self, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin for as many tokens as x has: (batch, seq, hidden), (1,) -> twice (1, seq, width)."""
+        positions = start + torch.arange(x.shape[1], device=x.device)
+        # (seq,) -> (1, seq)
+        return self.rounded(self.angles(positions.unsqueeze(0)))
+
+
+class Explicit(Returned):
+    """Cosines and sines of one position, or several, for each token of each sequence."""
+
+    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin: (batch, seq) or (axes, batch, seq) -> twice (batch, seq, width)."""
+        check_rank(positions, self.axes)
+        return self.rounded(self.angles(positions))
+
+
+class FromMask(Returned):
+    """Cosines and sines of positions counted from an attention mask."""
+
+    def forward(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin: mask (batch, seq) of 1 and 0 -> twice (batch, seq, width)."""
+        check_rank(mask, 1)
+        return self.rounded(self.angles(counted(mask, self.offset)))
+
+
+def join_cos_sin(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
+    """Return the join that gives cosines and sines themselves.
+
+    Raises:
+        UnsupportedSpec: Implicit positions, which ask for whole caches, are to be computed at each call.
+    """
+    implicit, offset = where.positions == "implicit", where.positions == "offset"
+    if implicit and spec.mode == "dynamic":
+        ways = "--positions offset, explicit or mask, or --baked --positions implicit for whole caches"
+        raise UnsupportedSpec(f"output=cos_sin takes {ways}")
+    width = heads.rotary_dim if repeat_pairs else heads.rotary_dim // 2
+    tokens = (fixed(spec.max_len, "length"),) if implicit else (fixed(1, "batch") if offset else BATCH, SEQ)
+    cos, sin = (Port(name, (*tokens, fixed(width)), spec.torch_dtype) for name in ("cos", "sin"))
+    x = Port("x", (BATCH, SEQ, Axis("hidden", "features")), spec.torch_dtype)  # a start says no length
+    forward = where.pick(implicit=WholeCaches, offset=Offset, explicit=Explicit, mask=FromMask)
+    module = forward(angles, spec, repeat_pairs=repeat_pairs, interleaved=heads.interleaved)
+    shape = {"width": width, "interleaved": heads.interleaved}
+    return Join("cos_sin", module, (x,) if offset else (), (cos, sin), shape=shape)

@@ -1,0 +1,82 @@
+"""Through how many functions an argument is passed: counted in a made-up package, and of what an export begins with."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from helpers.functions_of import read
+from scripts.passed_on import PACKAGES, count
+
+MADE_UP = {
+    "posenc_export/exporter/write.py": """
+        from functools import partial
+        from posenc_export.formats.names import FORMATS, Holder
+        from posenc_export.validation import called as renamed
+
+        def start(target, folder):
+            whole, text = target, "target"
+            renamed(1, given=whole)
+            other(text)
+            later = partial(by_part, 2)
+            write = partial(by_part, target.encoding.uncalled(), 2)
+
+            def inner(size):
+                closure(target)
+
+            FORMATS["a"].capture(target.encoding)
+            held = Holder(target)
+            reads(held)
+
+        def other(text): ...
+        def by_part(encoding, size): ...
+        def closure(target): ...
+        def reads(holder: Holder):
+            other(holder.size)
+            last(holder.kept)
+        def last(target): ...
+        """,
+    "posenc_export/validation/__init__.py": """
+        def called(size, given):
+            if size:
+                called(size - 1, given)
+        """,
+    "posenc_export/formats/__init__.py": """
+        def format_(name, *, capture):
+            def register(write): ...
+            return register
+        """,
+    "posenc_export/formats/names.py": """
+        from posenc_export.formats import format_
+
+        class Holder:
+            kept: object
+            size: int
+
+        def captured(encoding): ...
+
+        @format_("a", capture=captured)
+        def write_a(program): ...
+        """,
+}
+ALONE = {"start", "called", "closure", "Holder", "last"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "names", "climbs"), [((), ALONE, 2), (("encoding",), {*ALONE, "by_part", "captured"}, 3)]
+)
+def test_what_is_passed_on_is_followed(tmp_path: Path, parts: tuple[str, ...], names: set[str], climbs: int) -> None:
+    for name, text in MADE_UP.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(dedent(text), encoding="utf-8")
+    modules = read({"posenc_export": tmp_path / "posenc_export"})
+    counted = count(modules, "posenc_export.exporter.write:start", "target", parts)
+    assert {key.partition(":")[2] for key in counted.functions} == names
+    assert len(counted.rooms) == 3
+    assert len(counted.climbs) == climbs
+
+
+def test_an_export_passes_its_encoding_through_40_functions_at_most() -> None:
+    counted = count(read(PACKAGES), "posenc_export.exporter.write:write_bundle", "target", ("encoding",))
+    assert {"write_formats", "recorded", "capture"} <= {key.partition(":")[2] for key in counted.functions}
+    assert len(counted.functions) <= 40, "\n".join(counted.functions)
