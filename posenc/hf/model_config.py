@@ -3,8 +3,6 @@
 It needs neither transformers nor torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self

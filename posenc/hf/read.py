@@ -3,8 +3,6 @@
 Where a key is absent, what transformers does then is done; what was taken from elsewhere is said in `origin`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

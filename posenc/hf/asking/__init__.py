@@ -3,8 +3,6 @@
 Neither library is imported with this package; `model_of` imports one modeling module, where it is called.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ It reads question.pickle, and feeds.pickle once its input has a line; it writes 
 JSON alone. Its memory is bounded by what is free once torch is imported.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Biases of distances: T5's buckets, DeBERTa's, and the slopes of ALiBi, at the positions of a call."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -36,6 +34,7 @@ def at_positions(question: Question, square: Square) -> Call:
 
     def call(feeds: Feeds) -> Answer:
         queries, keys = queries_and_keys(question.inputs, feeds)
+        # (heads, n, n)
         whole = square(end_of(queries, keys))
         # (batch, seq, 1) and (batch, 1, seq_k) -> (batch, seq, seq_k) each
         pairs = zip(*np.broadcast_arrays(queries[..., None], keys[:, None, :]), strict=True)
@@ -51,17 +50,12 @@ def _t5(question: Question) -> Model:
     attention: HfModule = made.model.get_submodule(owner)
 
     def square(n: int) -> Array:
-        if takes_block(attention):
+        if "block_length" in inspect.signature(attention.compute_bias).parameters:  # LongT5
             blocks = values_of(lambda: attention.compute_bias(n))[0, 0]  # (heads, block, 3 block)
             return np.asarray(blocks[:, :, n : 2 * n])  # the queries' own block is the one in the middle
         return np.asarray(values_of(lambda: attention.compute_bias(n, n))[0])
 
     return Model(f"{type(attention).__name__}.compute_bias", made.library, at_positions(question, square))
-
-
-def takes_block(attention: HfModule) -> bool:
-    """Whether an attention works in blocks, as LongT5's does."""
-    return "block_length" in inspect.signature(attention.compute_bias).parameters
 
 
 def _deberta(question: Question) -> Model:

@@ -4,8 +4,6 @@ Its large tensors are made on the meta device, and become zeros that share one n
 made as ever. So what a model adds for positions is what its code gives, all else being zero.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How a model without weights is called: whole, with embeddings of tokens, or each of its attentions alone."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -57,6 +55,7 @@ def _inputs(model: nn.Module, batch: int, length: int, positions: Tensor | None)
         inputs["input_ids"] = torch.empty(batch, length, dtype=torch.int64, device="meta")
     if positions is not None and "position_ids" in names:
         inputs["position_ids"] = positions
+    # a cache would keep tensors without numbers
     if "use_cache" in names:
         inputs["use_cache"] = False
     return inputs
@@ -88,6 +87,7 @@ class Attending:
 
     def __call__(self, trace: Traced, name: str, attention: nn.Module) -> None:
         """Call an attention by its name in the model, with tokens of its own width."""
+        # the tokens are as wide as the first projection takes
         width = next(module.in_features for module in attention.modules() if isinstance(module, nn.Linear))
         x = torch.empty(self.batch, self.length, width, device="meta")
         known: dict[str, object] = {

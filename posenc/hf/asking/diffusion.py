@@ -1,7 +1,5 @@
 """Models of diffusers: their modules of timesteps, and what they add to the patches of empty images and videos."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -54,6 +52,7 @@ def made(question: Question) -> HfModule:
 def _steps(question: Question, model: HfModule) -> Model:
     """Return the model's projection of timesteps, or of sizes and frames, which it adds to them."""
     is_addition = question.part.rpartition(".")[2] == "addition"
+    # "time_proj" of all, "add_time_proj" of SDXL
     names = [name for name, module in model.named_modules() if type(module).__name__ in ("Timesteps", "QwenTimesteps")]
     meant = [name for name in names if name.rpartition(".")[2].startswith("add_") == is_addition]
     if not meant:

@@ -1,7 +1,5 @@
 """Grids of patches: what a vision model adds to an empty image, and what its modules of rows and columns give."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Something else runs where a model's code calls a function of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 

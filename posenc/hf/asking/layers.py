@@ -1,7 +1,5 @@
 """The rotations of each layer that were seen in a call, and which layers rotate alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,7 +73,7 @@ def _alike(calls: Sequence[RotaryCall], others: Sequence[RotaryCall]) -> bool:
 
 
 def _constants(call: RotaryCall) -> tuple[object, ...]:
-    """Return the arguments of a call that are no queries or keys: cosines and sines, axes."""
+    """Return the arguments of a call beside queries and keys: cosines and sines, axes."""
     return tuple(value for value in (*call.arguments, *call.keywords.values()) if not isinstance(value, Rotated))
 
 

@@ -1,7 +1,5 @@
 """The config class and the modeling module of a model type: by name, without AutoModel, and never remote code."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import importlib.util
@@ -101,6 +99,7 @@ def _configuration(model_type: str, folder: str) -> str:
     """Return the module of a type's config: named as its folder, or, where a folder has several, as the type."""
     package = f"transformers.models.{folder}"
     own = f"{package}.configuration_{model_type.replace('-', '_')}"
+    # data2vec has configuration_data2vec_audio, _text and _vision
     has_own = importlib.util.find_spec(own) if importlib.util.find_spec(package) else None
     return own if has_own else f"{package}.configuration_{folder}"
 

@@ -1,7 +1,5 @@
 """What a model is asked, and what it answers: arrays and words; neither torch nor transformers is needed here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Sines, cosines and learned rows of places: what a model's module of an image's rows and columns gives."""
 
-from __future__ import annotations
-
 from copy import copy
 
 import numpy as np

@@ -3,8 +3,6 @@
 The child is started early, as importing torch and a library takes seconds; `answers` waits for it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Rows of distances, as relative attention has them: XLNet's, and those of Conformers."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

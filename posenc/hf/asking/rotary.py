@@ -4,8 +4,6 @@
 a class or a function.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +33,7 @@ def model_of(question: Question) -> Model:
     rotation = Rotation(
         trace, layer, _head_dim(question), tuple(axes_of(calls, unlike_sizes(trace))), _several(question)
     )
+    # DeepSeek V4 rotates the last features of wider heads
     if not rotation.moves() and rotation.moves_last():
         rotation = replace(rotation, last=True)
     elif not rotation.moves():
@@ -152,6 +151,7 @@ def _cos_sin(question: Question, rotation: Rotation, positions: Integers) -> tup
     parameters = question.reading.parameters
     pairs = int(str(parameters.get("rotary_dim") or rotation.head_dim)) // 2
     step = 2 if parameters.get("layout") == "interleaved" else 1
+    # features of the pairs: (i, i + 1), or (i, i + half)
     first = np.arange(pairs) * step
     second = first + (1 if step == 2 else pairs)
     at = positions if positions.ndim > 1 else positions[None]

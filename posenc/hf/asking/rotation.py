@@ -1,7 +1,5 @@
 """The rotations that were seen in a layer, called for heads of ours: where batch, heads and length are in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Queries times learned rows: what an attention with our rows adds to the scores of our queries; SAM's points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import ceil
 
@@ -20,9 +18,9 @@ from posenc.hf.asking.windows import sides_in
 from posenc.hf.foreign import HfModule
 from posenc.ports import Array, Feeds
 
-QUERIES = ("linear_q", "q_proj")
+QUERIES = ("linear_q", "q_proj")  # Conformers, SpeechT5 and VITS
 OTHERS = ("linear_k", "linear_v", "k_proj", "v_proj")
-NAMES = ("rel_pos_h", "rel_pos_w")
+NAMES = ("rel_pos_h", "rel_pos_w")  # SAM and ViTDet
 
 
 def model_of(question: Question) -> Model:
@@ -46,6 +44,7 @@ def _clipped(question: Question) -> Model:
         queries, keys = (positions[0] for positions in queries_and_keys(question.inputs, feeds))
         q = feeds[question.inputs[0].name]
         whole = np.zeros((*q.shape[:2], end_of(queries, keys), q.shape[3]), q.dtype)
+        # the model counts positions from 0: our queries stand at theirs, among zeros
         whole[:, :, queries] = q
         return added_to_scores(question, square(whole)[:, :, queries][..., keys], feeds)
 
@@ -160,6 +159,7 @@ def grid_sides(question: Question, feeds: Feeds) -> Sides:
 def _of_places(attention: HfModule, tokens: Array, sides: Sides) -> Array:
     """Return the scores of queries of places."""
     queries = torch.from_numpy(tokens).reshape(len(tokens), *sides, -1)  # (groups, height, width, features)
+    # keys and values of zeros: scores are the bias
     attention.qkv = constant(torch.cat([queries, torch.zeros_like(queries), torch.zeros_like(queries)], -1))
     return of_attention(attention, queries)
 

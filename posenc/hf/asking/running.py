@@ -1,7 +1,5 @@
 """A model's own forward, run up to the module that gives what is asked about: the rest of the model never runs."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a model's attention adds to scores: with queries and keys of zeros, its scores themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Classes that make angles are made and called for real; functions that rotate note their arguments; masks are None.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import re
@@ -45,6 +43,7 @@ def traced(
             if TABLES.search(name) and MAKES_TABLES.match(name):
                 stack.enter_context(setting(loaded.modeling, name, _on_cpu(function)))
         config = copy.deepcopy(loaded.config)
+        # attention in functions that are seen, not in a kernel
         config._attn_implementation_internal = "eager"
         try:
             with torch.device("meta"):
@@ -131,6 +130,7 @@ def _real(trace: Traced, forward: Callable[..., object]) -> Callable[..., object
     @wraps(forward)
     def called(self: nn.Module, *args: object, **kwargs: object) -> object:
         trace.makers.append(type(self).__name__)
+        # the same parameters, buffers of its own
         fresh = copy.copy(self)
         fresh._buffers = {k: None if v is None else v.clone() for k, v in self._buffers.items()}
         real = [_zeros(value) for value in args]

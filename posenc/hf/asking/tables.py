@@ -1,7 +1,5 @@
 """Learned tables: our rows in the model's own table, and what its forward looks up there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -81,6 +79,7 @@ def tokens(entry: HfModule, config: HfConfig, mask: Array) -> dict[str, object]:
     padding = getattr(config, "pad_token_id", None)
     token = next(number for number in (5, 6) if number != padding) if getattr(config, "vocab_size", 9) > 6 else 0
     present = torch.from_numpy(mask)
+    # two tokens that differ: one is the padding of the config, if it has some
     ids = torch.where(present != 0, token, token if padding is None else padding)
     # DistilBERT's and OPT's embeddings take a shape in the place of tokens
     shape = {} if takes(entry, "input_ids") else {"input_shape": ids.shape, "input_ids_shape": ids.shape}
@@ -130,15 +129,10 @@ def added(question: Question, rows: Rows, *, before: int) -> Call:
             values = looked_up(rows, positions - before)
         else:
             values = rows(np.ones((1, shape[1]), np.int64) if mask is None else mask)[:, : shape[1]]
-        is_sum = question.inputs[0].name == "x" and adds(question)
+        is_sum = question.inputs[0].name == "x" and question.reading.parameters.get("output", "add") == "add"
         return answer(question, x_of(question, feeds) + values if is_sum else values)
 
     return call
-
-
-def adds(question: Question) -> bool:
-    """Whether rows are added to x, or returned."""
-    return bool(question.reading.parameters.get("output", "add") == "add")
 
 
 def looked_up(rows: Rows, positions: Array) -> Array:

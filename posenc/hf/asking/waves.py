@@ -1,7 +1,5 @@
 """Sines and cosines of positions: what a model's own module gives for its tokens, or for as many frames of a sound."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

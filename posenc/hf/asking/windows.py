@@ -1,7 +1,5 @@
 """Biases of windows: what attention adds to the scores of an empty window, with our table or our network in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast
 

@@ -1,7 +1,5 @@
 """How a parameter follows from a config: from what stands under a key, or under several."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol

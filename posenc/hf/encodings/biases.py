@@ -1,7 +1,5 @@
 """Model types of text with biases on attention scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from posenc.hf.config.keys import Key, Made, quotient
@@ -36,6 +34,7 @@ def _t5(heads: int, encoder: str = T5.format("encoder")) -> tuple[Row, Row]:
 def _falcon() -> Row:
     """Return Falcon's slopes, which are rounded, and added to scores before those are scaled."""
     heads = Key("num_attention_heads", 71, ("n_head",))
+    # FalconAttention: (scores + alibi) * inv_norm_factor
     scale = Made("1 / sqrt({})", lambda dim: dim**-0.5, (quotient(hidden(4544), heads),))
     parameters = {"heads": heads, "form": "key", "scale": scale, "bfloat16_slopes": True}
     when = (If(Key("alibi", False), (True,)),)
@@ -73,10 +72,10 @@ def _deberta(width: int) -> tuple[Row, ...]:
 
 BIASES: Mapping[str, tuple[Row, ...]] = {
     "t5": _t5(8),
-    **alike("mt5 umt5", *_t5(6)),
+    **alike("mt5 umt5", *_t5(6)),  # UMT5 has a table in each layer
     "longt5": _t5(8, LONG),  # local blocks, or local blocks and transient global tokens
-    "switch_transformers": _t5(12),
-    "pop2piano": _t5(8),
+    "switch_transformers": _t5(12),  # T5, with experts
+    "pop2piano": _t5(8),  # T5, of sound
     "deberta-v2": _deberta(1536),
     # its first version has a bias for each distance, without buckets
     "deberta": (_deberta(768)[0], Row("", part="relative", when=(RELATIVE,), lacks=NO_BUCKETS)),

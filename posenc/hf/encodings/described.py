@@ -1,7 +1,5 @@
 """What a row says of a config: parameters of the scheme, fields of the spec, names of weights."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 
@@ -42,6 +40,7 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
     """Return the parameters of the scheme, each with its origin, without those that the user gives."""
     settings = row.read(part.config, part.absent, part.kind)
     before = row.before.read(part.config, part.absent)
+    # the scheme skips these rows itself; from a mask, positions begin behind them
     if before.value and row.shifted and (positions or row.positions) != "mask":
         settings["offset"] = before
     if row.tables and overrides.get("weights") is None:
@@ -89,6 +88,7 @@ def name_of(table: str, names: tuple[str, ...], path: str, layers: tuple[int, ..
 
 def names_that_end(names: tuple[str, ...], ending: str, layers: tuple[int, ...]) -> list[str]:
     """Return the names that end so; for an ending with a dot, the modules whose tensors begin so."""
+    # "layers.*.attn." in "encoder.layers.3.attn.rel_pos_h"
     number = f"(?:{'|'.join(map(str, layers))})" if layers else r"\d+"
     ends = re.escape(ending.rstrip(".")).replace(r"\*", number)
     pattern = re.compile(rf"(?:.*\.)?{ends}(?={r'[.]' if ending.endswith('.') else '$'})")

@@ -1,7 +1,5 @@
 """Models of diffusers, whose configs have a class and no model type: steps, and grids of images and videos."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from posenc.hf.config.keys import Key, Made, Source, item
@@ -41,6 +39,7 @@ def _inner(heads: int, width: int) -> Made:
 def _patches(inner: Made, sample: int, **more: object) -> Row:
     """Return the grid of PatchEmbed, whose coordinates are those of the size that the model was made for."""
     sides = (Key("sample_size", sample), Key("patch_size", 2))
+    # coordinates are divided by grid / base_size
     base = Made("{} / {}", lambda size, patch: size // patch, sides)
     return Row("sincos_2d", {"dim": inner, "base_size": base, **more}, "patches")
 
@@ -86,18 +85,19 @@ POSITIONAL = If(Key("time_embedding_type", "positional"), ("positional",))
 SIZES = If(Key("addition_embed_type", "none"), ("text_time",))
 
 DIFFUSION: Mapping[str, tuple[Row, ...]] = {
-    "UNet2DModel": (_of_unet((224, 448, 672, 896), CHOSEN, (POSITIONAL,)),),
-    "UNet2DConditionModel": (_of_unet(CHANNELS, CHOSEN, (POSITIONAL,)), _added(CHOSEN, (SIZES,))),
-    "ControlNetModel": (_of_unet(CHANNELS, CHOSEN), _added(CHOSEN, (SIZES,))),
-    "UNetMotionModel": (_of_unet(CHANNELS, COSINES), _added(COSINES, (SIZES,))),
+    "UNet2DModel": (_of_unet((224, 448, 672, 896), CHOSEN, (POSITIONAL,)),),  # DDPM
+    "UNet2DConditionModel": (_of_unet(CHANNELS, CHOSEN, (POSITIONAL,)), _added(CHOSEN, (SIZES,))),  # Stable Diffusion
+    "ControlNetModel": (_of_unet(CHANNELS, CHOSEN), _added(CHOSEN, (SIZES,))),  # always Timesteps
+    "UNetMotionModel": (_of_unet(CHANNELS, COSINES), _added(COSINES, (SIZES,))),  # AnimateDiff
     "UNetSpatioTemporalConditionModel": (_of_unet(CHANNELS, COSINES), _added(COSINES)),
     **alike("UNet3DConditionModel I2VGenXLUNet", _of_unet(CHANNELS, COSINES)),
     **alike(ROTARY, _rotary()),
-    "FluxTransformer2DModel": (_steps(256, COSINES), _rotary()),
+    "FluxTransformer2DModel": (_steps(256, COSINES), _rotary()),  # time_proj
     "QwenImageTransformer2DModel": (_steps(256, {**COSINES, "scale": 1000.0}), _rotary()),  # timesteps in 0..1
-    "WanTransformer3DModel": (_steps(Key("freq_dim", 256), COSINES), _rotary()),
+    "WanTransformer3DModel": (_steps(Key("freq_dim", 256), COSINES), _rotary()),  # timesteps_proj
     "SD3Transformer2DModel": (
         _steps(256, COSINES),
+        # PatchEmbed keeps a table of pos_embed_max_size, and crops its middle
         _patches(_inner(18, 64), 128, crop=Key("pos_embed_max_size", 96)),
     ),
     "PixArtTransformer2DModel": (_steps(256, COSINES), _patches(_inner(16, 72), 128, interpolation_scale=_scale())),

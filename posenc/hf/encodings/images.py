@@ -1,7 +1,5 @@
 """Model types of images: grids that are learned, of sines and cosines, and biases of windows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from posenc.hf.config.keys import Fixed, Key, Made, Source, grid, item
@@ -55,6 +53,7 @@ def _siglip2() -> Row:
 def _beit() -> tuple[Row, ...]:
     """Return BEiT's learned grid and its bias of the whole image: each layer has its own, or all share one."""
     absolute = If(Key("use_absolute_position_embeddings", False), (True,))
+    # the class token has biases of its own
     heads = Key("num_attention_heads", 12)
     parameters = {"heads": heads, "window": grid(224, 16), "class_token": True}
     own, shared = (If(Key(f"use_{kind}relative_position_bias", False), (True,)) for kind in ("", "shared_"))
@@ -68,6 +67,7 @@ def _beit() -> tuple[Row, ...]:
 def _swin(stage: int, heads: Key = HEADS, side: int = 7) -> Row:
     """Return the biases of a stage, which has its own number of heads."""
     parameters = {"heads": item(heads, stage), "window": Key("window_size", (side, side)), "interpolation": "bicubic"}
+    # SwinRelativePositionBias
     return Row("swin_bias", parameters, f"stage{stage + 1}", tables=(SWIN_TABLE.format(stage),))
 
 
@@ -76,6 +76,7 @@ def _swinv2(stage: int) -> Row:
     trained = item(Key("pretrained_window_sizes", (0, 0, 0, 0), least=0), stage)
     pair = Made("{}", lambda side: (side, side), (trained,))
     parameters = {"heads": item(HEADS, stage), "window": Key("window_size", (7, 7)), "pretrained_window": pair}
+    # SwinV2SelfAttention.continuous_position_bias_mlp
     return Row("swin_cpb", parameters, f"stage{stage + 1}", tables=(SWIN_NETWORK.format(stage),))
 
 
@@ -115,12 +116,14 @@ IMAGES: Mapping[str, tuple[Row, ...]] = {
     "owlv2_vision_model": (_square(768, 16, 768, 1, CLIP),),
     "blip_vision_model": (_square(384, 16, 768, 1, BLIP),),
     **alike("blip_2_vision_model instructblip_vision_model", _square(224, 14, 1408, 1, BLIP)),
-    "dinov2_with_registers": (patches(grid(224, 16), 768, VIT, 1, antialias=True),),
+    "dinov2_with_registers": (patches(grid(224, 16), 768, VIT, 1, antialias=True),),  # registers have no positions
     "siglip2_vision_model": (_siglip2(),),
     **alike("beit data2vec-vision", *_beit()),
     **alike("swin donut-swin maskformer-swin", *map(_swin, STAGES)),
+    # CLAP: a Swin of spectrograms
     "clap_audio_model": tuple(_swin(stage, Key("num_attention_heads", (4, 8, 16, 32)), 8) for stage in STAGES),
     "swinv2": tuple(map(_swinv2, STAGES)),
+    # get_2d_sincos_pos_embed: columns before rows
     "vit_mae": (
         Row("sincos_2d", {"dim": hidden(768), "order": "column_first"}, "encoder"),
         Row("sincos_2d", {"dim": Key("decoder_hidden_size", 512), "order": "column_first"}, "decoder"),

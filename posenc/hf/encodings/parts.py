@@ -1,7 +1,5 @@
 """The encodings that a config describes, of its own and of the configs in it, and the choice of one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -59,6 +57,7 @@ def choose_part(content: Json, name: str | None) -> Part | None:
     model_type = _model_type(content)
     if name is not None:
         return _only([part for part in parts_of(config, model_type) if _is_called(part, name)], config, name)
+    # an encoding of the config itself comes before those of the configs in it
     own = [part for part in _own(config, model_type, "") if not part.name]
     if not own and is_rotary(text_part(content).content):
         return None
@@ -84,6 +83,7 @@ def _inside(config: Settings, key: str, inner: Json, outer_type: str, name: str)
     called = "text" if is_text else key.removesuffix("_config")
     named = text_type(outer_type) if is_text and class_of(outer_type) else _by_name(outer_type, called)
     model_type, path = _model_type(inner) or named, config.path_of(key)
+    # remote code reads absent keys from the outer config
     whole = {"model_type": model_type, **inner} if class_of(outer_type) else {**config.content, **inner}
     if is_text and model_type not in ENCODINGS and is_rotary(whole):
         yield Part(_join(name, called), Settings(whole, path), model_type)

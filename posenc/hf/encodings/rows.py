@@ -1,7 +1,5 @@
 """The encodings of a model type that is not rotary, or not rotary alone: a row for each, in the tables beside this."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 Some layers see windows, some the whole image; a layer's tables have 2 side - 1 rows for a window of this side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from posenc.hf.config.keys import Key, Made, Source, grid, quotient
@@ -45,6 +43,7 @@ def _sam(image: int, **more: object) -> tuple[Row, ...]:
     """Return the grid of SamVisionEncoder, and the rows of its layers; `more` says how other types resize the grid."""
     absolute, relative = (If(Key(f"use_{kind}_pos", True), (True,)) for kind in ("abs", "rel"))
     window, of_whole = Key("window_size", 14, least=0), Key("global_attn_indexes", (2, 5, 8, 11), least=0)
+    # SamVisionConfig lists the layers of the whole image
     windowed, whole = _layers(window, of_whole, of_window=False)
     return (
         patches(grid(image, 16), 768, "pos_embed", 0, when=(absolute,), part="absolute", **more),
@@ -60,6 +59,7 @@ def _vitdet() -> tuple[Row, ...]:
         for kind, there in (("absolute", True), ("relative", False))
     )
     window, of_windows = Key("window_size", 0, least=0), Key("window_block_indices", (), least=0)
+    # VitDetConfig lists the layers of windows
     windowed, whole = _layers(window, of_windows, of_window=True)
     places = grid(224, 16, "pretrain_image_size")
     return (
@@ -73,6 +73,7 @@ def _seggpt() -> tuple[Row, ...]:
     """Return SegGPT's grid, and the rows of its layers: each sees an image below its prompt."""
     relative = If(Key("use_relative_position_embeddings", True), (True,))
     head = quotient(hidden(1024), Key("num_attention_heads", 16))
+    # image and prompt, stacked: 896 x 448
     parameters = {"head_dim": head, "window": grid((896, 448), 16)}
     return (
         patches(grid(224, 16, "pretrain_image_size"), 1024, VIT, 1, part="absolute"),
@@ -83,6 +84,7 @@ def _seggpt() -> tuple[Row, ...]:
 def _prompt() -> Row:
     """Return the random Fourier features of SAM's points and boxes (SamPositionalEmbedding)."""
     parameters = {
+        # x and y in 0..1, as 2 x - 1
         "in_features": 2,
         "kind": "gaussian",
         "inputs": "centered",

@@ -1,7 +1,5 @@
 """Model types with a learned table of positions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

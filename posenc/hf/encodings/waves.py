@@ -1,7 +1,5 @@
 """Model types of text and speech with sines and cosines, and speech models' relative positions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -58,6 +56,7 @@ def _conformer(
     kind: str, *, width: int, heads: int, heads_key: str = "num_attention_heads", part: str = ""
 ) -> tuple[Row, ...]:
     """Return the encodings that wav2vec2-bert and its kin choose from; wav2vec2-conformer has the first two alone."""
+    # Wav2Vec2ConformerEncoder: "relative", "rotary", or nothing
     type_ = Key("position_embeddings_type", kind)
     head = quotient(hidden(width), Key(heads_key, heads))
     rope = {"head_dim": head, "rope_theta": Key("rotary_embedding_base", 10000.0)}
@@ -73,6 +72,7 @@ def _conformer(
 def _seamless(kind: str, length: int) -> tuple[Row, ...]:
     """Return the encodings of SeamlessM4T's speech encoder, and of text, where encoder and decoder are alike."""
     speech = _conformer(kind, width=1024, heads=16, heads_key="speech_encoder_attention_heads", part="speech")
+    # the first version chooses between relative and rotary, the second has clipped distances
     of_kind = speech[2:] if kind == "relative_key" else speech[:2]
     return (*of_kind, fairseq(hidden(1024), Key(LENGTH, length), part="text", padding=0))
 
@@ -107,6 +107,7 @@ def _gemma4() -> Row:
 def _trocr() -> tuple[Row, Row]:
     """Return TrOCR's learned table, which has two rows before the first position, or its sines and cosines."""
     width, length, learned = Key("d_model", 1024), Key(LENGTH, 512), Key("use_learned_position_embeddings", True)
+    # TrOCRLearnedPositionalEmbedding: self.offset = 2
     rows = table(width, length, PARTS["decoder"], when=(If(learned, (True,)),))
     return replace(rows, before=Fixed(2)), replace(fairseq(width, length), when=(If(learned, (False,)),))
 
@@ -119,6 +120,7 @@ def _xglm() -> Row:
 def _xlnet() -> tuple[Row, ...]:
     """Return the rows of XLNetModel.relative_positional_encoding."""
     backwards = Key("bi_data", False)
+    # relative_positional_encoding: if self.clamp_len > 0
     farthest = Made("{}", lambda clamp: clamp if clamp > 0 else None, (Key("clamp_len", -1, least=-1),))
     attention = Key("attn_type", "bi")
     parameters = {"d_model": Key("d_model", 1024), "attention": attention, "clamp_len": farthest}
@@ -141,11 +143,11 @@ WAVES: Mapping[str, tuple[Row, ...]] = {
         _whisper(Key("d_model", 384), "encoder"),
         table(Key("d_model", 384), Key("max_target_positions", 448), PARTS["decoder"], part="decoder"),
     ),
-    "qwen2_audio_encoder": (_whisper(Key("d_model", 1280)),),
+    "qwen2_audio_encoder": (_whisper(Key("d_model", 1280)),),  # Qwen2AudioEncoder
     **alike("audioflamingo3_encoder voxtral_encoder", _whisper(hidden(1280))),
     "wav2vec2-conformer": _conformer("relative", width=768, heads=12)[:2],
     "wav2vec2-bert": _conformer("relative_key", width=1024, heads=16),
-    "parakeet_encoder": (Row("conformer_relative", {"d_model": hidden(1024)}),),
+    "parakeet_encoder": (Row("conformer_relative", {"d_model": hidden(1024)}),),  # ParakeetEncoderRelPositionalEncoding
     "fastspeech2_conformer": (Row("conformer_relative", {"d_model": hidden(384)}),),
     "seamless_m4t": _seamless("relative", 1024),
     "seamless_m4t_v2": _seamless("relative_key", 4096),

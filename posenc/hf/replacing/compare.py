@@ -87,6 +87,7 @@ def _difference_of_call(reference: CosSin, ours: CosSin, last: int) -> Differenc
     if [x.shape for x in reference] != [x.shape for x in ours]:
         return Difference(np.inf, f"their shape, {tuple(reference[0].shape)} and not {tuple(ours[0].shape)}")
     off = max(float((a - b).abs().max()) for a, b in zip(reference, ours, strict=True))
+    # an angle is up to position * 1 radians, cos and sin up to the attention factor
     budget = ROUNDINGS * eps("float32") * max(last, 1) * max(1.0, float(ours[0].abs().max()))
     words = f"{off:.2g} at positions up to {last}, where {budget:.2g} is allowed"
     return Difference(off / budget if np.isfinite(off) else np.inf, words)

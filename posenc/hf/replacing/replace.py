@@ -112,6 +112,7 @@ def _rotation_of(rotate: nn.Module, parameters: dict[str, int], positions: Tenso
     """Return the cosines and sines by which neighbouring features are rotated: where (1, 0) goes, pair by pair."""
     head_dim = parameters["head_dim"]
     rotary_dim = parameters.get("rotary_dim", head_dim)
+    # (batch, seq, heads, head_dim)
     units = torch.zeros(1, positions.shape[1], 1, head_dim, dtype=torch.float64, device=positions.device)
     units[..., :rotary_dim:2] = 1  # (1, 0), pair by pair: rotated it is (cos, sin)
     query, _ = rotate(units, units, positions)
@@ -189,6 +190,7 @@ def _read(module: HfModule, spec: Spec, overrides: dict[str, int], layer_type: s
 
 def _takes_axes(original: CosSinFunction, x: Tensor) -> bool:
     """Return whether a module makes one cosine of three positions a token; others would return three."""
+    # Qwen2-VL: three positions a token, one cosine
     positions = torch.zeros(3, 1, 2, dtype=torch.int64, device=x.device)
     try:
         cos, _ = original(positions)
@@ -209,4 +211,5 @@ def _calls(spec: Spec, reading: Reading | None = None, end: int = END) -> list[T
     parameters = {} if reading is None else reading.parameters
     if not is_by_length(parameters.get("rope_type", "default")):
         return calls(end)
+    # longrope switches at its original context, dynamic NTK at its context
     return calls(end, parameters.get("original_max_position_embeddings", parameters.get("max_position_embeddings")))

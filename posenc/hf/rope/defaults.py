@@ -4,8 +4,6 @@
 all; `scripts/hf_class_defaults.py` of the tests asks them and writes it. Below is what only a model's code says.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,9 +61,9 @@ _COMPRESSED = {
     "heavily_compressed_attention": "compress",
 }
 _GROUPS = (
-    ("internlm2", Defaults(rope_theta=1e4)),
-    ("gptj codegen", Defaults(rope_theta=1e4, rotary_dim=64)),
-    ("phi3", Defaults(aliases={"yarn": "longrope"})),
+    ("internlm2", Defaults(rope_theta=1e4)),  # rotary even where no key says so
+    ("gptj codegen", Defaults(rope_theta=1e4, rotary_dim=64)),  # sinusoids of base 10000: create_sinusoidal_positions
+    ("phi3", Defaults(aliases={"yarn": "longrope"})),  # files of early versions say "yarn" for longrope
     ("qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text paddleocr_vl_text", Defaults(sections=(16, 24, 24))),
     ("qwen2_5_omni_talker", Defaults(sections=(16, 24, 24))),
     ("qwen3_vl_text qwen3_vl_moe_text", Defaults(sections=(24, 20, 20), interleaved_sections=True)),
@@ -73,7 +71,7 @@ _GROUPS = (
     ("qwen3_omni_moe_talker_text", Defaults(sections=(24, 20, 20), interleaved_sections=True)),
     ("qwen3_5_text qwen3_5_moe_text qwen4_exp_text", Defaults(sections=(11, 11, 10), interleaved_sections=True)),
     ("glm4v_text glm4v_moe_text glm_image_text glm_ocr_text", Defaults(sections=(8, 12, 12))),
-    ("afmoe muse_glimmer_text muse_spark_text", Defaults(still=_FULL)),
+    ("afmoe muse_glimmer_text muse_spark_text", Defaults(still=_FULL)),  # no position at all in full attention
     ("cohere2 cohere2_moe flint", Defaults(still=_FULL, still_unwindowed=("sliding_attention",))),
     ("exaone4 exaone_moe kolibri1", Defaults(still=_FULL, windowed=True)),
     ("gemma3_text gemma3n_text olmo3 t5gemma2_decoder t5gemma2_text", Defaults(flat="full")),

@@ -1,7 +1,5 @@
 """Which layers of a model rotate, and how: their types, the choice of one, and those that do not rotate at all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -91,9 +89,11 @@ def _types(text: Settings, total: int) -> list[str]:
 def _still(text: Settings, model_type: str) -> frozenset[str]:
     """Return the types of layers that do not rotate."""
     defaults, rope = DEFAULTS.get(model_type, NO_DEFAULTS), text.at("rope_parameters").value
+    # null for a layer type says that such layers do not rotate
     by_type = rope if isinstance(rope, Mapping) and defaults.flat == "none" else {}
     null = {name for name, value in by_type.items() if value is None}
     is_windowed = text.at("sliding_window").value is not None
+    # Exaone4Attention: sliding_window is None or is_sliding rotates
     still = () if defaults.windowed and not is_windowed else defaults.still
     return UNATTENDING.union(still, () if is_windowed else defaults.still_unwindowed, null)
 
@@ -190,6 +190,7 @@ def of_layer(text: Settings, choice: Choice, layers: tuple[Layer, ...]) -> Setti
     if not per_layer:
         return text
     rotating = {i for i, layer in enumerate(layers) if layer.rotates}
+    # in the order of the layers, for the message
     types = list(dict.fromkeys(layers[i].type for i in sorted(rotating)))
     index = _same(per_layer, rotating, types) if choice.index is None else choice.index
     own = None if index is None else per_layer.get(index)
@@ -220,6 +221,7 @@ def _angles(row: object) -> Json:
 
 def _over(text: Settings, own: Json, path: str) -> Settings:
     """Return settings over which those of a layer stand; their origin is that of the layer."""
+    # the text's own keys would hide the layer's, which become defaults
     content = {key: value for key, value in text.content.items() if key not in own}
     return Settings(content, text.path, {**text.absent, **own}, f"{text.path_of(path)}, {text.absent_path}")
 
@@ -231,6 +233,7 @@ def scaled(rope: Settings, layers: tuple[Layer, ...], choice: Choice) -> Setting
     """
     read = [choice.layer] if choice.layer is not None else [layer for layer in layers if layer.rotates]
     is_plain = scaling_names().isdisjoint(rope.content)
+    # rope settings without scaling are the same for scaled and unscaled layers
     kinds = {(layer.theta, layer.scaled or is_plain) for layer in read}
     if len(kinds) > 1:
         keys = "layer_rope_theta" if any(layer.theta for layer in read) else "rope_scaling_layers"

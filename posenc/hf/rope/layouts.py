@@ -4,8 +4,6 @@ Every type of transformers 5.23 that has rope settings is here, as its own code 
 tests asks each. Models of several parts have the types of their parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 

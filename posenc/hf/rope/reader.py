@@ -1,7 +1,5 @@
 """One pass over a rotary model's config: the parameters of "rope" or "mrope", each with the key it was read from."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from typing import Any
@@ -71,6 +69,7 @@ class RotaryReader:
         """Read the rope type, under its new name or its old one ("type")."""
         rope = self.rope
         key = "rope_type" if "rope_type" in rope.content else "type"
+        # rope_scaling of old files says "type"
         name = rope.content.get(key, "default")
         rope_type = {**ALIASES, **self.defaults.aliases}.get(name, name) if isinstance(name, str) else ""
         if rope_type not in rope_type_names():
@@ -181,6 +180,7 @@ class RotaryReader:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise ValueError(f"{rope.path_of(key)} is not known, and may change the angles: {hint}leave it out if not")
+        # a key that is known and was not read is of another rope type
         unused = [rope.path_of(key) for key in keys if rope.path_of(key) not in self.origin.values()]
         if unused:
             self.origin["not used"] = ", ".join(unused)

@@ -4,8 +4,6 @@ Old and new names are read: rope_scaling or rope_parameters, one object for all 
 or in the part that describes the language model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from posenc.hf.config.settings import Json, Setting, Settings, short
@@ -13,11 +11,16 @@ from posenc.hf.rope.defaults import DEFAULTS, NO_DEFAULTS, class_of, text_type
 from posenc.hf.rope.scaling import scaling_names
 
 ROPE_KEYS = ("rope_parameters", "rope_scaling")
+# rotary_emb_base: GPT-NeoX
 THETA_KEYS = ("rope_theta", "rotary_emb_base", "rotary_base")
+# rotary_pct: GPT-NeoX; the last two: files of remote code
 PARTIAL_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percentage")
+# qk_rope_head_dim: DeepSeek; kv_channels: Qwen and ChatGLM, before transformers had them; attention_head_dim: Zamba2
 HEAD_DIM_KEYS = ("qk_rope_head_dim", "head_dim", "kv_channels", "attention_head_dim")
+# n_embd: GPT-J; d_model: DBRX
 WIDTH_KEYS = ("hidden_size", "n_embd", "d_model")
 HEADS_KEYS = ("num_attention_heads", "n_head", "n_heads", "encoder_num_attention_heads")
+# n_positions: GPT-J; max_seq_len: DBRX
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len")
 TEXT_KEYS = ("text_config", "language_config", "llm_config")
 EVIDENCE = (*ROPE_KEYS, *THETA_KEYS, *PARTIAL_KEYS, "rotary_dim", "qk_rope_head_dim")
@@ -116,6 +119,7 @@ def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False
         return _of_layer(_by_class(text, rope, own), layer_type, text)
     if not rope.content and isinstance(own, Mapping):
         rope = Settings(own, text.absent_path)
+    # remote code of Gemma 3 and ModernBERT: a base beside the settings
     layers = _layers(rope) or ({} if text.absent else _first_written_layers(text.content, rope.content))
     if layers:
         return _of_layer({k: _over(rope.path_of(k), v, "") for k, v in layers.items()}, layer_type, text)
@@ -215,6 +219,7 @@ def _of_layer(layers: Mapping[str, Settings | str], layer_type: str | None, text
     types = text.at("layer_types").value
     if isinstance(types, list):
         of_layers = {name: values for name, values in of_layers.items() if name in types}
+    # a config may lack layers of a type
     names = ", ".join(of_layers or layers)
     if layer_type is None and len(layers) > 1:
         raise ValueError(f"layers of this config differ: choose one of {names} with --layer-type")

@@ -1,7 +1,5 @@
 """The rotary part of a config: its own settings, and the rope settings of the layers that are read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self
 

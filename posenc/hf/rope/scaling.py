@@ -1,7 +1,5 @@
 """What rope types take, for what reads it from a config: nothing else in this folder uses their registry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from posenc.hf.config.settings import Setting

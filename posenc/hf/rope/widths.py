@@ -3,8 +3,6 @@
 `class_defaults.json` lists these keys: "widths" for the sizes of a head, "shares" for the rotated share of it.
 """
 
-from __future__ import annotations
-
 from posenc.hf.config.settings import Setting
 from posenc.hf.rope.rotary import HEAD_DIM_KEYS, HEADS_KEYS, PARTIAL_KEYS, WIDTH_KEYS
 from posenc.hf.rope.rotary_config import RotaryConfig
