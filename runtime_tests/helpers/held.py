@@ -23,7 +23,7 @@ from posenc_export.exporter import ExportOptions, export_target
 from posenc_export.formats import FORMATS
 from posenc_export.targets import Target
 from posenc_export.validation.judging.verdict import ValidateOptions
-from posenc_export.validation.report.report import tables
+from posenc_export.validation.report.rows import tables
 from posenc_export.validation.running.run import validate_bundle
 
 DATA = Path(__file__).parents[1] / "data"

@@ -12,8 +12,8 @@ from posenc_export.exporter import ExportResult
 from posenc_export.markdown import html, plain
 from posenc_export.validation.judging.verdict import Verdict
 from posenc_export.validation.report.glossary import glossary
-from posenc_export.validation.report.report import figure
 from posenc_export.validation.report.result import ValidateResult
+from posenc_export.validation.report.rows import figure
 
 HOSTILE = "<script>alert('x')</script>\x1b[2J"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from posenc_export.cuda.prove import Proof
 from posenc_export.markdown import table
 from posenc_export.validation.judging.verdict import Status, worst
-from posenc_export.validation.report.report import MARKS, figure
+from posenc_export.validation.report.rows import MARKS, figure
 
 COLUMNS = ("scheme", "by", "verdict", "bundles", "checks", "against eager", "against float64", "detail")
 """Errors are those of fp32: half precision rounds by far more."""

@@ -11,7 +11,8 @@ import click
 from posenc_export.errors import one_line
 from posenc_export.validation.checks.catalogue import CATALOGUE
 from posenc_export.validation.report.printed import lines_below, shown_tables
-from posenc_export.validation.report.report import MARKS, MEANINGS, Rows, first_line
+from posenc_export.validation.report.report import first_line
+from posenc_export.validation.report.rows import MARKS, MEANINGS, Rows
 
 if TYPE_CHECKING:
     from rich.console import Console

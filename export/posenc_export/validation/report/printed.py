@@ -10,7 +10,6 @@ from posenc_export.markdown import html, html_lines, plain
 from posenc_export.validation.judging.verdict import Basis, Verdict
 from posenc_export.validation.report.basis import loosest
 from posenc_export.validation.report.report import (
-    Rows,
     failures,
     first_line,
     headline,
@@ -19,8 +18,8 @@ from posenc_export.validation.report.report import (
     noted,
     read_from,
     rows_held,
-    tables,
 )
+from posenc_export.validation.report.rows import Rows, tables
 
 
 def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,96 +14,20 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.seal import sealed_text
 from posenc_export.errors import printable
 from posenc_export.markdown import table
-from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.checks.catalogue import code_of
 from posenc_export.validation.judging.verdict import (
     AGREES,
-    MODEL,
     NO_REFERENCE,
-    Against,
     Basis,
-    Comparison,
-    Status,
     Verdict,
     failed,
-    worst,
 )
 from posenc_export.validation.report.basis import loosest, reference_of
 from posenc_export.validation.report.glossary import glossary
+from posenc_export.validation.report.rows import Rows, count_of, tables
 
 SCHEMA_VERSION = 1
 """The version of report.json, whose fields docs/report.schema.json describes."""
-MARKS = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
-FILE_COLUMNS = ("file", "verdict", "checks")
-AGAINST_MODEL = "against the model"
-RUN_COLUMNS = ("runtime", "verdict", "against eager", "against float64", AGAINST_MODEL, "cases", "other checks")
-MEANINGS = {
-    "verdict": "pass, or FAIL with the reason below the tables; what could not run is listed below them too",
-    "against eager": "the largest difference from the PyTorch module, and how many steps of the dtype (ulp) it is",
-    "against float64": "the largest difference from the reference, and the position where it is",
-    AGAINST_MODEL: "the largest difference from the model's own code, at positions where its float32 angles are good",
-    "cases": "calls that were compared: lengths, positions, batches",
-}
-"""What each column says."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A file or a runtime with the checks of one status: cells in the order of its table's columns."""
-
-    status: Status
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A table of a report."""
-
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
-    """Return the table of files and that of runtimes, unless it is empty; checks that did not run are in neither.
-
-    Args:
-        verdicts: The rows of a report.
-        counted: Whether checks that passed are counted; they are named otherwise.
-    """
-    has_model = any(verdict.check == MODEL and verdict.comparisons for verdict in verdicts)
-    against: tuple[Against, ...] = ("eager", "reference", "model") if has_model else ("eager", "reference")
-    columns = tuple(column for column in RUN_COLUMNS if has_model or column != AGAINST_MODEL)
-    file_rows: list[Row] = []
-    run_rows: list[Row] = []
-    for (subject, status), group in _grouped(verdicts).items():
-        checks = [verdict.check for verdict in group if verdict.check != AGREES]
-        cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
-        if subject in RUNTIMES:
-            run_rows.append(Row(status, (subject, MARKS[status], *_figures(group, against), cell)))
-        else:
-            file_rows.append(Row(status, (subject, MARKS[status], cell)))
-    both_tables = (Rows(FILE_COLUMNS, tuple(file_rows)), Rows(columns, tuple(run_rows)))
-    return [rows for rows in both_tables if rows.rows]
-
-
-def _passed(count: int) -> str:
-    return f"{_count('check', count)} passed" if count else ""
-
-
-def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdict]]:
-    groups: dict[tuple[str, Status], list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.status != "skip":
-            groups.setdefault((verdict.subject, verdict.status), []).append(verdict)
-    return groups
-
-
-def _figures(group: Sequence[Verdict], against: Sequence[Against]) -> tuple[str, ...]:
-    """Return the largest errors on a runtime, and how many cases were compared."""
-    comparisons = [comparison for verdict in group for comparison in verdict.comparisons]
-    cases = len({comparison.case for comparison in comparisons})
-    errors = (figure(worst(comparisons, expected)) for expected in against)
-    return (*errors, str(cases or ""))
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[str]:
@@ -112,20 +36,6 @@ def failures(verdicts: Sequence[Verdict]) -> list[str]:
     codes = ", ".join(dict.fromkeys(f"posenc explain {code_of(verdict.check)}" for verdict in wrong))
     lines = [f"{code_of(verdict.check)} {verdict.subject} {verdict.check}: {verdict.detail}" for verdict in wrong]
     return [*lines, f"what that means, and what to do: {codes}"] if wrong else []
-
-
-def figure(comparison: Comparison | None) -> str:
-    """Return an error in words: its size and its position."""
-    if comparison is None:
-        return ""
-    if comparison.max_abs == 0 and comparison.passed:
-        return "same bits" if comparison.against == "eager" else "0"
-    where = f" at {comparison.position}" if comparison.position is not None and comparison.against != "eager" else ""
-    # Near zero an ulp is tiny, and an error has thousands of them: there the absolute error says more.
-    ulps = f", {comparison.max_ulp:.3g} ulp" if comparison.against == "eager" and comparison.max_ulp < 100 else ""
-    if comparison.max_abs > 1 and comparison.peak > comparison.max_abs:  # of large values a share says more
-        return f"{100 * comparison.max_abs / comparison.peak:.2g}% of {comparison.peak:.2g}{where}"
-    return f"{comparison.max_abs:.2g}{ulps}{where}"
 
 
 def not_run(verdicts: Sequence[Verdict]) -> list[str]:
@@ -163,10 +73,10 @@ def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
     """Return one line with the outcome, and with how much was proved."""
     if not verdicts:
         return "not validated"
-    agreed = _count("runtime", sum(v.check == AGREES and v.status == "pass" for v in verdicts))
+    agreed = count_of("runtime", sum(v.check == AGREES and v.status == "pass" for v in verdicts))
     wrong = sum(v.status == "fail" for v in verdicts)
-    parts = [f"FAILED: {wrong} of {_count('check', _ran(verdicts))}"] if wrong else []
-    parts += [f"agrees on {agreed}" + ("" if wrong else f", all {_count('check', _ran(verdicts))} passed")]
+    parts = [f"FAILED: {wrong} of {count_of('check', _ran(verdicts))}"] if wrong else []
+    parts += [f"agrees on {agreed}" + ("" if wrong else f", all {count_of('check', _ran(verdicts))} passed")]
     reference = reference_of(manifest, verdicts)
     named = reference if reference.startswith(NO_REFERENCE) else f"reference: {reference}"
     return "; ".join([*parts, *_not_run_counts(verdicts), named])
@@ -180,12 +90,8 @@ def _not_run_counts(verdicts: Sequence[Verdict]) -> list[str]:
     """Return, in words, how many runtimes and checks did not run; nothing if all did."""
     skipped = [v.check == AGREES for v in verdicts if v.status == "skip"]
     counts = {"runtime": sum(skipped), "check": len(skipped) - sum(skipped)}
-    words = " and ".join(_count(noun, number) for noun, number in counts.items() if number)
+    words = " and ".join(count_of(noun, number) for noun, number in counts.items() if number)
     return [f"{words} not run here"] if words else []
-
-
-def _count(noun: str, number: int) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def read_from(manifest: Manifest) -> str:
