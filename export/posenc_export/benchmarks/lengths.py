@@ -19,21 +19,25 @@ AUTO_WIDTH = 512
 def lengths_of(manifest: Manifest, timing: BenchOptions) -> tuple[int, ...]:
     """Return the lengths to time; raise BadInput, in one line, where one is longer than a graph takes."""
     ports = (*manifest.inputs, *manifest.outputs)
-    longest = max_length(ports, timing)
+    max_length = max_length(ports, timing)
     if not any(axis.is_length for axis in axes_of(ports)):
         return timing.lengths[:1] or (1,)  # all calls are equally long
     if not timing.lengths:
-        usual = tuple(length for length in USUAL_LENGTHS if longest is None or length <= longest)
-        return usual or (longest or 1,)
+        usual = tuple(length for length in USUAL_LENGTHS if max_length is None or length <= max_length)
+        return usual or (max_length or 1,)
     length = max(timing.lengths)
-    if longest is not None and length > longest:
-        end = f"the {longest} rows of the table" if manifest.mode == "baked" else f"the {longest} that the graph takes"
-        raise BadInput(f"length {length} is beyond {end}: give --length {longest} or less")
+    if max_length is not None and length > max_length:
+        end = (
+            f"the {max_length} rows of the table"
+            if manifest.mode == "baked"
+            else f"the {max_length} that the graph takes"
+        )
+        raise BadInput(f"length {length} is beyond {end}: give --length {max_length} or less")
     return timing.lengths
 
 
 def max_length(ports: Sequence[Port], timing: BenchOptions) -> int | None:
-    """Return the length of the longest call that no port refuses; None where every length is taken."""
+    """Return the length of the max_length call that no port refuses; None where every length is taken."""
     ends = [axis.most for port in ports for axis in port.axes if axis.most is not None]
     ends += [tokens for port in ports if (tokens := limits_of(port).tokens) is not None]
     if not ends:

@@ -24,7 +24,7 @@ from posenc_export.runtimes.limit import TIMEOUT
 from posenc_export.validation.judging.verdict import MODEL
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    pass
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
@@ -179,11 +179,3 @@ SPOKEN = options(
     switch("--github", "Print annotations for GitHub's workflow runs too."),
     under="What is printed",
 )
-
-
-def console() -> Console:
-    """Return a console on stdout; outside a terminal it is wide enough to keep cells of tables whole."""
-    from rich.console import Console
-
-    made = Console(highlight=False, soft_wrap=False)
-    return made if made.is_terminal else Console(highlight=False, width=120)

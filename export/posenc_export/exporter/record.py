@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def recorded(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[Draft, dict[str, Capture]]:
+def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[Draft, dict[str, Capture]]:
     """Call the module in every planned case, and capture it again; return the draft with the cases, and the captures.
 
     A user's module is also called in all cases one after the other, to see whether a call depends on earlier ones.

@@ -21,7 +21,7 @@ from posenc_export.exporter.describe import describe
 from posenc_export.exporter.draft import Draft, Written
 from posenc_export.exporter.identifying import facts_for
 from posenc_export.exporter.options import ExportOptions
-from posenc_export.exporter.record import recorded
+from posenc_export.exporter.record import record_cases
 from posenc_export.exporter.request import request_for
 from posenc_export.formats import FALLBACK_OPSETS, FORMATS, Format, Program, Request
 from posenc_export.formats.capture import Findings, findings
@@ -50,7 +50,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     draft = write_formats(encoding, draft, options, folder)
     draft = replace(draft, facts=facts_for(target, first_request, draft.digests))
     options.validation.progress("recording the eager outputs and the reference")
-    draft, captures = recorded(encoding, draft, options)
+    draft, captures = record_cases(encoding, draft, options)
     draft = collect(asking, target, draft, options.seed)
     _stamp(draft.facts, options, folder, draft.cases)
     _write_required_operators(folder, options)

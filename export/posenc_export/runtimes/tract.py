@@ -15,7 +15,7 @@ from posenc_export.runtimes.in_child import Call, Slot, in_child
 NO_HALF = "tract has no tensors of bfloat16"
 TYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
 """tract's names of dtypes."""
-LONGEST_ERROR = 300
+MAX_CHARACTERS = 300
 """Characters that are kept of an error of tract."""
 CAUSE = re.compile(r"^\s*\d+: ", re.MULTILINE)
 """Each cause of an error begins with its number."""
@@ -75,4 +75,4 @@ def _words(error: Exception) -> str:
     text = str(error).partition("Stack backtrace")[0]
     at, _, causes = text.partition("Caused by:")
     numbered = CAUSE.split(causes)
-    return shorten(": ".join(filter(None, (at.strip(), numbered[-1].strip()))), LONGEST_ERROR)
+    return shorten(": ".join(filter(None, (at.strip(), numbered[-1].strip()))), MAX_CHARACTERS)

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 Fresh = Callable[[], "nn.Module"]
 Sizes = Mapping[str, int]
 SMALL = 2**16
-"""Elements of an input up to which the longest call shows what outputs are like, too."""
+"""Elements of an input up to which the max_lengths call shows what outputs are like, too."""
 
 
 def outputs_of(fresh: Fresh, draft: Encoding, max_len: int, seed: int) -> tuple[Port, ...]:
     """Return the outputs of a module; raise BadInput where it fails at usual sizes.
 
-    Sizes at which modules fail more often (1, the longest, the lengths exchanged) are tried, too: an output's axis may
+    Sizes at which modules fail more often (1, the max_lengths, the lengths exchanged) are tried, too: an output's axis may
     follow one input's axis at most sizes, and another at these.
 
     Args:
         fresh: Makes a copy of the module.
         draft: The encoding, without its outputs.
-        max_len: The longest length.
+        max_len: The max_lengths length.
         seed: For the numbers that go in.
     """
     ports = draft.inputs
@@ -49,30 +49,30 @@ def probe_sizes(draft: Encoding, max_len: int) -> list[dict[str, int]]:
     sizes = trace_sizes(draft.inputs, set(), max_len)
     unlike = other_sizes(draft.inputs, sizes, max_len)
     longer = {
-        axis.name: axis.allowed(2 * sizes[axis.name] + 1, _longest(axis, draft.inputs, max_len))
+        axis.name: axis.allowed(2 * sizes[axis.name] + 1, _max_length(axis, draft.inputs, max_len))
         for axis in axes_of(draft.inputs)
         if axis.is_length
     }
     return [sizes, unlike, {**unlike, **longer}]
 
 
-def _longest(axis: Axis, ports: tuple[Port, ...], max_len: int) -> int:
+def _max_length(axis: Axis, ports: tuple[Port, ...], max_len: int) -> int:
     """Return the largest size of a length: a sum of lengths must not be longer than max_len."""
     end = max_len // most_terms(ports)
     return min(end, axis.most or end)
 
 
 def _unusual_sizes(ports: tuple[Port, ...], sizes: Sizes, max_len: int) -> list[dict[str, int]]:
-    """Return the least sizes, the lengths in the opposite order and, where that is a small call, the longest ones."""
+    """Return the least sizes, the lengths in the opposite order and, where that is a small call, the max_lengths ones."""
     axes = axes_of(ports)
     lengths = [axis for axis in axes if axis.is_length]
     least = {axis.name: axis.allowed(1) for axis in axes}
     opposite = {
-        axis.name: axis.allowed(sizes[mirrored.name], _longest(axis, ports, max_len))
+        axis.name: axis.allowed(sizes[mirrored.name], _max_length(axis, ports, max_len))
         for axis, mirrored in zip(lengths, reversed(lengths), strict=True)
     }
-    longest = {axis.name: _longest(axis, ports, max_len) for axis in lengths}
-    end = {axis.name: axis.allowed(axis.most or longest[axis.name], longest[axis.name]) for axis in lengths}
+    max_lengths = {axis.name: _max_length(axis, ports, max_len) for axis in lengths}
+    end = {axis.name: axis.allowed(axis.most or max_lengths[axis.name], max_lengths[axis.name]) for axis in lengths}
     sets: list[dict[str, int]] = [least, {**sizes, **opposite}, {**least, **end}]
     return [unusual for unusual in sets if unusual != sizes and elements(ports, unusual) <= SMALL]
 

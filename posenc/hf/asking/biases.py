@@ -70,7 +70,7 @@ def _deberta(question: Question) -> Model:
 
 
 def _alibi(question: Question) -> Model:
-    """Return the slopes of BLOOM, MPT and Falcon: of keys from a mask, or of the last keys of a longest sequence."""
+    """Return the slopes of BLOOM, MPT and Falcon: of keys from a mask, or of the last keys of a max_length sequence."""
     made = built(question)
     words, bias = {"bloom": _bloom, "falcon": _falcon, "mpt": _mpt}[made.part.model_type](made)
 
@@ -127,14 +127,14 @@ def _of_mask(function: Function, mask: Array, heads: int) -> Array:
 
 
 def _mpt(made: Built) -> Slopes:
-    """Return MPT's slopes: its model makes them for its longest sequence, and takes those of the last keys."""
+    """Return MPT's slopes: its model makes them for its max_length sequence, and takes those of the last keys."""
     model: HfModule = made.model
 
     def bias(mask: Array) -> Array:
-        longest = made.config.max_seq_len
-        if mask.shape[1] > longest:
-            raise CannotAsk(f"its longest sequence is {longest}")
-        whole = values_of(lambda: model.build_mpt_alibi_tensor(model.num_heads, longest))  # (heads, 1, longest)
+        max_length = made.config.max_seq_len
+        if mask.shape[1] > max_length:
+            raise CannotAsk(f"its max_length sequence is {max_length}")
+        whole = values_of(lambda: model.build_mpt_alibi_tensor(model.num_heads, max_length))  # (heads, 1, max_length)
         return whole[None, :, :, -mask.shape[1] :]
 
     return "MptModel.build_mpt_alibi_tensor", bias

@@ -94,14 +94,14 @@ def _without_timm(config: HfConfig) -> HfConfig:
 
 
 @contextmanager
-def refusals(subject: str) -> Iterator[None]:
+def refusals(title: str) -> Iterator[None]:
     """Say in one line what a model's own code refuses."""
     try:
         yield
     except CannotAsk:
         raise
     except Exception as error:  # whatever its code raises
-        raise CannotAsk(f"{subject} refuses: {said(error)}") from error
+        raise CannotAsk(f"{title} refuses: {said(error)}") from error
 
 
 def modeling(config: HfConfig) -> Iterator[ModuleType]:

@@ -114,19 +114,19 @@ def _only(parts: list[Part], config: Settings, name: str | None = None) -> Part:
     if len(known) == 1:
         return known[0]
     model_type = _model_type(config.content)
-    subject = f"the config ({_key(model_type)} {model_type!r})"
+    title = f"the config ({_key(model_type)} {model_type!r})"
     if known:
         names = ", ".join(f"{part.name} ({part.scheme})" for part in known)
-        raise ValueError(f"{subject} has several encodings: choose one of {names} with --part")
+        raise ValueError(f"{title} has several encodings: choose one of {names} with --part")
     if parts and parts[0].row is not None:
-        raise ValueError(f"{subject} cannot be read: {parts[0].row.lacks}")
+        raise ValueError(f"{title} cannot be read: {parts[0].row.lacks}")
     if name is not None:
         names = ", ".join(part.name for part in parts_of(config, model_type) if part.name)
-        raise ValueError(f"{subject} has no part {name!r} with a known encoding: it has {names or 'no parts'}")
+        raise ValueError(f"{title} has no part {name!r} with a known encoding: it has {names or 'no parts'}")
     if model_type in ENCODINGS:
-        raise ValueError(f"{subject} has no encoding of positions: {_failures(config, model_type)}")
+        raise ValueError(f"{title} has no encoding of positions: {_failures(config, model_type)}")
     check_rotary(text_part(config.content).content, "; no other encoding is known of this model type")
-    raise ValueError(f"{subject} has no encoding that is known")
+    raise ValueError(f"{title} has no encoding that is known")
 
 
 def _failures(config: Settings, model_type: str) -> str:

@@ -36,7 +36,7 @@ def _roberta(width: int, rows: int) -> Row:
     return _counted(width, minus(Key(LENGTH, rows), before), BERT, before)
 
 
-def _given(width: int, length: Key, *names: str) -> Row:
+def _explicit(width: int, length: Key, *names: str) -> Row:
     """Return a table whose positions are an input of the model."""
     return replace(table(hidden(width), length, *names), positions="explicit")
 
@@ -85,10 +85,10 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     "opt": (_counted(768, Key(LENGTH, 2048), "embed_positions.weight", TWO),),
     "biogpt": (replace(_usual(1024, 1024, "embed_positions.weight"), before=TWO),),
     # the timestep of an episode is an input, and one for a state, an action and a return
-    "decision_transformer": (_given(128, Key("max_ep_len", 4096), "embed_timestep.weight"),),
+    "decision_transformer": (_explicit(128, Key("max_ep_len", 4096), "embed_timestep.weight"),),
     "blenderbot": _alike_sides(2560, 128),
     "blenderbot-small": _alike_sides(512, 512),
     "bigbird_pegasus": _alike_sides(1024, 4096),
     "led": _sides(1024, Key("max_encoder_position_embeddings", 16384), Key("max_decoder_position_embeddings", 1024)),
-    "layoutlm": (_given(768, Key(LENGTH, 512), *LAYOUT),),
+    "layoutlm": (_explicit(768, Key(LENGTH, 512), *LAYOUT),),
 }

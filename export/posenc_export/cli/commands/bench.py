@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc_export.cli.declared import JSON, number, several
-from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, console, guarded
+from posenc_export.cli.options import SETTINGS, SPEC, TRUST, WRITTEN, complete_source, guarded
 from posenc_export.cli.output.helping import ENCODING, FILES, Command, epilog, heading, options
-from posenc_export.cli.output.printing import print_json
+from posenc_export.cli.output.printing import console, print_json
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.sources import Values, read_source
 from posenc_export.cli.text.words import check_file, command_line, spelled, typed

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc_export.cli.declared import choice, path, switch
-from posenc_export.cli.options import SETTINGS, console, guarded
+from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.printing import console
 from posenc_export.cli.output.progressing import progress
 from posenc_export.cli.text.words import Words, check_file
 

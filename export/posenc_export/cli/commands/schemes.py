@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from posenc_export.cli.declared import JSON, path, switch
-from posenc_export.cli.options import SETTINGS, complete_source, console, guarded
+from posenc_export.cli.options import SETTINGS, complete_source, guarded
 from posenc_export.cli.output.helping import epilog
+from posenc_export.cli.output.printing import console
 from posenc_export.errors import BadInput, bad_input
 
 if TYPE_CHECKING:

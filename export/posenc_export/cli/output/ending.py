@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from posenc_export.cli.options import console
 from posenc_export.cli.output.annotations import print_annotations
-from posenc_export.cli.output.printing import print_json
+from posenc_export.cli.output.printing import console, print_json
 from posenc_export.errors import Unavailable, decoded
 
 if TYPE_CHECKING:

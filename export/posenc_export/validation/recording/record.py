@@ -91,7 +91,7 @@ def record(encoding: Encoding, cases: Sequence[Case], seed: int) -> GoldenCases:
                 refused_alike.append(error)
     if dropped and not records:
         raise BadInput(f"the module itself refuses every way in which its lengths meet: {dropped[0]}")
-    if refused_alike and any(_alike(encoding.inputs, recorded.golden.case) for recorded in records):
+    if refused_alike and any(_alike(encoding.inputs, entry.golden.case) for entry in records):
         raise refused_alike[0]  # it takes equal lengths, but not all of them
     return GoldenCases(tuple(records), tuple(dropped))
 
