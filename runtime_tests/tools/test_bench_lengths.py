@@ -16,7 +16,7 @@ from posenc.spec import Spec
 from posenc_export.arrays import call_on_arrays
 from posenc_export.benchmarks import BenchOptions
 from posenc_export.benchmarks.contenders import Contender
-from posenc_export.benchmarks.lengths import lengths_of, max_length, sizes_of_call
+from posenc_export.benchmarks.lengths import lengths_of, max_length_of, sizes_of_call
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
@@ -45,14 +45,14 @@ BAKED = [name for name in SCHEMES if "baked" not in SCHEMES[name].unsupported.mo
     ids=lambda value: "" if value is None else str(value),
 )
 def test_how_long_a_call_may_be_follows_from_the_ports(port: Port, length: int | None) -> None:
-    assert max_length((port,), TIMING) == length
+    assert max_length_of((port,), TIMING) == length
 
 
 @pytest.mark.parametrize("name", BAKED)
 def test_a_baked_encoding_takes_a_call_of_that_length(name: str) -> None:
     target = scheme_target(name, Spec(max_len=24), dict(SCHEMES[name].samples[0]), 0)
     ports = (*target.encoding.inputs, *target.encoding.outputs)
-    length = max_length(ports, TIMING)
+    length = max_length_of(ports, TIMING)
     case = Case("bench", sizes_of_call(ports, length or 5, TIMING))
     feeds = feeds_for(tuple(target.encoding.inputs), case, 0)
     assert call_on_arrays(target.encoding.module, list(feeds.values()))

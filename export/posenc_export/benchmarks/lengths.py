@@ -19,7 +19,7 @@ AUTO_WIDTH = 512
 def lengths_of(manifest: Manifest, timing: BenchOptions) -> tuple[int, ...]:
     """Return the lengths to time; raise BadInput, in one line, where one is longer than a graph takes."""
     ports = (*manifest.inputs, *manifest.outputs)
-    max_length = max_length(ports, timing)
+    max_length = max_length_of(ports, timing)
     if not any(axis.is_length for axis in axes_of(ports)):
         return timing.lengths[:1] or (1,)  # all calls are equally long
     if not timing.lengths:
@@ -36,8 +36,8 @@ def lengths_of(manifest: Manifest, timing: BenchOptions) -> tuple[int, ...]:
     return timing.lengths
 
 
-def max_length(ports: Sequence[Port], timing: BenchOptions) -> int | None:
-    """Return the length of the max_length call that no port refuses; None where every length is taken."""
+def max_length_of(ports: Sequence[Port], timing: BenchOptions) -> int | None:
+    """Return the length of the longest call that no port refuses; None where every length is taken."""
     ends = [axis.most for port in ports for axis in port.axes if axis.most is not None]
     ends += [tokens for port in ports if (tokens := limits_of(port).tokens) is not None]
     if not ends:

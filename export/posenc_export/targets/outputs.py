@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 Fresh = Callable[[], "nn.Module"]
 Sizes = Mapping[str, int]
 SMALL = 2**16
-"""Elements of an input up to which the max_lengths call shows what outputs are like, too."""
+"""Elements of an input up to which the largest call shows its outputs, too."""
 
 
 def outputs_of(fresh: Fresh, draft: Encoding, max_len: int, seed: int) -> tuple[Port, ...]:
     """Return the outputs of a module; raise BadInput where it fails at usual sizes.
 
-    Sizes at which modules fail more often (1, the max_lengths, the lengths exchanged) are tried, too: an output's axis may
+    Sizes at which modules fail more often (1, the largest, the lengths exchanged) are tried, too: an output's axis may
     follow one input's axis at most sizes, and another at these.
 
     Args:
         fresh: Makes a copy of the module.
         draft: The encoding, without its outputs.
-        max_len: The max_lengths length.
+        max_len: The largest length.
         seed: For the numbers that go in.
     """
     ports = draft.inputs
@@ -63,7 +63,7 @@ def _max_length(axis: Axis, ports: tuple[Port, ...], max_len: int) -> int:
 
 
 def _unusual_sizes(ports: tuple[Port, ...], sizes: Sizes, max_len: int) -> list[dict[str, int]]:
-    """Return the least sizes, the lengths in the opposite order and, where that is a small call, the max_lengths ones."""
+    """Return the least sizes, the lengths in the opposite order and, where that is a small call, the largest."""
     axes = axes_of(ports)
     lengths = [axis for axis in axes if axis.is_length]
     least = {axis.name: axis.allowed(1) for axis in axes}

@@ -127,13 +127,13 @@ def _of_mask(function: Function, mask: Array, heads: int) -> Array:
 
 
 def _mpt(made: Built) -> Slopes:
-    """Return MPT's slopes: its model makes them for its max_length sequence, and takes those of the last keys."""
+    """Return MPT's slopes: its model makes them for its longest sequence, and takes those of the last keys."""
     model: HfModule = made.model
 
     def bias(mask: Array) -> Array:
         max_length = made.config.max_seq_len
         if mask.shape[1] > max_length:
-            raise CannotAsk(f"its max_length sequence is {max_length}")
+            raise CannotAsk(f"its longest sequence is {max_length}")
         whole = values_of(lambda: model.build_mpt_alibi_tensor(model.num_heads, max_length))  # (heads, 1, max_length)
         return whole[None, :, :, -mask.shape[1] :]
 
