@@ -39,7 +39,6 @@ class Axis:
         kind: What runs along it: sequences of a batch, heads, positions ("length"; "grid" if positions are rows and
             columns), or features.
         most: The largest size that is not refused; None if every size is accepted.
-
     """
 
     name: str

@@ -87,7 +87,7 @@ def swin_cpb(
 def _norm(pretrained: int | tuple[int, ...]) -> Sides:
     norm = windows.sides_of("pretrained_window", pretrained, least=0)
     if 1 in norm or (0 in norm and norm != (0, 0)):
-        raise ValueError(f"pretrained_window must be sides of at least 2, or 0 for none, got {norm[0]},{norm[1]}")
+        raise ValueError(f"pretrained_window must be sides of at least 2, or 0 (no pretraining), got {norm[0]},{norm[1]}")
     return norm
 
 

@@ -78,5 +78,5 @@ def test_what_is_passed_on_is_followed(tmp_path: Path, parts: tuple[str, ...], n
 
 def test_an_export_passes_its_encoding_through_40_functions_at_most() -> None:
     counted = count(read(PACKAGES), "posenc_export.exporter.write:write_bundle", "target", ("encoding",))
-    assert {"write_formats", "recorded", "capture"} <= {key.partition(":")[2] for key in counted.functions}
+    assert {"write_formats", "record_cases", "capture"} <= {key.partition(":")[2] for key in counted.functions}
     assert len(counted.functions) <= 40, "\n".join(counted.functions)

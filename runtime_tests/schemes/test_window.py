@@ -186,7 +186,7 @@ def bad(tmp_path: Path) -> dict[str, tuple[str, dict[str, Any], str]]:
         "trained": (
             "swin_cpb",
             {"pretrained_window": 1},
-            "pretrained_window must be sides of at least 2, or 0 for none",
+            "pretrained_window must be sides of at least 2, or 0 (no pretraining)",
         ),
         "rows": ("swin_bias", {"weights": table, "window": 8}, "(differences, heads) = (225, 3), got (169, 3)"),
         "class": (
