@@ -22,6 +22,7 @@ class CausalLM(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Return logits: twice (batch, seq) -> (batch, seq, vocabulary); no token is padding."""
+        # the mask of a batch without padding: a graph would make one of the length it was traced at
         seen = torch.ones_like(ids)
         logits: Tensor = self.model(input_ids=ids, attention_mask=seen, position_ids=positions, use_cache=False).logits
         return logits
@@ -30,6 +31,7 @@ class CausalLM(nn.Module):
 def _load(folder: str) -> Any:
     from transformers import AutoModelForCausalLM
 
+    # float32: the proof compares with float64, beside which half precision is noise
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 

@@ -24,6 +24,7 @@ class ByteEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return embedded bytes with their positions added."""
+        # (batch, seq) -> (batch, seq, d_model)
         x: Tensor = self.tokens(ids)
         out: Tensor = self.encoding(x)
         return out

@@ -81,6 +81,7 @@ class Bias(nn.Module):
         # Indices instead of a slice: an exported slice would be kept to the range of its traced sizes.
         at = torch.arange(values.shape[2], device=mask.device) + (mask.shape[1] - values.shape[2])
         query = key.index_select(1, inside(at, mask.shape[1]))
+        # (batch, seq, 1) and (batch, 1, seq_k)
         bias: Tensor = self.source.between(query.unsqueeze(2), key.unsqueeze(1), values)
         return bias
 

@@ -65,5 +65,6 @@ def banded(call: Call, *, parameters: Parameters) -> tuple[Array]:
         rows = np.stack(waves, -2)  # (batch, seq, bands, 2, numbers)
     else:
         rows = np.concatenate([wave.reshape(*x.shape[:-1], -1) for wave in waves], -1)
+    # (batch, seq, ..., 2) -> (batch, seq, features)
     rows = rows.reshape(*x.shape[:-1], -1)
     return (np.concatenate([x, rows], -1) if parameters.include_input else rows,)

@@ -78,12 +78,7 @@ def yarn(
         truncate: round the ends of the ramp to whole pairs [default: true].
     """
     stretch = stretch_of(factor, max_position_embeddings, original_max_position_embeddings)
-
-    def pair(rotations: float) -> float:
-        """Return the (fractional) index of the pair that makes so many rotations over the original context."""
-        return dim * math.log(original_max_position_embeddings / (rotations * 2 * math.pi)) / (2 * math.log(rope_theta))
-
-    first, last = pair(beta_fast), pair(beta_slow)
+    first, last = (_pair_of(beta, dim, rope_theta, original_max_position_embeddings) for beta in (beta_fast, beta_slow))
     if truncate:
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, dim - 1)
@@ -95,6 +90,11 @@ def yarn(
         weighed = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
         attention_factor = _yarn_scale(stretch, weighed[0]) / _yarn_scale(stretch, weighed[1])
     return Frequencies(unscaled / stretch * ramp + unscaled * (1 - ramp), attention_factor)
+
+
+def _pair_of(rotations: float, dim: int, rope_theta: float, context: int) -> float:
+    """Return the (fractional) index of the pair that makes so many rotations over the original context."""
+    return dim * math.log(context / (rotations * 2 * math.pi)) / (2 * math.log(rope_theta))
 
 
 def _yarn_scale(factor: float, mscale: float) -> float:

@@ -46,6 +46,7 @@ class Slopes(nn.Module):
     def last(self, keys: Tensor, values: Tensor) -> Tensor:
         """Return the bias of the last keys, as queries: (seq_k,), (.., .., seq, any) -> (1, heads, seq, seq_k)."""
         query = torch.arange(values.shape[2], device=keys.device) + (keys.shape[0] - values.shape[2])
+        # (seq,) -> (1, seq, 1), beside keys (seq_k,)
         return self.between(query.unsqueeze(0).unsqueeze(2), keys, None)
 
     def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:
@@ -53,8 +54,10 @@ class Slopes(nn.Module):
         if self.form == "distance":
             steps = (key - query).abs()
         else:
+            # form=key counts keys from 0, form=last_key from the last: both differ by a constant a query
             row = key if self.form == "key" else key - key[..., key.shape[-1] - 1 :]
             steps = row.expand(query.shape[0], query.shape[1], row.shape[-1])
+        # (heads, 1, 1) * (batch, 1, seq, seq_k)
         return self.slopes * steps.unsqueeze(1).to(self.slopes.dtype)
 
     def tolerance(self, max_position: int) -> Tolerance:

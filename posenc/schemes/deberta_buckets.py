@@ -58,6 +58,7 @@ class LogBuckets(nn.Module):
         # CUDA refuses no index: what is beyond the table is refused by the number of its rows there.
         rows = exactly(leading(self.rows, length), length)[0]
         known = query.masked_fill(query < 0, 2 * self.end)  # so far from any key that no row is theirs
+        # (seq,) -> (1, seq, 1), beside keys (seq_k,)
         return self.signed(rows, known.unsqueeze(0).unsqueeze(2), keys)
 
     def between(self, query: Tensor, key: Tensor, values: Tensor | None) -> Tensor:

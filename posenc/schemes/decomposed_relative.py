@@ -140,8 +140,12 @@ def reference(call: Call, *, rows: Floats, columns: Floats, fixed: tuple[Numbers
         resampled(table, Resampling(cubic=False), [max(2 * side - 1, 1)])
         for table, side in ((rows, height), (columns, width))
     )
+    # (batch, heads, height, width, head_dim) -> (batch, heads, picked places, head_dim)
     q = q.reshape(*q.shape[:2], height * width, q.shape[-1])[:, :, at].astype(np.float64)
+    # (batch, heads, picked places, height): with the row of each difference of rows
     by_row = np.einsum("bntc,tvc->bntv", q, of_rows[y[at, None] - np.arange(height) + height - 1])
+    # (batch, heads, picked places, width)
     by_column = np.einsum("bntc,tuc->bntu", q, of_columns[x[at, None] - np.arange(width) + width - 1])
+    # (..., height, width) -> (..., places), as keys lie in memory
     bias = (by_row[..., :, None] + by_column[..., None, :]).reshape(*by_row.shape[:3], len(place))
     return (scores[0][:, :, at] + bias if scores else bias,)

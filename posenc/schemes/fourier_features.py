@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
@@ -117,29 +118,35 @@ def fourier_features(
     _check(coordinates, kind, features, std)
     parameters = Parameters(in_features, kind, features, max_freq, inputs, pi, include_input, order, flip_sin_to_cos)
     if kind == "gaussian":
-        alone = order in (None, "halves") and pi and max_freq is None
-        _refuse(not alone, "order, pi and max_freq", "log or linear")
-        matrix = _matrix(coordinates, features, Weights(weights, key, std))
-        matrix = matrix.astype(spec.angle_dtype).astype(np.float64)
-        source, formula = _projection(spec, coordinates, matrix), partial(projected, matrix=matrix)
+        source, formula = _gaussian(spec, coordinates, parameters, Weights(weights, key, std))
     else:
         _refuse(inputs != "as_given" or weights is not None or key is not None, "inputs, weights and key", "gaussian")
-        max_freq = MAX_FREQ if max_freq is None and kind == "linear" else max_freq
-        frequencies = _frequencies(kind, features or 10, max_freq, in_features)
-        order = order or ("octaves" if max_freq is None else "halves")
-        waves = _bands(spec, frequencies, span, octaves=max_freq is None, pi=pi, by_number=order != "octaves")
-        blocks = {"halves": frequencies.size, "octaves": in_features, "numbers": 1}
-        max_angle = float(frequencies.max()) * span * (math.pi if pi else 1)
-        source, formula = Source(waves, frequencies.size, blocks[order], max_angle), partial(banded)
-    include = in_features if include_input else 0
-    return family.encode(
-        source.waves,
-        spec,
-        coordinates.port(spec),
-        family.Layout(source.pairs, source.block, cos_first=flip_sin_to_cos, include=include),
-        formula=partial(formula, parameters=parameters),
-        largest=lambda _: math.ceil(source.max_angle),
-    )
+        source, formula = _banded(spec, kind, parameters, span), partial(banded, parameters=parameters)
+    include, max_angle = in_features if include_input else 0, math.ceil(source.max_angle)
+    layout = family.Layout(source.pairs, source.block, cos_first=flip_sin_to_cos, include=include)
+    x = coordinates.port(spec)
+    return family.encode(source.waves, spec, x, layout, formula=formula, largest=lambda _: max_angle)
+
+
+def _gaussian(spec: Spec, coordinates: Coordinates, parameters: Parameters, weights: Weights) -> tuple[Source, Formula]:
+    """Return waves along random or trained directions, and their reference."""
+    alone = parameters.order in (None, "halves") and parameters.pi and parameters.max_freq is None
+    _refuse(not alone, "order, pi and max_freq", "log or linear")
+    matrix = _matrix(coordinates, parameters.features, weights).astype(spec.angle_dtype).astype(np.float64)
+    return _projection(spec, coordinates, matrix), partial(projected, matrix=matrix, parameters=parameters)
+
+
+def _banded(spec: Spec, kind: Kind, parameters: Parameters, span: float) -> Source:
+    """Return waves of octaves or bands of each number."""
+    octaves = parameters.max_freq is None and kind != "linear"
+    max_freq = MAX_FREQ if parameters.max_freq is None and not octaves else parameters.max_freq
+    frequencies = _frequencies(kind, parameters.features or 10, max_freq, parameters.in_features)
+    order = parameters.order or ("octaves" if octaves else "halves")
+    # a row of one number after another, or of one octave after another
+    waves = _bands(spec, frequencies, span, octaves=octaves, pi=parameters.pi, by_number=order != "octaves")
+    blocks = {"halves": frequencies.size, "octaves": parameters.in_features, "numbers": 1}
+    max_angle = float(frequencies.max()) * span * (math.pi if parameters.pi else 1)
+    return Source(waves, frequencies.size, blocks[order], max_angle)
 
 
 def _check(coordinates: Coordinates, kind: str, features: int | None, std: float) -> None:

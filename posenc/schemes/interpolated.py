@@ -89,17 +89,15 @@ def interpolated(
     held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
     rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), Filter(*kernel))
-    exact, add = table.double().numpy(), output == "add"
-    learned, how = exact[prefix:].reshape(*held, -1), Resampling(*kernel)
+    exact, how, add = table.double().numpy(), Resampling(*kernel), output == "add"
+    learned = exact[prefix:].reshape(*held, -1)
     if sizes == "each":
         _check_each(spec, held, prefix, size)
-        return interpolation.encode_each(
-            rows, spec, add=add, formula=partial(reference_of_tokens, table=learned, how=how, add=add)
-        )
+        formula = partial(reference_of_tokens, table=learned, how=how, add=add)
+        return interpolation.encode_each(rows, spec, add=add, formula=formula)
     fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
-    size = _size(spec, size, held)
-    check_room("a resampled grid", (*size, table.shape[1]), spec.angle_dtype)
     formula = partial(reference, table=learned, how=how, before=None if add else exact[:prefix], fixed=fixed)
+    size = _size(spec, size, held, table.shape[1])
     return interpolation.encode(rows, spec, add=add, size=size, formula=formula)
 
 
@@ -112,14 +110,14 @@ def _check(grid: tuple[int, ...] | None, prefix: int, align_corners: bool, offse
         raise ValueError(f"offset must be at least 0, below 1, and without align_corners, got {value}")
 
 
-def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...]) -> tuple[int, ...]:
-    if size is None:
-        return grid
-    if spec.mode == "dynamic":
+def _size(spec: Spec, size: tuple[int, ...] | None, grid: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Return the size to resample to, which must fit the memory; of a dynamic encoding, that of its grid."""
+    if size is not None and spec.mode == "dynamic":
         raise ValueError("size is that of a baked grid, a dynamic one takes any: leave it out, or use --baked")
-    if len(size) != len(grid) or min(size) < 1:
+    if size is not None and (len(size) != len(grid) or min(size) < 1):
         raise ValueError(f"size must be as many numbers as grid {_text(grid, ',')}, at least 1, got {_text(size, ',')}")
-    return size
+    check_room("a resampled grid", (*(size or grid), width), spec.angle_dtype)
+    return size or grid
 
 
 def _check_each(spec: Spec, grid: tuple[int, ...], prefix: int, size: tuple[int, ...] | None) -> None:

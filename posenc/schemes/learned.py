@@ -120,5 +120,6 @@ def reference(weights: list[Tensor], call: Call, *, before: int, add: bool) -> t
     positions = call.positions[..., call.picked] + before
     by_table = positions if len(weights) > 1 else positions[None]  # (tables, batch, seq)
     tables = (weight.detach().cpu().numpy().astype(np.float64) for weight in weights)
+    # (tables, batch, seq, d_model) -> (batch, seq, d_model)
     rows = np.sum([table[at] for table, at in zip(tables, by_table, strict=True)], axis=0)
     return (call.values[0][:, call.picked].astype(np.float64) + rows if add and call.values else rows,)

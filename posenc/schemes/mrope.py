@@ -140,6 +140,7 @@ class PairAxes:
 def reference(call: Call, *, axes: PairAxes, pairs: rotation.Pairs) -> tuple[Array, ...]:
     """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
     exact = axes.exact()
+    # each pair of features turns by one of the three positions of a token: (batch, seq)
     angles = [call.positions[axes.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
     # (batch, seq, pairs)
     return rotation.rotary(call, np.stack(angles, -1), exact.attention_factor, pairs)

@@ -121,6 +121,7 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
         (parameters.scales[0], *parameters.scales[1:] * 2),
         strict=True,
     ):
+        # (1, frames, height, width, 1) / (pairs,)
         angle = at[..., None] / scale / np.power(float(parameters.base), 2.0 * np.arange(int(width) // 2) / width)
         waves += [np.sin(angle), np.cos(angle)]
     output = np.concatenate(waves, -1)  # (1, frames, height, width, dim)

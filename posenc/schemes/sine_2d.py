@@ -133,5 +133,6 @@ def reference(spec: Spec, call: Call, *, parameters: Parameters) -> tuple[Array]
         # (batch, height, width, dim / 2)
         angle = count[..., None] / np.power(float(parameters.temperature), 2.0 * (column // 2) / half)
         halves.append(np.where(column % 2, np.cos(angle), np.sin(angle)))
+    # (batch, height, width, dim): the half of the rows, then that of the columns
     rows = np.concatenate(halves, -1)
     return (np.moveaxis(rows, -1, 1) if parameters.tensor_layout == "bdhw" else rows,)

@@ -150,6 +150,7 @@ def _source(spec: Spec, rows: Rows) -> RowSource:
 def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add: bool) -> tuple[Array]:
     """Return the output in float64, from the formula alone, at the positions to compare."""
     d = call.values[0].shape[2] if rows.width is None else rows.width
+    # (batch, seq, 1)
     positions = call.positions[..., call.picked, None].astype(np.float64)
     y = scale * _waves(positions, d, rows)
     if rows.padding_row is not None:
@@ -163,11 +164,13 @@ def reference(call: Call, *, rows: Rows, scale: float, scale_x: float | str, add
 def _waves(positions: Floats, d: int, rows: Rows) -> Floats:
     """Return sines and cosines of every column: (..., 1) -> (..., d)."""
     column = np.arange(d)
+    # with an odd d there is one sine more; fairseq's spacing leaves the last column 0
     sines = d // 2 if rows.half else (d + 1) // 2
     pair, is_cosine = column // 2, column % 2 == 1
     if not rows.interleaved:
         pair, is_cosine = np.where(column < sines, column, column - sines), column >= sines
     exponent = pair / max(d // 2 - 1, 1) if rows.half else 2.0 * pair / d
+    # (batch, seq, 1) / (d,)
     angle = positions / np.power(float(rows.base), exponent)
     waves: Floats = np.where(is_cosine, np.cos(angle), np.sin(angle))
     return waves * (column < 2 * sines)

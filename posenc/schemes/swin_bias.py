@@ -118,6 +118,7 @@ def _differences(sides: Sides) -> Sides:
 def _parts(table: Tensor, sides: Sides, class_token: bool) -> tuple[Tensor, Tensor]:
     """Return the grid of differences (2h - 1, 2w - 1, heads), and the rows of the class token: (3 or 0, heads)."""
     rows, columns = _differences(sides)
+    # (rows * columns, heads) -> (rows, columns, heads); behind them are the rows of the class token
     return table[: rows * columns].reshape(rows, columns, -1), table[rows * columns :].clone()
 
 
@@ -139,10 +140,12 @@ def reference(
     height, width = np.broadcast_to(window, 2).tolist()
     down, across = 2 * height - 1, 2 * width - 1
     sides = (height, width) if fixed else call.values[0].shape[1:3]
+    # (down * across, heads) -> (down, across, heads)
     grid, of_class = table[: down * across].reshape(down, across, -1), table[down * across :]
     bias = of_places(resampled(grid, Resampling(cubic), [2 * side - 1 for side in sides]), sides)
     if len(of_class):
         to_place, to_class, to_itself = of_class
+        # (1 + places, heads): the class token as a query, then as a key
         first = np.concatenate([to_itself[None], np.tile(to_place, (len(bias), 1))])
         bias = np.concatenate([np.tile(to_class, (len(bias), 1, 1)), bias], 1)
         bias = np.concatenate([first[None], bias])

@@ -87,7 +87,9 @@ def swin_cpb(
 def _norm(pretrained: int | tuple[int, ...]) -> Sides:
     norm = windows.sides_of("pretrained_window", pretrained, least=0)
     if 1 in norm or (0 in norm and norm != (0, 0)):
-        raise ValueError(f"pretrained_window must be sides of at least 2, or 0 (no pretraining), got {norm[0]},{norm[1]}")
+        raise ValueError(
+            f"pretrained_window must be sides of at least 2, or 0 (no pretraining), got {norm[0]},{norm[1]}"
+        )
     return norm
 
 
@@ -160,6 +162,7 @@ def logits(network: Network, sides: Sides, pretrained: int | tuple[int, ...]) ->
     for side, n in zip(sides, np.broadcast_to(pretrained, 2).tolist(), strict=True):
         difference = np.arange(1 - side, side) * 8.0 / max(1, (n or side) - 1)
         coordinates.append(np.sign(difference) * np.log2(np.abs(difference) + 1) / 3)
+    # (2h - 1,), (2w - 1,) -> ((2h - 1) * (2w - 1), 2): every pair of differences
     places = np.stack(np.meshgrid(*coordinates, indexing="ij"), -1).reshape(-1, 2)
     return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
 
@@ -173,6 +176,8 @@ def reference(
     """
     height, width = call.values[0].shape[1:3] if window is None else np.broadcast_to(window, 2).tolist()
     numbers = 16 / (1 + np.exp(-logits(network, (height, width), pretrained)))
+    # (differences, heads) -> (2h - 1, 2w - 1, heads)
     grid = numbers.reshape(2 * height - 1, 2 * width - 1, -1)
+    # (places, places, heads) -> (1, heads, places, places)
     bias = np.moveaxis(of_places(grid, (height, width)), -1, 0)[None]
     return (call.values[0].astype(np.float64) + bias if add else bias,)

@@ -95,6 +95,7 @@ def seen(scores: Tensor) -> Tensor:
     """Return scores (batch, heads, seq, seq_k) with 0 where a key is after its query."""
     seq, seq_k = scores.shape[2], scores.shape[3]
     query = (seq_k - seq) + torch.arange(seq, device=scores.device)
+    # (seq_k,) > (seq, 1): the keys after each query
     after = torch.arange(seq_k, device=scores.device) > query.unsqueeze(1)
     return scores.masked_fill(after, 0.0)
 

@@ -129,6 +129,7 @@ def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> t
     angle = positions * np.power(float(parameters.rope_theta), -share)
     middle = parameters.center if isinstance(parameters.center, int) else (max(int(positions.max()), -2) + 2) // 2
     zeta = (share + parameters.gamma) / (1 + parameters.gamma)
+    # (batch, seq, pairs): queries grow with their position, keys shrink, and the product decays with distance
     scale = np.power(zeta, (positions - middle) / parameters.scale_base)
     q, k = call.values
     return rotation.apply_rotary(q, angle, scale, pairs), rotation.apply_rotary(k, angle, 1 / scale, pairs)

@@ -78,7 +78,7 @@ def summary(types: Found, classes: Found) -> str:
         "| of | there are | right | wrong | refused | not decided |\n|---|---|---|---|---|---|\n"
         f"{table}\n\n"
         f"Right, by scheme, of which a model may have several: {by_scheme({**types, **classes})}.\n"
-        f"Of {unread(types)} of those that are refused no encoding of positions is known.\n\n"
+        f"No encoding of positions is known for {unread(types)} of the refused types.\n\n"
         f"Not decided, as the model could not be asked:\n\n{listed({**types, **classes}, 'not decided')}"
     )
 

@@ -29,6 +29,7 @@ def environment(device: str) -> dict[str, str]:
     """Return the environment of a runner; on CUDA it names the folders of pip's libraries."""
     if device != "cuda":
         return dict(os.environ)
+    # pip installs CUDA's libraries below the packages nvidia and torch
     folders = [folder for package in ("nvidia", "torch") for folder in _libraries(package)]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join([*folders, os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")}
 

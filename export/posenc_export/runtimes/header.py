@@ -109,6 +109,7 @@ class Header:
             source.write_text(self.source(family, output, **constants), "ascii")
             compile_(self.language, source, library, self.path)
             call = ctypes.CDLL(str(library)).call
+        # false where a position is beyond the end
         call.restype = ctypes.c_bool
 
         def checked(*arguments: Array | int | None) -> None:
@@ -123,6 +124,7 @@ class Header:
         if not namespace:
             raise RunFailed(f"{self.path.name} is no header of posenc-export")
         api = namespace + self.language.joint
+        # static assertions: a header of other constants does not compile
         has = [f"sizeof({api}real) == sizeof({real})", *(f"{api}{k} == {v}" for k, v in constants.items())]
         axes = constants.get("axes", 1)
         place = "p[t]" if axes == 1 else self.language.several(axes)

@@ -49,6 +49,7 @@ class Child:
         self.title = title
         self.outputs = manifest.outputs
         ports = [[asdict(slot) for slot in _slots(side)] for side in (manifest.inputs, manifest.outputs)]
+        # -P keeps modules of the current folder out: it may be a bundle's
         self.command = [sys.executable, "-P", "-m", __name__, module, str(path.resolve()), json.dumps(ports)]
         self.process = self._started()
 
@@ -64,6 +65,7 @@ class Child:
 
     def _started(self) -> Process:
         folders = os.pathsep.join(import_folders())
+        # without a backtrace, the reason of a panic is Rust's last line
         env = {**os.environ, "PYTHONPATH": folders, "RUST_BACKTRACE": "0"}
         return _starter().submit(Process, self.title, self.command, env).result()
 

@@ -76,6 +76,7 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
         file = Path(folder, "model.mnn")
         _convert(path, file)
         names = [[slot.name for slot in side] for side in (inputs, outputs)]
+        # other modes may compute in half precision
         precise = expr.PrecisionMode.High
         # Two copies answer each call: bits that differ come from memory that nothing has written.
         copies = [nn.load_module_from_file(str(file), *names, precision_mode=precise) for _ in range(2)]
@@ -83,6 +84,7 @@ def opened(path: Path, inputs: tuple[Slot, ...], outputs: tuple[Slot, ...]) -> C
     def call(feeds: Feeds) -> dict[str, Array]:
         arrays = [_as_mnn_takes(slot, feeds[slot.name]) for slot in inputs]
         first, second = (_answer(copy, arrays) for copy in copies)
+        # MNN leaves out operators with an output of size zero, and whatever follows them
         if len(first) != len(outputs):
             raise RunFailed("MNN gives no output for inputs of these sizes")
         if any(a.tobytes() != b.tobytes() for a, b in zip(first, second, strict=True)):

@@ -27,6 +27,7 @@ def _preload() -> None:
     import onnxruntime
 
     if importlib.util.find_spec("torch") is not None:
+        # torch has loaded CUDA and cuDNN: onnxruntime then finds them
         import torch  # noqa: F401
     if hasattr(onnxruntime, "preload_dlls"):
         import contextlib
@@ -45,6 +46,7 @@ def ort_cuda_missing() -> None:
     _preload()
     provider = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
     if platform.system() == "Linux" and provider.is_file():
+        # the provider takes symbols from this library, as onnxruntime loads it
         ctypes.CDLL(str(provider.with_name("libonnxruntime_providers_shared.so")), mode=ctypes.RTLD_GLOBAL)
         if not has_nvidia_driver():
             raise Missing("no NVIDIA driver: libcuda.so.1 is not found")
@@ -75,6 +77,7 @@ def load_ort_cpu(path: Path, manifest: Manifest) -> Runner:
 @runtime("ort-cuda", format_="onnx", device="cuda", check=ort_cuda_missing)
 def load_ort_cuda(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime, CUDA execution provider, with proof of where each node ran."""
+    # TF32 keeps 10 binary digits: products of angles would be noise
     runner = _ort(path, manifest, "CUDAExecutionProvider", {"use_tf32": "0"})
     if "CUDAExecutionProvider" not in runner.providers:
         raise Missing(f"ONNX Runtime fell back to {', '.join(runner.providers)}: CUDA could not be initialised")
@@ -96,6 +99,7 @@ def _quiet_options() -> Any:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # a refusal is an exception: the log would repeat it
+    # the session then says which provider runs each node
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return options
 
@@ -113,6 +117,7 @@ def _runner(session: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], p
 
     names = [value.name for value in session.get_outputs()]
     bfloat16 = any(value.type == "tensor(bfloat16)" for value in (*session.get_inputs(), *session.get_outputs()))
+    # options of a run: a refusal is an exception, and needs no line in the log
     quiet = onnxruntime.RunOptions()
     quiet.log_severity_level = 4
 
@@ -146,6 +151,7 @@ def _bound(session: Any, feeds: Feeds, names: list[str], device: str) -> Bound:
 
     def run() -> None:
         session.run_with_iobinding(binding)
+        # the device works on after the call returns
         binding.synchronize_outputs()
 
     def read() -> dict[str, Array]:
@@ -161,6 +167,7 @@ def _ort_value(array: Array, device: str = "cpu") -> Any:
     if array.dtype.name == "bfloat16":
         import onnx
 
+        # NumPy has no bfloat16: the bits go as uint16, and ONNX's number says what they are
         kind = onnx.TensorProto.BFLOAT16
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(to_stored(array), kind)
     return onnxruntime.OrtValue.ortvalue_from_numpy(array, device, 0)

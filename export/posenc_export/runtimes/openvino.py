@@ -69,6 +69,7 @@ def compiled_model(path: Path, precision: str) -> CompiledModel:
         import openvino
 
     hint = "INFERENCE_PRECISION_HINT"
+    # without the hint, a CPU with bfloat16 computes in that
     compiled = openvino.Core().compile_model(path, "CPU", {hint: precision})
     chosen = compiled.get_property(hint).get_type_name()
     if chosen != precision:

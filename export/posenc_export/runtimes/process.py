@@ -55,9 +55,11 @@ class Process:
         """Run the graph once; raise RunFailed with the error that the runner answers."""
         folder = Path(self.scratch.name)
         for name, array in feeds.items():
+            # the readers in C++ take .npy files in C order alone
             np.save(folder / f"{name}.npy", np.asarray(to_stored(array), order="C"))
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # the runner has ended: _answer says how
+            # inputs and outputs lie in the working folder of the runner
             self.process.stdin.write(".\t.\n")
             self.process.stdin.flush()
         answer = self._answer()
@@ -71,6 +73,7 @@ class Process:
         if line:
             return line.rstrip("\n")
         status = self.process.wait()
+        # a negative status is the number of the signal that ended the process
         if status < 0:
             raise Crashed(f"{self.title} ended by signal {signal_name(-status)}: {self._last_words()}")
         raise RunFailed(self._last_words(f"{self.title} ended with status {status}").removeprefix("error: "))

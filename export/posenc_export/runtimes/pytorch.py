@@ -55,6 +55,7 @@ def load_pt2_cuda(path: Path, manifest: Manifest) -> Runner:
     """A program of torch.export in PyTorch, on CUDA."""
     from torch.export.passes import move_to_device_pass
 
+    # constants of a program lie on the device that it was exported on
     return _runner(move_to_device_pass(_program(path), "cuda").module(), manifest, "cuda", stop_python)
 
 
@@ -126,6 +127,7 @@ def _runner(module: Callable[..., object], manifest: Manifest, device: str, stop
     outputs = manifest.outputs
 
     def named(produced: Sequence[Array]) -> dict[str, Array]:
+        # outputs that no port names are kept, so that a report can count them
         names = [port.name for port in outputs] + [f"extra{i}" for i in range(len(produced) - len(outputs))]
         return dict(zip(names, produced, strict=False))
 
@@ -154,6 +156,7 @@ def _bound(
         with torch.no_grad():
             produced[0] = module(*tensors)
         if device == "cuda":
+            # the device works on after the call returns
             torch.cuda.synchronize()
 
     return Bound(run, lambda: named(flatten(produced[0])))

@@ -61,6 +61,7 @@ class Program:
         files = [f for folder in (SESSION, RUNNER) for f in folder.rglob("*") if f.suffix in SOURCES]
         for file in sorted([*files, SETTINGS]):
             digest.update(file.read_bytes())
+        # another environment, or another version of the library, needs another build
         spec = importlib.util.find_spec(self.package)
         facts = [sys.prefix, str(spec and spec.origin), _version(self.package)]
         facts += [f"{name}={os.environ.get(name, '')}" for name in BUILD_VARIABLES]
@@ -73,6 +74,7 @@ class Program:
             return ""
         failed, builder = self.folder / "failed", self.folder / "builder"
         if failed.is_file():
+            # a failure of this process, or of its parent, is explained; an older one is only named
             is_ours = builder.is_file() and builder.read_text(encoding="utf-8") in (str(os.getpid()), str(os.getppid()))
             return failed.read_text(encoding="utf-8") if is_ours else FAILED_BEFORE
         return "not built yet: naming it with --runtime does that"
