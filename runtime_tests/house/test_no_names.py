@@ -89,12 +89,7 @@ def test_each_form_of_a_look_up_is_seen(source: str) -> None:
 
 METHODS = "posenc/sincos/"
 """The makers of sincos methods: nobody else asks for one by name."""
-THEIR_NAMES = (
-    "posenc/hf/model_config.py",
-    "posenc/hf/rope/rotary_config.py",
-    "posenc/hf/rope/reader.py",
-    "posenc/hf/asking/",
-)
+THEIR_NAMES = ("posenc/hf/model_config.py", "posenc/hf/rope/", "posenc/hf/asking/")
 """What reads a config, in which a rope type and a key are called as schemes of ours are, and what asks its model."""
 NAMED = ("scheme", "rope_type", "method")
 """What holds such a name, whatever it is compared with."""
