@@ -26,8 +26,9 @@ def inside(index: Tensor, end: int) -> Tensor:
 def following(keys: Tensor, start: Tensor, count: int) -> Tensor:
     """Return the positions of queries that follow one another among the keys: (seq_k,), (1,) -> (1, count, 1).
 
-    keys: their positions, 0, 1, 2, ... A start below 0, and a query beyond the last key, are refused: they look up a
-    row that the keys do not have.
+    Args:
+        keys: their positions, 0, 1, 2, ... A start below 0, and a query beyond the last key, are refused: they look up
+            a row that the keys do not have.
     """
     # No operator computes a shape here: a decode step consists of a dozen operators.
     far = torch.full([1, 1], 2**62, dtype=torch.int64, device=start.device)
@@ -51,7 +52,8 @@ def _among(keys: Tensor, start: Tensor, at: Tensor) -> Tensor:
 def places(none: Tensor, sizes: Tensor, tokens: int) -> Tensor:
     """Return how many places images have, by their heights and widths: (batch, 2) -> (batch,).
 
-    none: a zero, (1, 1). Sizes below 1, and more places than tokens, are refused: they look up its second row.
+    Args:
+        none: a zero, (1, 1). Sizes below 1, and more places than tokens, are refused: they look up its second row.
     """
     known = sizes.clamp(0, 2**31 - 1)  # a product of two fits an int64
     count = known[:, 0] * known[:, 1]

@@ -91,13 +91,14 @@ def alibi(
 ) -> Encoding:
     """Attention scores with a slope for each head, times the distance from query to key.
 
-    heads: of queries, any number; slopes are those of the paper.
-    form: "distance" minus slope * |query - key| (the paper), "key" slope * position of the key (BLOOM, Falcon: with
-        positions mask), "last_key" slope * (key - last key) (MPT).
-    output: "scores" with the bias, or "bias" itself.
-    bias_max: the last of the slopes of n heads is 2^-bias_max (MPT's alibi_bias_max).
-    scale: of the bias; Falcon's is 1 / sqrt(head_dim), as it adds the bias before scores are scaled.
-    bfloat16_slopes: round slopes to bfloat16, as Falcon does.
+    Args:
+        heads: of queries, any number; slopes are those of the paper.
+        form: "distance" minus slope * |query - key| (the paper), "key" slope * position of the key (BLOOM, Falcon: with
+            positions mask), "last_key" slope * (key - last key) (MPT).
+        output: "scores" with the bias, or "bias" itself.
+        bias_max: the last of the slopes of n heads is 2^-bias_max (MPT's alibi_bias_max).
+        scale: of the bias; Falcon's is 1 / sqrt(head_dim), as it adds the bias before scores are scaled.
+        bfloat16_slopes: round slopes to bfloat16, as Falcon does.
     """
     sizes = bias.Output(output, heads)
     for name, value in (("bias_max", bias_max), ("scale", scale)):

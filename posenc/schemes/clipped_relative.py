@@ -59,16 +59,19 @@ def clipped_relative(
 ) -> Encoding:
     """A learned row for each distance from -left to right, for scores or for values (Shaw; wav2vec2-BERT, VITS).
 
-    head_dim: features of a head [default: those of the weights, or 64].
-    left: rows for keys before their query (left_max_position_embeddings, window_size).
-    right: rows for keys after it (right_max_position_embeddings, window_size).
-    beyond: "clip", the first and the last row hold beyond, or "zero", nothing is added there (VITS).
-    distance: what rows are in the order of: "key_minus_query", or "query_minus_key", the last of keys first (SpeechT5).
-    scale: of what is added [default: 1 / sqrt(head_dim), of values 1].
-    output: "bias", "scores" with it, or "values", probabilities times rows (a table of its own: Shaw's a^V, emb_rel_v).
-    weights: a file of weights or a model's folder with a trained table (left + 1 + right, head_dim).
-    key: its name, as encoder.layers.0.self_attn.distance_embedding.weight, or VITS's emb_rel_k.
-    std: standard deviation of a random table, where no weights are given.
+    Args:
+        head_dim: features of a head [default: those of the weights, or 64].
+        left: rows for keys before their query (left_max_position_embeddings, window_size).
+        right: rows for keys after it (right_max_position_embeddings, window_size).
+        beyond: "clip", the first and the last row hold beyond, or "zero", nothing is added there (VITS).
+        distance: what rows are in the order of: "key_minus_query", or "query_minus_key", the last of keys first
+            (SpeechT5).
+        scale: of what is added [default: 1 / sqrt(head_dim), of values 1].
+        output: "bias", "scores" with it, or "values", probabilities times rows (a table of its own: Shaw's a^V,
+            emb_rel_v).
+        weights: a file of weights or a model's folder with a trained table (left + 1 + right, head_dim).
+        key: its name, as encoder.layers.0.self_attn.distance_embedding.weight, or VITS's emb_rel_k.
+        std: standard deviation of a random table, where no weights are given.
     """
     if left < 0 or right < 0:
         raise ValueError(f"left and right must be at least 0, got {left} and {right}")

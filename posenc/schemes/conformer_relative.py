@@ -79,16 +79,18 @@ def conformer_relative(
 ) -> Encoding:
     """Rows of sines and cosines of distances between frames, as the codes of Conformers have them.
 
-    d_model: features, an even number.
-    style: "both" seq-1 .. 1-seq (ESPnet, NeMo, Parakeet), "descending" seq-1 .. 0 (ESPnet's legacy), "ascending" 0 ..
-        seq-1 (wenet), "chunk" past .. -future (Gemma 3n and 4).
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    stored: of descending: rows of a table of which the first are taken; 5000 in ESPnet [default: as many as there are].
-    past: of chunk: keys before a query (attention_context_left - 1).
-    future: of chunk: keys after a query (attention_context_right).
-    chunk: of chunk: queries of one, for the shift.
-    output: "rows", or of both and chunk "shift", scores with these rows to scores with the keys of a call, or of a
-        chunk and its context.
+    Args:
+        d_model: features, an even number.
+        style: "both" seq-1 .. 1-seq (ESPnet, NeMo, Parakeet), "descending" seq-1 .. 0 (ESPnet's legacy), "ascending" 0
+            .. seq-1 (wenet), "chunk" past .. -future (Gemma 3n and 4).
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        stored: of descending: rows of a table of which the first are taken; 5000 in ESPnet [default: as many as there
+            are].
+        past: of chunk: keys before a query (attention_context_left - 1).
+        future: of chunk: keys after a query (attention_context_right).
+        chunk: of chunk: queries of one, for the shift.
+        output: "rows", or of both and chunk "shift", scores with these rows to scores with the keys of a call, or of a
+            chunk and its context.
     """
     relative.check_frequencies(d_model, base)
     _check(style, stored, (past, future, chunk))

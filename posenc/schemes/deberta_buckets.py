@@ -107,9 +107,10 @@ def deberta_buckets(spec: Spec, *, num_buckets: int = 256, max_distance: int = 5
     Queries are the last of the keys; DeBERTa's own count both from 0 (positions offset, at 0), which is the same where
     there are as many.
 
-    num_buckets: buckets of each direction, 0 among them; one fewer where it is odd (position_buckets).
-    max_distance: one more than the distance in the last of them (max_relative_positions, or max_position_embeddings
-        where that is below 1).
+    Args:
+        num_buckets: buckets of each direction, 0 among them; one fewer where it is odd (position_buckets).
+        max_distance: one more than the distance in the last of them (max_relative_positions, or max_position_embeddings
+            where that is below 1).
     """
     mid = num_buckets // 2
     if mid < 2:

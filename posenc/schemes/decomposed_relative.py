@@ -60,16 +60,17 @@ def decomposed_relative(
 ) -> Encoding:
     """Queries times a learned row for each difference of rows, and one for each of columns (MViTv2, ViTDet, SAM).
 
-    head_dim: features of a head [default: those of the weights, or 64].
-    window: rows and columns that the tables are of, or one number for both: their lengths are twice as many, less one
-        [default: those of the weights, or 14,14].
-    size: rows and columns of a baked window, to which the tables are resampled [default: the window's]; a dynamic
-        graph takes those of q.
-    output: "bias" of q (batch, heads, tokens, head_dim), dynamic (batch, heads, height, width, head_dim), or "scores"
-        biased, of a baked window.
-    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, that holds both tables.
-    key: the name of their attention, as vision_encoder.layers.0.attn, before .rel_pos_h and .rel_pos_w.
-    std: standard deviation of the random rows, where no weights are given.
+    Args:
+        head_dim: features of a head [default: those of the weights, or 64].
+        window: rows and columns that the tables are of, or one number for both: their lengths are twice as many, less
+            one [default: those of the weights, or 14,14].
+        size: rows and columns of a baked window, to which the tables are resampled [default: the window's]; a dynamic
+            graph takes those of q.
+        output: "bias" of q (batch, heads, tokens, head_dim), dynamic (batch, heads, height, width, head_dim), or
+            "scores" biased, of a baked window.
+        weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, that holds both tables.
+        key: the name of their attention, as vision_encoder.layers.0.attn, before .rel_pos_h and .rel_pos_w.
+        std: standard deviation of the random rows, where no weights are given.
     """
     sides = (None, None) if window is None else windows.sides_of("window", window)
     tables = _tables(Weights(weights, key, std), sides, head_dim).to(getattr(torch, spec.angle_dtype))
@@ -125,7 +126,8 @@ Numbers = int | tuple[int, ...] | None
 def reference(call: Call, *, rows: Floats, columns: Floats, fixed: tuple[Numbers, Numbers] | None) -> tuple[Array]:
     """Return the bias of the queries that are wanted in float64, added to scores where there are any.
 
-    fixed: of a fixed window, the size that it is resampled to and the one that was trained, as they are given.
+    Args:
+        fixed: of a fixed window, the size that it is resampled to and the one that was trained, as they are given.
     """
     q, *scores = call.values
     if fixed is None:

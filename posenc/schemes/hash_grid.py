@@ -67,17 +67,18 @@ def hash_grid(
 ) -> Encoding:
     """Trained features of the corners of finer and finer grids, interpolated at coordinates in 0..1 (Instant-NGP).
 
-    in_features: coordinates of a point, 1 to 3.
-    levels: grids, L in the paper.
-    features: of each level, F in the paper [default: those of the weights, or 2].
-    log2_size: the tables of levels have 2^log2_size rows at most, T in the paper (log2_hashmap_size).
-    min_resolution: cells along a side of the first grid, N_min in the paper (base_resolution, min_res).
-    growth: cells along a side of a grid, divided by those of the grid before; b in the paper, which takes
-        (N_max / N_min)^(1 / (levels - 1)).
-    dense: corners of a grid that fit the table have a row each, as in the paper; else all are hashed (nerfstudio).
-    weights: a file of weights or a model's folder with the trained tables, level after level, (rows, features).
-    key: their name, as ...encoding.hash_table.
-    std: standard deviation of random tables, where no weights are given.
+    Args:
+        in_features: coordinates of a point, 1 to 3.
+        levels: grids, L in the paper.
+        features: of each level, F in the paper [default: those of the weights, or 2].
+        log2_size: the tables of levels have 2^log2_size rows at most, T in the paper (log2_hashmap_size).
+        min_resolution: cells along a side of the first grid, N_min in the paper (base_resolution, min_res).
+        growth: cells along a side of a grid, divided by those of the grid before; b in the paper, which takes (N_max /
+            N_min)^(1 / (levels - 1)).
+        dense: corners of a grid that fit the table have a row each, as in the paper; else all are hashed (nerfstudio).
+        weights: a file of weights or a model's folder with the trained tables, level after level, (rows, features).
+        key: their name, as ...encoding.hash_table.
+        std: standard deviation of random tables, where no weights are given.
     """
     grids = Grids(in_features, levels, log2_size, min_resolution, growth, dense)
     _check(grids, features)

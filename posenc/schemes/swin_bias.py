@@ -58,14 +58,16 @@ def swin_bias(
 ) -> Encoding:
     """A learned bias of attention for each head and each difference of rows and columns within a window.
 
-    heads: columns of the table [default: those of the weights, or 3].
-    window: rows and columns of the window that is trained, or one number for both; a dynamic graph takes those of x.
-    class_token: a token before the places has three rows of its own, as in BEiT.
-    interpolation: how a dynamic graph resizes the table to other windows, "bilinear" as BEiT, or "bicubic" as Swin.
-    output: "bias" (1, heads, tokens, tokens), or "scores" biased, of a fixed window.
-    weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder, with a table of a row a difference.
-    key: the name of the table, as ...relative_position_bias_table.
-    std: standard deviation of the random numbers, where no weights are given.
+    Args:
+        heads: columns of the table [default: those of the weights, or 3].
+        window: rows and columns of the window that is trained, or one number for both; a dynamic graph takes those of
+            x.
+        class_token: a token before the places has three rows of its own, as in BEiT.
+        interpolation: how a dynamic graph resizes the table to other windows, "bilinear" as BEiT, or "bicubic" as Swin.
+        output: "bias" (1, heads, tokens, tokens), or "scores" biased, of a fixed window.
+        weights: a .npy, .safetensors, .pt, .pth or .bin file, or a model's folder, with a table of a row a difference.
+        key: the name of the table, as ...relative_position_bias_table.
+        std: standard deviation of the random numbers, where no weights are given.
     """
     sides = windows.sides_of("window", window)
     scores, baked = output == "scores", spec.mode == "baked"
@@ -134,8 +136,11 @@ def reference(
 ) -> tuple[Array]:
     """Return the bias in float64, or scores with it: of every two places, and of the class token where it has rows.
 
-    table: a row for each difference of rows, and within it of columns, of that; then the rows of the class token: to a
-    place, from a place, to itself. window: as it is given. fixed: the window is that one, and not that of x.
+    Args:
+        table: a row for each difference of rows, and within it of columns, of that; then the rows of the class token:
+            to a place, from a place, to itself.
+        window: as it is given.
+        fixed: the window is that one, and not that of x.
     """
     height, width = np.broadcast_to(window, 2).tolist()
     down, across = 2 * height - 1, 2 * width - 1

@@ -60,13 +60,14 @@ def swin_cpb(
 ) -> Encoding:
     """A bias of attention that a small network makes of the differences of rows and columns within a window.
 
-    heads: outputs of the network [default: those of the weights, or 3].
-    window: rows and columns of a window, or one number for both; a dynamic graph takes those of x.
-    pretrained_window: the window whose differences are 1; 0 for the window itself.
-    hidden: units of the network [default: those of the weights, or 512].
-    output: "bias" (1, heads, tokens, tokens), or "scores" biased, of a fixed window.
-    weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, that holds the network.
-    key: the name of the network, as ...continuous_position_bias_mlp, before .0.weight, .0.bias and .2.weight.
+    Args:
+        heads: outputs of the network [default: those of the weights, or 3].
+        window: rows and columns of a window, or one number for both; a dynamic graph takes those of x.
+        pretrained_window: the window whose differences are 1; 0 for the window itself.
+        hidden: units of the network [default: those of the weights, or 512].
+        output: "bias" (1, heads, tokens, tokens), or "scores" biased, of a fixed window.
+        weights: a .safetensors, .pt, .pth or .bin file, or a model's folder, that holds the network.
+        key: the name of the network, as ...continuous_position_bias_mlp, before .0.weight, .0.bias and .2.weight.
     """
     sides, norm = windows.sides_of("window", window), _norm(pretrained_window)
     windows.check_bias(spec, 3 if heads is None else heads, 1 if spec.mode == "dynamic" else sides[0] * sides[1])
@@ -172,7 +173,8 @@ def reference(
 ) -> tuple[Array]:
     """Return the bias of every two places in float64 from the formula, or scores with it.
 
-    window: of a fixed size, as it is given; None for that of x.
+    Args:
+        window: of a fixed size, as it is given; None for that of x.
     """
     height, width = call.values[0].shape[1:3] if window is None else np.broadcast_to(window, 2).tolist()
     numbers = 16 / (1 + np.exp(-logits(network, (height, width), pretrained)))

@@ -44,15 +44,16 @@ def t5_bias(
 ) -> Encoding:
     """A learned bias of attention scores for each head and each bucket of distances, as in T5, mT5 and UMT5.
 
-    heads: columns of the table [default: those of the weights, or 8].
-    num_buckets: rows of the table; an even number where keys after a query have half of them.
-    max_distance: the last bucket begins before it, and has all distances beyond; above half of num_buckets.
-    bidirectional: keys after a query have buckets of their own, as in encoders; else they share the first, as in
-        decoders.
-    output: "bias" itself, or "scores" with it.
-    weights: a file of weights or a model's folder with a trained table (num_buckets, heads).
-    key: its name, as encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight.
-    std: standard deviation of a random table, where no weights are given.
+    Args:
+        heads: columns of the table [default: those of the weights, or 8].
+        num_buckets: rows of the table; an even number where keys after a query have half of them.
+        max_distance: the last bucket begins before it, and has all distances beyond; above half of num_buckets.
+        bidirectional: keys after a query have buckets of their own, as in encoders; else they share the first, as in
+            decoders.
+        output: "bias" itself, or "scores" with it.
+        weights: a file of weights or a model's folder with a trained table (num_buckets, heads).
+        key: its name, as encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight.
+        std: standard deviation of a random table, where no weights are given.
     """
     single, growing = _shares(num_buckets, max_distance, bidirectional)
     sizes = {"num_buckets": num_buckets, "heads": heads}

@@ -129,11 +129,14 @@ def transformer_xl(
 ) -> Encoding:
     """Rows of sines and cosines of distances from queries to keys, or the shift of scores with them to keys.
 
-    d_model: features, an even number; the sines come first, then the cosines.
-    attention: "causal" distances seq_k-1 .. 0, as Transformer-XL; "uni" seq_k .. 0 and "bi" seq_k .. 1-seq, as XLNet.
-    clamp_len: distances beyond it are taken for it, and calls have no end.
-    base: wavelengths grow geometrically from 2 pi to base * 2 pi.
-    output: "rows" for the keys k (and queries q), or "shift" scores with these rows to scores with keys, 0 if unseen.
+    Args:
+        d_model: features, an even number; the sines come first, then the cosines.
+        attention: "causal" distances seq_k-1 .. 0, as Transformer-XL; "uni" seq_k .. 0 and "bi" seq_k .. 1-seq, as
+            XLNet.
+        clamp_len: distances beyond it are taken for it, and calls have no end.
+        base: wavelengths grow geometrically from 2 pi to base * 2 pi.
+        output: "rows" for the keys k (and queries q), or "shift" scores with these rows to scores with keys, 0 if
+            unseen.
     """
     relative.check_frequencies(d_model, base)
     if clamp_len is not None and not 1 <= clamp_len < END:

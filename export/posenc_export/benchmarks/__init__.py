@@ -40,9 +40,11 @@ class BenchOptions:
 class LengthResult:
     """Times at one length, by the names of what is timed.
 
-    milliseconds: the median over the rounds. times_a_copy: the time divided by that of a copy of the same bytes.
-    faster_than_baseline, faster_than_one_op: the time of the usual module, and of one operator, on the same runtime,
-        divided by this time.
+    Args:
+        milliseconds: the median over the rounds.
+        times_a_copy: the time divided by that of a copy of the same bytes.
+        faster_than_baseline: the time of the usual module on the same runtime, divided by this time.
+        faster_than_one_op: the time of one operator, likewise.
     """
 
     length: int
@@ -56,7 +58,8 @@ class LengthResult:
 class BenchResult:
     """The encoding that was timed, and the times at each length; `print` shows the table.
 
-    not_run: lines on runtimes that were not timed, with the reason.
+    Args:
+        not_run: lines on runtimes that were not timed, with the reason.
     """
 
     scheme: str

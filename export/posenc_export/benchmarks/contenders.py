@@ -20,7 +20,8 @@ ONE_OP = "one operator, baked cache, "
 class Contender:
     """A runtime on the bundle in a folder; without a runtime, a copy of the outputs.
 
-    trusted: whether code in the bundle may be run.
+    Args:
+        trusted: whether code in the bundle may be run.
     """
 
     name: str

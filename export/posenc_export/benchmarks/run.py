@@ -52,7 +52,8 @@ def bench_target(make: Callable[[], Target], options: ExportOptions, timing: Ben
 def bench_folder(folder: Path, timing: BenchOptions, progress: Progress, trust: bool = False) -> BenchResult:
     """Time a bundle at every length; raise BadInput, in one line, where nothing can be timed.
 
-    trust: whether code in it may be run; where not, naming a runtime that does raises BadInput.
+    Args:
+        trust: whether code in it may be run; where not, naming a runtime that does raises BadInput.
     """
     bundle = Bundle.open(folder, trust)
     if not trust:

@@ -24,7 +24,8 @@ MAX_BYTES = 2**26
 class Bundle:
     """A bundle on disk.
 
-    trusted: whether code in it may be run: TorchScript, torch.export, AOTInductor, C++.
+    Args:
+        trusted: whether code in it may be run: TorchScript, torch.export, AOTInductor, C++.
     """
 
     folder: Path

@@ -42,9 +42,10 @@ Parameters = Mapping[str, object]
 class Call:
     """A call that is drawn.
 
-    outputs: each port with its float64 array, of all axes.
-    argument: for features of numbers, the port of the numbers, and the numbers along its running axis.
-    fill: the value of all other numbers: with 0 a sum shows what is added, with 1 a product shows its factors.
+    Args:
+        outputs: each port with its float64 array, of all axes.
+        argument: for features of numbers, the port of the numbers, and the numbers along its running axis.
+        fill: the value of all other numbers: with 0 a sum shows what is added, with 1 a product shows its factors.
     """
 
     encoding: Encoding

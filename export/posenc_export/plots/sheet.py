@@ -38,7 +38,10 @@ class Sheet:
     """Heat maps of the same shape, side by side.
 
     down, across: labels of the sides. ends: the numbers of the first row and of the last. amount: the size in words.
-    splits: columns at which another output begins. square: whether rows and columns are of one kind.
+
+    Args:
+        splits: columns at which another output begins.
+        square: whether rows and columns are of one kind.
     """
 
     panels: tuple[Panel, ...]

@@ -84,7 +84,9 @@ def _print_cells(
 ) -> None:
     """Print a table as wide as the console, or, where its words do not fit there, a line for each row.
 
-    styles: of the second cell of each row. numbers: columns that are flush right.
+    Args:
+        styles: of the second cell of each row.
+        numbers: columns that are flush right.
     """
     widths = fitted([columns, *rows], console.width)
     if widths is None:

@@ -24,7 +24,11 @@ Values = Mapping[str, Any]
 class TextSource:
     """The source that the options ask for.
 
-    inputs: ports of a module. settings: of the spec. texts: -p as it was typed. notes: assumptions about inputs.
+    Args:
+        inputs: ports of a module.
+        settings: of the spec.
+        texts: -p as it was typed.
+        notes: assumptions about inputs.
     """
 
     source: str | ModelConfig

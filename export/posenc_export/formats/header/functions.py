@@ -24,7 +24,8 @@ SIZES: Mapping[str, int] = {"float32": 4, "float64": 8}
 class Functions:
     """Functions of a header: templates with their fields, constants, an example for the comment on top.
 
-    kernels: whether the functions multiply; then, as with digits of a position, the compiler must not contract.
+    Args:
+        kernels: whether the functions multiply; then, as with digits of a position, the compiler must not contract.
     """
 
     templates: tuple[str, ...]

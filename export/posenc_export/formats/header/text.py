@@ -18,9 +18,12 @@ from posenc_export.formats.header.tables import tables_text
 class Language:
     """What differs between C and C++.
 
-    prefix: of a namespace, in an example; inside: what names begin with where they are defined.
-    storage: what tables and functions are declared with. declare: a function's head to its declaration, in C, or to the
-        function in front of it that programs call, in C++.
+    Args:
+        prefix: of a namespace, in an example;
+        inside: what names begin with where they are defined.
+        storage: what tables and functions are declared with.
+        declare: a function's head to its declaration, in C, or to the function in front of it that programs call, in
+            C++.
     """
 
     frame: str
