@@ -40,7 +40,7 @@ NUMBERS = "coordinates are an input, numbers of each token; use --positions expl
     formula="y_l = sum of weight * table_l[row(c)] over the corners c of a cell, row(c) = (xor_i c_i pi_i) mod T",
     models=("Instant-NGP", "nerfstudio"),
     samples=(
-        {"in_features": 2, "levels": 3, "log2_size": 6, "min_resolution": 4},
+        {"in_features": 2, "levels": 3, "log2_size": 5, "min_resolution": 4},
         {"levels": 4, "features": 1, "log2_size": 7, "min_resolution": 3, "growth": 1.5},
         {"levels": 2, "log2_size": 5, "min_resolution": 2, "dense": False},
     ),

@@ -126,6 +126,22 @@ CASES = [
     ("", "d = Div(x, c) s = Sub(o, d) y = Mul(x, s)", "double c = {20.0}, double o = {1.0}",
      operator("y", "Mul", "Div")),
     ("", "d = Div(x, c) y = Sub(o, d)", "float c = {20.0}, float o = {1.0}", operator("y", "Sub", "Max")),
+    ("a vector of all that there is", "y = Reshape(x, a)", "int64[1] a = {-1}", operator("y", what="taken out")),
+    ("", "y = Reshape(x, a)", "int64[2] a = {1, -1}", operator("y", what="taken out")),
+    (
+        "an index in wider integers",
+        "p = Clip(x, z, e) y = Cast<to = 6>(p)",
+        "int64 z = {0}, int64 e = {8}",
+        operator("y", what="taken out"),
+    ),
+    ("", "p = Clip(x, z, e) y = Cast<to = 1>(p)", "int64 z = {0}, int64 e = {8}", operator("y", what="taken out")),
+    ("", "y = Cast<to = 6>(x)", "", operator("y", what="taken out")),
+    (
+        "an index out of range for another one",
+        "c = Less(x, z) d = Not(c) y = Where(d, e, x)",
+        "int64 z = {0}, int64 e = {8}",
+        constant("e", "8", "9"),
+    ),
     (
         "allowzero, where no axis is empty",
         "s = Shape(x) y = Reshape<allowzero = 0>(x, s)",

@@ -22,7 +22,7 @@ ALIKE: tuple[tuple[str, ...], ...] = (
     ("ReduceMax", "ReduceMin", "ReduceSum"),
 )
 """Operators of one signature, each of which can stand for another."""
-COMMUTES = {"Add", "Mul", "Min", "Max", "Equal", "And", "Or", "Xor"}
+COMMUTES = {"Add", "Mul", "Min", "Max", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}
 """Operators of which exchanged inputs are nothing wrong."""
 DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "Gather": {"axis": 0},

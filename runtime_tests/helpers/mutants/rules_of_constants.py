@@ -38,10 +38,10 @@ def slice_end(facts: Facts, use: Use, before: Array, after: Array) -> bool:
 
 @of_use("an index out of range for another one")
 def out_of_range(facts: Facts, use: Use, before: Array, after: Array) -> bool:
-    """Where negative positions are sent to an index that no table holds, and to a larger one, or one before any."""
+    """Where what is out of range is sent to an index that no table holds, and to a larger one, or one before any."""
     condition = facts.maker(use.node.input[0])
     held_by_none = (after >= before) | (after < -BEYOND)
-    return use.sort == ("Where", 1) and condition in ("Less", "Or") and bool(held_by_none.all())
+    return use.sort == ("Where", 1) and condition in ("Less", "Or", "Not") and bool(held_by_none.all())
 
 
 @of_use("an index for negative positions, where they are counted from a mask")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from helpers.mutants.graph_facts import Facts
 from helpers.mutants.mutation import Mutation
@@ -30,6 +30,24 @@ def axis(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
     before, after = (int(text.partition("=")[2]) for text in (mutation.before, mutation.after))
     rank = facts.rank(node.input[0])
     return rank > 0 and before % rank == after % rank
+
+
+@of_node("a vector of all that there is")
+def whole_vector(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """Reshape of a vector to [-1], taken out."""
+    if node.op_type != "Reshape" or mutation.what != "taken out" or facts.rank(node.input[0]) != 1:
+        return False
+    shape = facts.stored.get(node.input[1])
+    return shape is not None and shape.tolist() == [-1]
+
+
+@of_node("an index in wider integers")
+def wider_index(facts: Facts, node: NodeProto, mutation: Mutation) -> bool:
+    """Cast from int64 to int32, taken out, of what a Clip bounds."""
+    to_int32 = any(attribute.name == "to" and attribute.i == TensorProto.INT32 for attribute in node.attribute)
+    return (
+        node.op_type == "Cast" and to_int32 and mutation.what == "taken out" and "Clip" in facts.made_of(node.input[0])
+    )
 
 
 @of_node("a cut into one part")
