@@ -99,6 +99,7 @@ def export(**values: Any) -> None:
 
     source = read_source(values)
     if values["output"] is not None:
+        # before torch loads: a folder that may not be replaced is said at once
         check_target(values["output"], values["force"])
     with progress(values) as say:
         settings = _settings(source, values, say)

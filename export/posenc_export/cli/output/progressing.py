@@ -60,6 +60,7 @@ class Line(Steps):
         """Draw a turning wheel and the text, cut to the width."""
         from rich.text import Text
 
+        # by the clock, not by calls: it turns while a library loads
         wheel = WHEEL[int(time.monotonic() * REFRESHES) % len(WHEEL)]
         yield Text(f"{wheel} {self}", no_wrap=True, overflow="ellipsis", end="")
 
@@ -87,6 +88,7 @@ class Lines(Steps):
 @contextmanager
 def progress(values: Mapping[str, object]) -> Iterator[Progress]:
     """Yield a function that shows progress on a terminal, and elsewhere only with -v."""
+    # --json: stderr stays empty, so that logs of scripts do
     silent = bool(values.get("quiet") or values.get("as_json"))
     if silent or not (sys.stderr.isatty() or values.get("verbose")):
         yield lambda _: None
@@ -97,5 +99,6 @@ def progress(values: Mapping[str, object]) -> Iterator[Progress]:
         from rich.live import Live
 
         line = Line(console=Console(file=sys.stderr))  # this very stream: exporters run with another stderr
+        # transient: the line is gone when the report comes
         with Live(line, console=line.console, refresh_per_second=REFRESHES, transient=True):
             yield line

@@ -58,6 +58,7 @@ def say(console: Console, text: str, indent: str = "  ") -> None:
         line.plain = textwrap.fill(
             line.plain, console.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
+    # a pipe gets one line, which grep and logs keep whole
     console.print(line, soft_wrap=True)
 
 
@@ -89,6 +90,7 @@ def _print_cells(
         numbers: columns that are flush right.
     """
     widths = fitted([columns, *rows], console.width)
+    # narrow consoles: a cell that is cut hides what the report is for
     if widths is None:
         for row in rows:
             named = (f"{name} {cell}" for name, cell in zip(columns[2:], row[2:], strict=True) if cell)

@@ -41,6 +41,7 @@ def usual(name: str, dtype: str, end: int | None) -> tuple[Carries, str]:
         carried = kind.by_name(dtype, end) if name in kind.usual_names else None
         if carried is not None:
             return carried
+    # integers without a word are look-ups: most are ids of tokens
     return Indices(end) if dtype in INTEGERS else ANYTHING, ""
 
 
@@ -49,6 +50,7 @@ def number(text: str, dtype: str) -> tuple[float, str]:
     is_integer = dtype in INTEGERS
     if is_integer and "." in text:
         return 0, f"a whole number, as {dtype} holds"
+    # a longer text would take int() quadratic time, and float() says that it is too large
     value = int(text) if is_integer and len(text) <= DIGITS else float(text)
     return value, "" if abs(value) <= LARGEST[dtype] else f"a number that {dtype} holds"
 

@@ -68,6 +68,7 @@ def assumptions(texts: tuple[str, ...]) -> tuple[str, ...]:
     ports = tuple(_read(text) for text in texts)
     carried = [port.assumed for port in ports if port.assumed]
     said = _said_of_axes(ports)
+    # reversed, so that the first input with an axis stays
     first = {name: port.name for port in reversed(ports) for name in port.names}
     unknown = [name for port in ports for name in port.names if not said.has_kind(name)]
     return (*carried, *(f"axis {name!r} of {first[name]}: a length, by default" for name in dict.fromkeys(unknown)))
@@ -78,6 +79,7 @@ def _said_of_axes(ports: tuple[_PortText, ...]) -> AxesSaid:
     for port in ports:
         for axis in port.axes:
             if contradiction := said.add(axis, port.name):
+                # the caret points at the later statement: the earlier one may be meant
                 raise PortError(port.text, axis.at, contradiction)
     return said
 
@@ -104,6 +106,7 @@ def _read(text: str) -> _PortText:
     shape_at = reader.start
     axes = _axes(reader)
     stated = _in_words(reader, dtype)
+    # a word in the text is stronger than the name of the input
     carries, called = (stated, "") if stated else axis_names.usual(name, dtype, _end(reader, dtype))
     if reader.take(REST):
         raise reader.expected("nothing more")
@@ -151,6 +154,7 @@ def _terms(reader: Reader, first: str) -> list[str]:
 
 
 def _limits(reader: Reader) -> dict[str, int]:
+    # `>= 4` and `% 14` may stand in any order, each once
     limits: dict[str, int] = {}
     while sign := reader.take(SIGN):
         key, expected = ("multiple", "a number above 0") if sign == "%" else ("least", "a size of at least 1")
