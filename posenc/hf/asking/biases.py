@@ -70,7 +70,7 @@ def _deberta(question: Question) -> Model:
 
 
 def _alibi(question: Question) -> Model:
-    """Return the slopes of BLOOM, MPT and Falcon: of keys from a mask, or of the last keys of a max_length sequence."""
+    """Return the slopes of BLOOM, MPT and Falcon: of keys from a mask, or of the last keys of the longest sequence."""
     made = built(question)
     words, bias = {"bloom": _bloom, "falcon": _falcon, "mpt": _mpt}[made.part.model_type](made)
 

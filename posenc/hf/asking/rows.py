@@ -94,7 +94,8 @@ def in_groups(x: Array, heads: int) -> Array:
 def out_of_groups(values: Array, x: Array) -> Array:
     """Return (groups, heads, seq, n) as the (batch, own, seq, n) that `in_groups` made the groups of."""
     batch, own, seq, _ = x.shape
-    return values.reshape(-1, *values.shape[2:])[: batch * own].reshape(batch, own, seq, -1)
+    # SpeechT5 has groups and heads in one axis: (groups * heads, seq, n)
+    return values.reshape(-1, seq, values.shape[-1])[: batch * own].reshape(batch, own, seq, -1)
 
 
 def scores_of(attention: HfModule, tokens: Array, **more: object) -> Array:
