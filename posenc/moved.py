@@ -4,13 +4,16 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:  # importlib.abc takes longer to import than all of this package
+    from importlib.abc import Loader
 
 MOVED = {
     "posenc.families": {
-        "posenc": "sums:arithmetic position_ports:where",
+        "posenc": "sums:arithmetic sizes:arithmetic position_ports:where",
         "posenc.joins": "cos_sin apply_rotary bias_modules:scores",
         "posenc.sources.bias": ("bias:encode by_distance query_bias:by_query relative_values:values"),
         "posenc.sources.features": "features:encode",
@@ -20,7 +23,7 @@ MOVED = {
         "posenc.sources.rotary": ("rotary:encode rotary_angles:angles side_by_side ntk_angles:ntk xpos_angles:xpos"),
         "posenc.sources.rows": "learned_tables additive",
         "posenc.sources.window": "window:encode continuous_bias:network resampled_bias:resized decomposed:two_products",
-        "posenc.where": "places sizes",
+        "posenc.where": "places",
     },
     "posenc.hf": {
         "posenc.hf": "config:model_config",
@@ -63,7 +66,7 @@ GONE = {"posenc.families"}
 """Packages that hold no module any more."""
 
 
-class OldNames(MetaPathFinder):
+class OldNames:
     """Finds modules by their old names. It comes last on `sys.meta_path`: a name that is found costs nothing more."""
 
     def find_spec(
@@ -72,10 +75,10 @@ class OldNames(MetaPathFinder):
         """Return how to import a module that moved; None for every other name."""
         if name in GONE:
             return ModuleSpec(name, None, is_package=True)
-        return ModuleSpec(name, MovedModule(NEW_NAMES[name])) if name in NEW_NAMES else None
+        return ModuleSpec(name, cast("Loader", MovedModule(NEW_NAMES[name]))) if name in NEW_NAMES else None
 
 
-class MovedModule(Loader):
+class MovedModule:
     """Gives the module under its new name, as it is."""
 
     def __init__(self, new_name: str) -> None:

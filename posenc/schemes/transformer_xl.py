@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import larger
 from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.ports import BATCH, SEQ, Array, Axis, Port, fixed
@@ -32,7 +33,6 @@ from posenc.sincos.angle_addition import END
 from posenc.sources.relative import encode as relative
 from posenc.sources.relative.encode import RelativeRows, relative_shift, with_zeros
 from posenc.spec import Spec
-from posenc.where.sizes import larger
 
 Attention = Literal["causal", "uni", "bi"]
 KEYS = Axis("seq_k", "length")

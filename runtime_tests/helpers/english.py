@@ -55,17 +55,20 @@ def habits(path: Path) -> Iterator[str]:
                 yield f"{path}: [{name}] ...{text[max(0, match.start() - 40) : match.end() + 30]}..."
 
 
-def names(source: str) -> Iterator[str]:
-    """Yield the names that code binds: variables, arguments, functions, classes."""
+def names_in(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each variable, attribute, parameter, function, class and import made there."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            yield node.name
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield node.lineno, name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield node.lineno, name
 
 
 def empty_names(path: Path) -> list[str]:
     """Return the names in a file that say nothing."""
-    return sorted({name for name in names(path.read_text(encoding="utf-8")) if name in EMPTY_NAMES})
+    return sorted({name for _, name in names_in(path.read_text(encoding="utf-8"))} & EMPTY_NAMES)

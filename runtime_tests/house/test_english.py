@@ -21,6 +21,7 @@ STORED = {
     "posenc/ports.py": ["most", "of"],
     "posenc/sources/grid/axis_rows.py": ["one"],
     "posenc/sources/grid/fractions.py": ["one"],
+    "posenc/sources/rows/learned_tables.py": ["each"],
     "export/posenc_export/bundle/schema.py": ["most"],
 }
 """Names that stay: manifests have them as keys, files as names of tensors, and programs of users call them."""

@@ -1,11 +1,10 @@
 """Names in the product's code are the field's: no word stands for a concept that has another name, or for nothing."""
 
-import ast
 import re
-from collections.abc import Iterator
 
 import pytest
 
+from helpers.english import names_in
 from helpers.shared import ROOT
 
 FOLDERS = ("posenc", "export/posenc_export", "models/posenc_models")
@@ -23,20 +22,6 @@ FIELDS = {"subject": "export/posenc_export/validation/"}
 def words_of(name: str) -> set[str]:
     """Return the words of a name in snake case, in camel case, or in capitals."""
     return set(re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().split("_"))
-
-
-def names_in(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the name of each variable, attribute, parameter, function, class and import made there."""
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield node.lineno, name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield node.lineno, name
-            case ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
-                yield node.lineno, name
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-                yield node.lineno, name
 
 
 def banned_in(path: str, source: str) -> list[str]:

@@ -15,7 +15,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from posenc.ports import Array, Axis, Carries, Port
 C = TypeVar("C", bound=Carries)
 Sizes = Mapping[str, int]
 Shape = tuple[int, ...]
-Random = np.random.Generator
+Random: TypeAlias = "np.random.Generator"
+"""In quotes: the command line imports this package, and numpy loads its generators when they are asked for."""
 
 
 class PlannedCall(Protocol):

@@ -1,6 +1,5 @@
 """One pass over a rotary model's config: the parameters of "rope" or "mrope", each with the key it was read from."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from posenc.hf.rope.rotary import PARTIAL_KEYS, THETA_KEYS
 from posenc.hf.rope.rotary_config import RotaryConfig
 from posenc.hf.rope.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
 from posenc.hf.rope.widths import SHARE, head_dim_of, is_rotated_apart, rotary_dim_of, share_of
+from posenc.registry import did_you_mean
 
 ALIASES = {"su": "longrope", "mrope": "default"}
 """Rope types by other names: Phi-3's first files say "su", Qwen2-VL's "mrope"."""
@@ -177,8 +177,7 @@ class RotaryReader:
         keys = [key for key, value in rope.content.items() if value is not None and key not in READ]
         known = sorted(READ | scaling_names() | set(OF_NO_ACCOUNT))
         for key in (key for key in keys if key not in known):
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = did_you_mean(key, known)
             raise ValueError(f"{rope.path_of(key)} is not known, and may change the angles: {hint}leave it out if not")
         # a key that is known and was not read is of another rope type
         unused = [rope.path_of(key) for key in keys if rope.path_of(key) not in self.origin.values()]

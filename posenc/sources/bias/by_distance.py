@@ -5,8 +5,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import larger
 from posenc.encoding import SAME_BITS, Probes, Tolerance, too_small
-from posenc.where.sizes import larger
 
 
 class ByDistance(nn.Module):

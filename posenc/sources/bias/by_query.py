@@ -5,9 +5,9 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import larger
 from posenc.encoding import Probes, Tolerance
 from posenc.sources.bias.by_distance import edge_repeated
-from posenc.where.sizes import larger
 
 LARGEST = 8.0
 """The largest number of q for which the bound of products holds: normal numbers are never larger."""

@@ -4,10 +4,10 @@ from typing import Final
 
 from torch import Tensor, nn
 
+from posenc.arithmetic import larger
 from posenc.encoding import RowSource
 from posenc.sources.relative.encode import RelativeRows, relative_shift, with_zeros
 from posenc.spec import Spec
-from posenc.where.sizes import larger
 
 
 class Both(RelativeRows):

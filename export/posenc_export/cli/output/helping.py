@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import click
 
+from posenc.registry import did_you_mean
 from posenc_export.cli.declared import Declared
-from posenc_export.cli.text.words import nearest
 
 STATUSES = {
     0: "all that could run agreed",
@@ -88,7 +88,9 @@ class Group(click.Group):
         # an option that click does not know is its own error
         if name not in self.commands and not name.startswith("-"):
             known = list(self.commands)
-            raise click.UsageError(f"No such command {name!r}: {nearest(name, known)}known: {', '.join(known)}", ctx)
+            raise click.UsageError(
+                f"No such command {name!r}: {did_you_mean(name, known)}known: {', '.join(known)}", ctx
+            )
         return super().resolve_command(ctx, args)
 
 

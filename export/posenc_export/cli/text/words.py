@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from posenc.registry import did_you_mean
 from posenc_export.errors import BadInput
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return the question "did you mean ...? " with the nearest known word; an empty text where no word is near."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 class Choice(click.Choice[str]):
@@ -25,7 +19,7 @@ class Choice(click.Choice[str]):
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """Return the error for an unknown word."""
         known = [str(choice) for choice in self.choices]
-        return f"unknown {str(value)!r}: {nearest(str(value), known)}known: {', '.join(known)}"
+        return f"unknown {str(value)!r}: {did_you_mean(str(value), known)}known: {', '.join(known)}"
 
 
 class Words(click.Option):
