@@ -1,4 +1,4 @@
-"""Arithmetic that joins and sources share: the sum with a value that comes in, the larger of two sizes."""
+"""Arithmetic that joins and sources share: sums with a value that comes in, the larger size, rows along a grid."""
 
 import torch
 from torch import Tensor
@@ -15,3 +15,13 @@ def larger(a: int, b: int) -> int:
         return max(a, b)
     size: int = torch.sym_max(a, b)
     return size
+
+
+def spread(rows: Tensor, axis: int, sizes: list[int]) -> Tensor:
+    """Return the rows of one axis of a grid at every place: (1, size, width) -> (1, *sizes, width)."""
+    # of a video: (1, frames, 1, 1, width), (1, 1, height, 1, width), (1, 1, 1, columns, width)
+    for _ in range(axis):
+        rows = rows.unsqueeze(1)
+    for _ in range(len(sizes) - 1 - axis):
+        rows = rows.unsqueeze(-2)
+    return rows.expand([1] + sizes + [rows.shape[-1]])  # noqa: RUF005 (TorchScript unpacks no list)

@@ -54,10 +54,12 @@ def stored_rows(module: nn.Module) -> Iterator[tuple[str, Tensor, StoredRows]]:
                 yield f"{place}.{rows.buffer}".removeprefix("."), tensor, rows
 
 
-def circular(positions: Array, inv_freq: Floats, scale: float = 1.0) -> tuple[Floats, Floats]:
-    """Return sines and cosines of positions x frequencies, times a scale: parts of complex numbers."""
+def circular(
+    positions: Array, inv_freq: Floats, scale: float = 1.0, phase: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
+    """Return sines and cosines of positions x frequencies + phase, times a scale: parts of complex numbers."""
     # (n,) x (pairs,) -> (n, pairs)
-    waves = scale * np.exp(1j * np.multiply.outer(positions.astype(np.float64), inv_freq))
+    waves = scale * np.exp(1j * (np.multiply.outer(positions.astype(np.float64), inv_freq) + phase))
     return np.asarray(waves.imag), np.asarray(waves.real)
 
 

@@ -3,7 +3,8 @@
 It needs neither transformers nor torch.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +12,7 @@ from posenc.hf.config.settings import Json, Setting, Settings
 from posenc.hf.encodings.described import spec_settings
 from posenc.hf.encodings.parts import Part, choose_part
 from posenc.hf.encodings.rows import Row
+from posenc.hf.rope.by_type import ALL, SCHEME, configs_by_type
 from posenc.hf.rope.rotary import max_positions, text_part, with_class
 from posenc.hf.rope.rotary_config import RotaryConfig
 from posenc.strict_json import parse
@@ -25,12 +27,14 @@ class ModelConfig:
         path: the file that it was read from.
         part: the encoding that is read; None where the whole config is that of a rotary model.
         rotary: the part of a rotary model; None where the encoding is not rotary.
+        by_type: that of each type of layers, where all are read; `rotary` is then that of the first.
     """
 
     content: Json
     path: Path | None = None
     part: Part | None = None
     rotary: RotaryConfig | None = None
+    by_type: Mapping[str, RotaryConfig] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -45,7 +49,7 @@ class ModelConfig:
 
         Args:
             content: the whole config.json.
-            layer_type: the type of the layers that are read.
+            layer_type: the type of the layers that are read, or "all" for every type that rotates.
             path: the file that it was read from.
             part: which of its encodings, by the name that the message lists where there are several.
             layer: which of its layers, by its number from 0.
@@ -61,7 +65,20 @@ class ModelConfig:
                 raise ValueError(f"{option} was given, and all layers of this config are alike")
             return cls(content, path, chosen)
         text = text_part(content) if chosen is None else with_class(chosen.config.content, chosen.config.path)
-        return cls(content, path, chosen, RotaryConfig.at(text, layer_type, layer))
+        if layer_type != ALL:
+            return cls(content, path, chosen, RotaryConfig.at(text, layer_type, layer))
+        if layer is not None:
+            raise ValueError(f"layer {layer} and layer type {ALL!r} were given: give one of the two")
+        by_type = configs_by_type(text)
+        return cls(content, path, chosen, next(iter(by_type.values())), by_type)
+
+    @classmethod
+    def of_rotation(cls, content: Json, layer_type: str | None = None) -> Self:
+        """Return the view of a config's rope settings alone, whatever else its model type encodes positions by.
+
+        Raises ValueError, in one line that names the key, for malformed settings and an unknown layer type.
+        """
+        return cls(content, rotary=RotaryConfig.at(text_part(content), layer_type, None))
 
     @classmethod
     def load(
@@ -79,6 +96,8 @@ class ModelConfig:
 
         Raises ValueError, in one line that names the key, where sections are missing or malformed.
         """
+        if self.by_type:
+            return SCHEME
         return self.row.scheme if self.row is not None else self.rotary.scheme if self.rotary else ""
 
     @property
@@ -88,13 +107,15 @@ class ModelConfig:
 
     @property
     def layer_type(self) -> str | None:
-        """The type of the layers that are read, if the model's layers have types."""
+        """The type of the layers that are read, if the model's layers have types; "all" where all types are."""
+        if self.by_type:
+            return ALL
         return self.rotary.layer_type if self.rotary else None
 
     @property
     def layer(self) -> int | None:
         """The layer that is read, or that stands for those of its type; None where all are alike."""
-        return self.rotary.choice.index if self.rotary else None
+        return self.rotary.choice.index if self.rotary and not self.by_type else None
 
     @property
     def max_position_embeddings(self) -> int | None:

@@ -12,6 +12,7 @@ from posenc.hf.encodings.described import parameters_of
 from posenc.hf.encodings.parts import Part, parts_of
 from posenc.hf.encodings.rows import Row
 from posenc.hf.model_config import ModelConfig
+from posenc.hf.rope.by_type import TypesReader
 from posenc.hf.rope.layouts import check_known
 from posenc.hf.rope.reader import RotaryReader
 
@@ -51,19 +52,21 @@ def read_config(
 
     Args:
         config: a config.json, or a view of it that has chosen part and layer already.
-        layer_type: the type of the layers that are read.
+        layer_type: the type of the layers that are read, or "all" for every type that rotates.
         overrides: parameters to take as they are, whatever the config says of them; their origin is "given".
         part: which of its encodings.
         positions: how positions are given, where it matters.
         layer: which of its layers, by its number.
-        angles_alone: leave open which features of a head are a pair.
+        angles_alone: read the rope settings alone, and leave open which features of a head are a pair.
 
     Raises:
         ValueError: in one line that names the key, for a config whose encoding is not known, an unknown rope type, a
             missing or malformed field, and a layer type or a part that the config does not have.
     """
     overrides = overrides or {}
-    if not isinstance(config, ModelConfig):
+    if not isinstance(config, ModelConfig) and angles_alone:
+        config = ModelConfig.of_rotation(config, layer_type)
+    elif not isinstance(config, ModelConfig):
         config = ModelConfig.of(config, layer_type, part=part, layer=layer)
     elif layer_type not in (None, config.layer_type) or layer not in (None, config.layer):
         config = ModelConfig.of(config.content, layer_type, config.path, part, layer)
@@ -73,7 +76,9 @@ def read_config(
         return _described(config, config.part, config.part.row, overrides, positions)
     if not angles_alone:
         check_known(config.rotary.model_type, str(config.content.get("model_type")), "layout" in overrides)
-    scheme, length = config.rotary.scheme, config.max_position_embeddings
+    scheme, length = config.scheme, config.max_position_embeddings
+    if config.by_type:
+        return Reading(scheme, *TypesReader(config.by_type, overrides, length).read(), length)
     reader = RotaryReader(config.rotary, overrides, length, angles_alone)
     return Reading(scheme, *reader.read(), length)
 
@@ -83,6 +88,7 @@ def _described(
 ) -> Reading:
     """Return what the row of a model type says of its config."""
     spec = config.spec_settings(positions)
+    row = row.asked_for(overrides)
     settings = parameters_of(part, row, positions, overrides)
     values = {name: setting.value for name, setting in settings.items() if setting.value is not None}
     origin = dict.fromkeys(overrides, "given")

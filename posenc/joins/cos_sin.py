@@ -1,11 +1,13 @@
 """Cosines and sines returned, to rotate queries and keys by elsewhere."""
 
+from functools import partial
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from posenc.joins.apply_rotary import Heads, check_rank
+from posenc.joins.rotary_parts import in_parts
 from posenc.joins.rotated import CosSin, RotaryAngles
 from posenc.lookup import counted
 from posenc.maker import Join
@@ -19,15 +21,17 @@ class Returned(nn.Module):
 
     repeat_pairs: Final[bool]  # a column a feature; else a column a pair
     interleaved: Final[bool]
+    parts: Final[int]  # of a head, each with halves of its own
     axes: Final[int]
     length: Final[int]  # of whole caches
     offset: Final[int]  # of positions from a mask
 
-    def __init__(self, angles: RotaryAngles, spec: Spec, *, repeat_pairs: bool, interleaved: bool) -> None:
+    def __init__(self, angles: RotaryAngles, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> None:
         super().__init__()
         self.angles = angles
         self.repeat_pairs = repeat_pairs
-        self.interleaved = interleaved
+        self.interleaved = heads.interleaved
+        self.parts = heads.parts
         self.axes = angles.axes
         self.length = spec.max_len
         self.offset = spec.position_offset
@@ -40,7 +44,10 @@ class Returned(nn.Module):
     def _round(self, rows: Tensor) -> Tensor:
         if self.repeat_pairs:
             # (..., pairs) -> (..., 2 pairs): 0 0 1 1 2 2, or 0 1 2 0 1 2
-            rows = rows.repeat_interleave(2, -1) if self.interleaved else torch.cat([rows, rows], -1)
+            if self.parts > 1:
+                rows = in_parts(rows, rows, self.parts)
+            else:
+                rows = rows.repeat_interleave(2, -1) if self.interleaved else torch.cat([rows, rows], -1)
         return rows.to(self.dtype)
 
 
@@ -51,6 +58,39 @@ class WholeCaches(Returned):
         """Return cos and sin of positions 0..max_len-1: twice (max_len, width)."""
         angles = self.angles.arange([self.length], torch.device("cpu"))  # (1, max_len, pairs) each
         return self._round(angles.cos_q[0]), self._round(angles.sin_q[0])
+
+
+class Grid(Returned):
+    """Cosines and sines of every place of a grid."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin of a grid as large as x: (batch, *grid, hidden) -> twice (1, *grid, width)."""
+        sizes: list[int] = []
+        for axis in range(1, 1 + self.axes):
+            sizes.append(x.shape[axis])
+        return self.rounded(self.angles.arange(sizes, x.device))
+
+
+class PrefixThenGrid(Returned):
+    """Cosines and sines of tokens that are not rotated, then those of every place of a grid, line by line."""
+
+    prefix: Final[int]  # how many tokens stand before the places
+
+    def __init__(self, angles: RotaryAngles, spec: Spec, heads: Heads, *, repeat_pairs: bool, prefix: int) -> None:
+        super().__init__(angles, spec, heads, repeat_pairs=repeat_pairs)
+        self.prefix = prefix
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos and sin: (batch, *grid, hidden) -> twice (1, prefix + places, width)."""
+        sizes: list[int] = []
+        for axis in range(1, 1 + self.axes):
+            sizes.append(x.shape[axis])
+        cos, sin = self.rounded(self.angles.arange(sizes, x.device))
+        # (1, *grid, width) -> (1, places, width)
+        cos, sin = cos.flatten(1, -2), sin.flatten(1, -2)
+        before = [1, self.prefix, cos.shape[-1]]
+        # no new_zeros: of what a graph makes of it, tract takes the dtype for another
+        return torch.cat([cos.new_full(before, 1.0), cos], 1), torch.cat([sin.new_full(before, 0.0), sin], 1)
 
 
 class Offset(Returned):
@@ -81,21 +121,34 @@ class FromMask(Returned):
         return self.rounded(self.angles(counted(mask, self.offset)))
 
 
-def join_cos_sin(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool) -> Join:
+def join_cos_sin(
+    angles: RotaryAngles, where: Where, spec: Spec, heads: Heads, *, repeat_pairs: bool, prefix: int = 0
+) -> Join:
     """Return the join that gives cosines and sines themselves.
+
+    With `prefix`, so many tokens that are not rotated stand before the places of a grid.
 
     Raises:
         UnsupportedSpec: Implicit positions, which ask for whole caches, are to be computed at each call.
     """
-    implicit, offset = where.positions == "implicit", where.positions == "offset"
+    on_grid = len(where.places) > 1
+    implicit, offset = where.positions == "implicit" and not on_grid, where.positions == "offset"
     if implicit and spec.mode == "dynamic":
         ways = "--positions offset, explicit or mask, or --baked --positions implicit for whole caches"
         raise UnsupportedSpec(f"output=cos_sin takes {ways}")
     width = heads.rotary_dim if repeat_pairs else heads.rotary_dim // 2
-    tokens = (fixed(spec.max_len, "length"),) if implicit else (fixed(1, "batch") if offset else BATCH, SEQ)
+    repeat_pairs = repeat_pairs and not heads.apart  # which have a column a feature already
+    places = where.places if on_grid else (SEQ,)
+    alike = fixed(1, "batch")  # one for the whole batch
+    tokens = (fixed(spec.max_len, "length"),) if implicit else (alike if offset or on_grid else BATCH, *places)
+    if prefix:
+        # the places of a grid lie behind each other, as the tokens of attention do
+        tokens = alike, Axis(f"{prefix}+{'*'.join(axis.name for axis in places)}", "length")
     cos, sin = (Port(name, (*tokens, fixed(width)), spec.torch_dtype) for name in ("cos", "sin"))
-    x = Port("x", (BATCH, SEQ, Axis("hidden", "features")), spec.torch_dtype)  # a start says no length
-    forward = where.pick(implicit=WholeCaches, offset=Offset, explicit=Explicit, mask=FromMask)
-    module = forward(angles, spec, repeat_pairs=repeat_pairs, interleaved=heads.interleaved)
+    x = Port("x", (BATCH, *places, Axis("hidden", "features")), spec.torch_dtype)  # a start says no length
+    on_places = partial(PrefixThenGrid, prefix=prefix) if prefix else Grid
+    counted_by = on_places if on_grid else WholeCaches
+    forward = where.pick(implicit=counted_by, offset=Offset, explicit=Explicit, mask=FromMask)
+    module = forward(angles, spec, heads, repeat_pairs=repeat_pairs)
     shape = {"width": width, "interleaved": heads.interleaved}
-    return Join("cos_sin", module, (x,) if offset else (), (cos, sin), shape=shape)
+    return Join("cos_sin", module, (x,) if offset or on_grid else (), (cos, sin), shape=shape)

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import Source, Tables, Tolerance
-from posenc.joins.apply_rotary import ApplyRotary, Heads, check_rank
+from posenc.joins.apply_rotary import Heads, check_rank
+from posenc.joins.rotary_parts import apply_rotary
 from posenc.lookup import check_same, counted
 from posenc.maker import Join
-from posenc.ports import Axis, Port
+from posenc.ports import Axis, Port, fixed
 from posenc.spec import Spec
 from posenc.where import Where
 
@@ -45,6 +46,9 @@ class RotaryAngles(Source, Protocol):
     def arange(self, sizes: list[int], device: torch.device) -> CosSin:
         """Return cosines and sines of every place of a call: (1, *sizes, pairs) each."""
 
+    def ends(self) -> tuple[int | None, ...]:
+        """Return the end of the places along each axis of a grid."""
+
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far cosines and sines, before the attention factor, may be from the float64 reference.
 
@@ -65,7 +69,7 @@ class Rotated(nn.Module):
     def __init__(self, angles: RotaryAngles, heads: Heads, offset: int) -> None:
         super().__init__()
         self.angles = angles
-        self.apply_rotary = ApplyRotary(heads)
+        self.apply_rotary = apply_rotary(heads)
         self.seq_axis = heads.seq_axis
         self.axes = angles.axes
         self.offset = offset
@@ -126,11 +130,16 @@ class FromMask(Rotated):
 def join_heads(angles: RotaryAngles, where: Where, spec: Spec, heads: Heads) -> Join:
     """Return the join of rotary angles with queries and keys."""
     q, k = (
-        Port(name, heads.axes(Axis(head, "heads"), *where.places), spec.torch_dtype)
-        for name, head in (("q", "head"), ("k", "head_kv"))
+        Port(name, heads.axes(head, *where.places), spec.torch_dtype)
+        for name, head in (("q", _heads("head", heads)), ("k", _heads("head_kv", heads)))
     )
     # k may have fewer heads than q (grouped queries), and both have all places of a call.
     outputs = (replace(q, name="q_rotated"), replace(k, name="k_rotated"))
     shape = {"head_dim": heads.head_dim, "rotary_dim": heads.rotary_dim, "interleaved": heads.interleaved}
     forward = where.pick(implicit=Implicit, offset=Offset, explicit=Explicit, mask=FromMask)
     return Join("rotary", forward(angles, heads, spec.position_offset), (q, k), outputs, shape=shape)
+
+
+def _heads(name: str, heads: Heads) -> Axis:
+    """Return the axis of heads: of any number, unless each has angles of its own."""
+    return Axis(name, "heads") if heads.count is None else fixed(heads.count, "heads")

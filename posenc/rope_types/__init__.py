@@ -105,6 +105,9 @@ def scaling_parameters() -> dict[str, Parameter]:
 class Rope:
     """The frequencies of `dim` rotated features: a rope type with its parameters.
 
+    Args:
+        backward: frequencies are below 0: pairs turn by minus the angle.
+
     Raises ValueError, in one line, for an unknown type, a parameter it lacks or does not take, and one out of range.
     """
 
@@ -112,6 +115,7 @@ class Rope:
     dim: int
     rope_theta: float
     scaling: Mapping[str, Any]
+    backward: bool = False
 
     def __post_init__(self) -> None:
         check_scaling(self.rope_type, self.scaling)
@@ -143,7 +147,8 @@ class Rope:
 
     def at(self, length: int) -> Frequencies:
         """Compute the frequencies of a call of `length` positions."""
-        return self.kind.compute(self.dim, self.rope_theta, length, **self.scaling)
+        computed = self.kind.compute(self.dim, self.rope_theta, length, **self.scaling)
+        return replace(computed, inv_freq=-computed.inv_freq) if self.backward else computed
 
 
 def check_scaling(name: str, scaling: Mapping[str, Value]) -> None:

@@ -12,7 +12,9 @@ def _in_graph(rope: Rope, spec: Spec) -> DynamicNtkAngles:
     """Return angles whose frequencies the graph computes: no table can hold them."""
     ntk_exponent(rope.dim)
     factor, context = float(rope.scaling["factor"]), rope.switch
-    return DynamicNtkAngles(computed_sincos(spec), rope.dim, rope.rope_theta, factor=factor, original=context)
+    return DynamicNtkAngles(
+        computed_sincos(spec), rope.dim, rope.rope_theta, factor=factor, original=context, backward=rope.backward
+    )
 
 
 def reference(dim: int, rope_theta: float, length: int, *, factor: float, max_position_embeddings: int) -> Frequencies:

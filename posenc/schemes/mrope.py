@@ -1,6 +1,7 @@
 """Multimodal RoPE: a token has several positions (time, height, width), each of which rotates pairs of its own.
 
-Sources: Qwen2-VL, arXiv:2409.12191 (sectioned); Qwen3-VL, arXiv:2511.21631 (interleaved).
+Sources: Qwen2-VL, arXiv:2409.12191 (sectioned); Qwen3-VL, arXiv:2511.21631 (interleaved); ERNIE 4.5 VL, as
+transformers 5.23 has it (time_last).
 """
 
 from collections.abc import Callable
@@ -31,9 +32,14 @@ SMALL: dict[str, Value] = {"head_dim": 16, "sections": (4, 2, 2)}
     "mrope",
     paper="arXiv:2409.12191",
     formula="pair i: (x1, x2) -> (x1 cos a - x2 sin a, x2 cos a + x1 sin a), a = p[axis(i)] theta^(-2i/d)",
-    models=("Qwen2-VL", "Qwen2.5-VL", "Qwen3-VL", "GLM-4V", "PaddleOCR-VL"),
+    models=("Qwen2-VL", "Qwen2.5-VL", "Qwen3-VL", "GLM-4V", "PaddleOCR-VL", "ERNIE 4.5 VL", "HunYuan-VL"),
     positions="explicit",
-    samples=(SMALL, {**SMALL, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
+    samples=(
+        SMALL,
+        {**SMALL, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32},
+        {**SMALL, "section_layout": "time_last", "layout": "interleaved"},
+        {"head_dim": 16, "sections": (1, 3, 2, 2), "section_layout": "features"},
+    ),
     unsupported=Unsupported(positions={"implicit": ONE_POSITION, "offset": ONE_POSITION, "mask": ONE_POSITION}),
 )
 def mrope(
@@ -42,7 +48,7 @@ def mrope(
     head_dim: int = 128,
     rotary_dim: int | None = None,
     sections: tuple[int, ...] = (16, 24, 24),
-    section_layout: Literal["sectioned", "interleaved"] = "sectioned",
+    section_layout: Literal["sectioned", "interleaved", "time_last", "features"] = "sectioned",
     rope_theta: float = 1000000.0,
     rope_type: Annotated[str, ROPE_TYPES] = "default",
     layout: Literal["halves", "interleaved"] = "halves",
@@ -56,8 +62,10 @@ def mrope(
     Args:
         head_dim: features of a head.
         rotary_dim: features that are rotated, the first ones; the others pass [default: all].
-        sections: how many pairs are rotated by each position, of rotary_dim / 2 in all.
-        section_layout: "sectioned" one run of pairs after the other (Qwen2-VL), "interleaved" by turns (Qwen3-VL).
+        sections: how many pairs are rotated by time, height and width, of rotary_dim / 2 in all.
+        section_layout: "sectioned" one run of pairs after the other (Qwen2-VL), "interleaved" by turns (Qwen3-VL),
+            "time_last" height and width by turns, and then time (ERNIE 4.5 VL), "features" runs of twice as many
+            features, of two to four positions, so that the two of a pair may turn apart (HunYuan-VL).
         rope_theta: the base of the frequencies.
         rope_type: how frequencies are scaled; not by types that depend on the length of a call.
         layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
@@ -66,17 +74,22 @@ def mrope(
         width: of cos_sin: "half" a column a pair, as fused ops take; "full" a column a feature, as transformers
             returns.
     """
-    heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
+    apart = section_layout == "features"
+    heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout, apart=apart)
+    if apart and (layout != "halves" or (output == "cos_sin" and width != "full")):
+        raise ValueError("section_layout=features takes layout=halves, and for cos_sin width=full: a column a feature")
     rope = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
     if rope.by_length:
         raise ValueError(f"rope_type={rope_type} depends on a call's length, and mrope has several: use rope, or yarn")
     check_table(spec, heads.rotary_dim)
     axis_of_pair = axes_of_pairs(sections, section_layout, heads.rotary_dim // 2)
     exact = partial(ROPE_TYPES[rope_type].reference, rotary_dim or head_dim, rope_theta, 1, **scaling)
-    axes = PairAxes(exact, sections, alternate=section_layout == "interleaved")
-    formula = partial(reference, axes=axes, pairs=rotation.Pairs(layout, tensor_layout, width == "full"))
+    axes = PairAxes(exact, sections, section_layout)
+    pairs = rotation.Pairs(layout, tensor_layout, width == "full", apart=apart)
+    formula = partial(reference, axes=axes, pairs=pairs)
     output_of = rotary.Output(output, width == "full")
-    return rotary.encode(_angles(spec, rope, axis_of_pair), spec, heads, output_of, formula=formula)
+    angles = _apart(spec, rope, sections, output) if apart else _angles(spec, rope, axis_of_pair)
+    return rotary.encode(angles, spec, heads, output_of, formula=formula)
 
 
 def _angles(spec: Spec, rope: Rope, axis_of_pair: Integers) -> AxialAngles:
@@ -88,18 +101,37 @@ def _angles(spec: Spec, rope: Rope, axis_of_pair: Integers) -> AxialAngles:
     return AxialAngles(methods, None if np.all(order == np.arange(len(order))) else order)
 
 
-def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) -> Integers:
-    """Return which of the three positions rotates each pair: (pairs,) of 0, 1, 2.
+def _apart(spec: Spec, rope: Rope, sections: tuple[int, ...], output: str) -> AxialAngles:
+    """Return the angles of features, in runs of one position each."""
+    frequencies = rope.at(spec.max_len)
+    # the sines of first halves are negated here, once: (features,)
+    first = -frequencies.inv_freq if output == "rotate" else frequencies.inv_freq
+    ends = np.cumsum(sections[:-1]) * 2
+    parts = np.split(np.concatenate([first, frequencies.inv_freq]), ends)
+    return AxialAngles([sincos(spec, part, scale=frequencies.attention_factor) for part in parts])
 
-    sectioned     0 0 0 1 1 1 2 2 2; a fourth section is time again          interleaved   0 1 2 0 1 2 0 0 0
+
+def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) -> Integers:
+    """Return which of the three positions rotates each pair: (pairs,) of 0, 1, 2; of features it is by run.
+
+    sectioned     0 0 0 1 1 1 2 2 2; a fourth section is time again
+    interleaved   0 1 2 0 1 2 0 0 0          time_last   1 2 1 2 1 2 0 0 0
     """
     text = ",".join(map(str, sections))
     if min(sections) < 1 or sum(sections) != pairs:
         raise ValueError(f"sections must be at least 1 each and sum to the {pairs} pairs that are rotated, got {text}")
+    if section_layout == "features":
+        if not 2 <= len(sections) <= 4:
+            raise ValueError(f"sections of features must be two to four, one a position, got {text}")
+        return np.repeat(np.arange(len(sections)), sections)
     if section_layout == "sectioned":
         if len(sections) < 3:
             raise ValueError(f"sections must be at least three, for time, height and width, got {text}")
         return np.repeat(np.arange(len(sections)) % 3, sections)
+    if section_layout == "time_last":
+        if len(sections) != 3 or sections[1] != sections[2]:
+            raise ValueError(f"time_last sections must be three, with as many of height as of width, got {text}")
+        return np.concatenate([np.tile([1, 2], sections[1]), np.zeros(sections[0], np.int64)])
     axes = np.zeros(pairs, np.int64)
     for axis, section in enumerate(sections[1:3], start=1):
         axes[axis : 3 * section : 3] = axis
@@ -115,22 +147,26 @@ class PairAxes:
     Args:
         exact: makes the frequencies.
         sections: how many pairs each position rotates.
-        alternate: time, height, width, time, ... as far as each goes, then time alone; else section after section.
+        order: "interleaved" time, height, width, time, ... as far as each goes, then time alone; "time_last" height,
+            width, height, ... and then time; "sectioned" section after section; "features" runs of features.
     """
 
     exact: Callable[[], Frequencies]
     sections: tuple[int, ...]
-    alternate: bool
+    order: str
 
     def position_of(self, pair: int) -> int:
         """Return the index of the position that rotates a pair, as in Qwen's code.
 
         `apply_multimodal_rotary_pos_emb` of Qwen2-VL splits the pairs and takes piece i from position i % 3;
-        `apply_interleaved_mrope` of Qwen3-VL overwrites time at 1, 4, 7, ... by height, at 2, 5, 8, ... by width.
+        `apply_interleaved_mrope` of Qwen3-VL overwrites time at 1, 4, 7, ... by height, at 2, 5, 8, ... by width;
+        `recomposition_frequencies` of ERNIE 4.5 VL stacks height and width, pair by pair, and puts time behind them.
         """
-        if self.alternate:
+        if self.order == "interleaved":
             position = pair % 3
             return position if pair < 3 * self.sections[position] else 0
+        if self.order == "time_last":
+            return 1 + pair % 2 if pair < sum(self.sections) - self.sections[0] else 0
         piece = 0
         while pair >= sum(self.sections[: piece + 1]):
             piece += 1
@@ -140,6 +176,12 @@ class PairAxes:
 def reference(call: Call, *, axes: PairAxes, pairs: rotation.Pairs) -> tuple[Array, ...]:
     """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
     exact = axes.exact()
+    if pairs.apart:
+        # features in runs, a run a position; the frequencies are those of both halves
+        owners = [axis for axis, section in enumerate(axes.sections) for _ in range(2 * section)]
+        twice = [*exact.inv_freq, *exact.inv_freq]
+        features = [call.positions[axis] * radians for axis, radians in zip(owners, twice, strict=True)]
+        return rotation.rotary(call, np.stack(features, -1), exact.attention_factor, pairs)
     # each pair of features turns by one of the three positions of a token: (batch, seq)
     angles = [call.positions[axes.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
     # (batch, seq, pairs)

@@ -27,7 +27,7 @@ SMALL: dict[str, Value] = {"head_dim": 16}
     "rope",
     paper="arXiv:2104.09864",
     formula="pair i: (x1, x2) -> (x1 cos a - x2 sin a, x2 cos a + x1 sin a), a = p theta^(-2i/d)",
-    models=("Llama", "Mistral", "Qwen", "Gemma", "Phi", "GPT-NeoX", "DeepSeek", "gpt-oss", "ModernBERT"),
+    models=("Llama", "Mistral", "Qwen", "Gemma", "Phi", "GPT-NeoX", "DeepSeek", "gpt-oss", "ModernBERT", "NanoChat"),
     positions="explicit",
     samples=(
         SMALL,
@@ -45,6 +45,7 @@ def rope(
     rope_theta: float = 10000.0,
     rope_type: Annotated[str, ROPE_TYPES] = "default",
     layout: Literal["halves", "interleaved"] = "halves",
+    direction: Literal["forward", "backward"] = "forward",
     tensor_layout: Literal["bhsd", "bshd"] = "bhsd",
     output: Literal["rotate", "cos_sin"] = "rotate",
     width: Literal["half", "full"] = "half",
@@ -58,6 +59,8 @@ def rope(
         rope_theta: the base of the frequencies.
         rope_type: how frequencies are scaled; each type takes parameters of its own, as in transformers.
         layout: which features are a pair: "halves" i and i + rotary_dim / 2, "interleaved" 2 i and 2 i + 1.
+        direction: "forward" by the angle, "backward" by minus the angle (NanoChat); cosines and sines are those of the
+            angle itself, and rotating backward is left to what takes them, as in the model's code.
         tensor_layout: "bhsd" (batch, head, seq, dim) or "bshd" (batch, seq, head, dim).
         output: "rotate" q and k, or "cos_sin" the cosines and sines at positions; implicit positions ask for whole
             caches, with --baked.
@@ -65,9 +68,12 @@ def rope(
             returns.
     """
     heads = Heads(head_dim, head_dim if rotary_dim is None else rotary_dim, layout, tensor_layout)
-    frequencies = Rope(rope_type, heads.rotary_dim, rope_theta, scaling)
+    backward = direction == "backward"
+    # the sine is negated here, once: a graph has no operation more
+    frequencies = Rope(rope_type, heads.rotary_dim, rope_theta, scaling, backward and output == "rotate")
     exact = partial(ROPE_TYPES[rope_type].reference, rotary_dim or head_dim, rope_theta, **scaling)
-    formula = partial(reference, spec, exact=exact, pairs=rotation.Pairs(layout, tensor_layout, width == "full"))
+    pairs = rotation.Pairs(layout, tensor_layout, width == "full", backward=backward)
+    formula = partial(reference, spec, exact=exact, pairs=pairs)
     return rotary.encode(
         angles_of(frequencies, spec),
         spec,

@@ -3,21 +3,14 @@
 Sources: Heo et al., arXiv:2403.13298; Qwen2-VL's vision tower (halves); EVA-02, arXiv:2303.11331 (interleaved).
 """
 
-from functools import partial
 from typing import Literal
 
-import numpy as np
-
-from posenc.call import Call
 from posenc.encoding import Encoding
 from posenc.joins.apply_rotary import Heads
-from posenc.ports import Array
-from posenc.references import rotation
-from posenc.rope_types import Rope
 from posenc.scheme import Unsupported, scheme
-from posenc.sincos import check_table, sincos
+from posenc.schemes.rope_nd import encode
 from posenc.sources.rotary import encode as rotary
-from posenc.sources.rotary.angles import AxialAngles
+from posenc.sources.rotary.axial import square
 from posenc.spec import Spec
 
 
@@ -58,23 +51,4 @@ def rope_2d(
     heads = Heads(head_dim, head_dim, layout, tensor_layout)
     if head_dim % 4:
         raise ValueError(f"head_dim must be a multiple of 4, half for rows and half for columns, got {head_dim}")
-    check_table(spec, head_dim)
-    either = sincos(spec, Rope("default", head_dim // 2, rope_theta, {}).at(1).inv_freq)  # rows and columns share it
-    formula = partial(
-        reference,
-        head_dim=head_dim,
-        rope_theta=rope_theta,
-        pairs=rotation.Pairs(layout, tensor_layout, width == "full"),
-    )
-    output_of = rotary.Output(output, width == "full")
-    return rotary.encode(AxialAngles([either, either]), spec, heads, output_of, formula=formula)
-
-
-def reference(call: Call, *, head_dim: int, rope_theta: float, pairs: rotation.Pairs) -> tuple[Array, ...]:
-    """Return the outputs in float64: row and column times frequency, at every place."""
-    quarter = head_dim // 4
-    inv_freq = np.power(float(rope_theta), -np.arange(quarter) / quarter)
-    rows, columns = call.positions
-    # (batch, seq, pairs): first those of the row
-    angle = np.concatenate([rows[..., None] * inv_freq, columns[..., None] * inv_freq], -1)
-    return rotation.rotary(call, angle, 1.0, pairs)
+    return encode(spec, square(rope_theta, head_dim), heads, rotary.Output(output, width == "full"))

@@ -25,8 +25,8 @@ from posenc.sincos import (
     inverse_frequencies_to_base,
     self_adjusting_sincos,
     sincos_rows,
-    with_zero_row,
 )
+from posenc.sincos.zeros import with_zero_row
 from posenc.sources.rows import additive
 from posenc.spec import Spec
 from posenc.weights import Weights

@@ -22,7 +22,7 @@ from posenc.sincos.projection import DirectProjection, Projection
 from posenc.sincos.rows import inverse_frequencies, inverse_frequencies_to_base
 from posenc.sincos.series import SeriesSinCos
 from posenc.sincos.table import SinCosTable
-from posenc.sincos.zeros import ZeroColumn, ZeroRow
+from posenc.sincos.zeros import ZeroColumn, check_zero_row, with_zero_row
 from posenc.spec import Spec
 
 __all__ = [
@@ -62,6 +62,9 @@ class SinCosMethod(RowSource, Protocol):
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
 
+    def largest_angle(self, max_position: int) -> float:
+        """Return the largest angle, in radians, of positions up to one."""
+
 
 class AngleSinCos(Protocol):
     """Cosines and sines of angles that the graph itself computes."""
@@ -89,7 +92,13 @@ class AngleSinCos(Protocol):
 
 
 def sincos(
-    spec: Spec, inv_freq: Floats, *, scale: float = 1.0, width: int | None = None, interleaved: bool = False
+    spec: Spec,
+    inv_freq: Floats,
+    *,
+    scale: float = 1.0,
+    width: int | None = None,
+    interleaved: bool = False,
+    phase: Floats | None = None,
 ) -> SinCosMethod:
     """Return the source of rows of cosines and sines, by position, whose method a spec asks for.
 
@@ -98,6 +107,7 @@ def sincos(
         scale: multiplies every cosine and sine.
         width: columns of a row [default: 2 pairs]; an odd width drops the last cosine.
         interleaved: whether a sine stands beside its cosine.
+        phase: (pairs,) radians at position 0 [default: 0].
 
     Raises ValueError where the tables are larger than the free memory.
     """
@@ -105,9 +115,10 @@ def sincos(
     check_table(spec, width)
     dtype = getattr(torch, spec.angle_dtype)
     if spec.mode == "baked":
-        return SinCosTable(inv_freq, width, interleaved=interleaved, max_len=spec.max_len, dtype=dtype, scale=scale)
+        how = {"interleaved": interleaved, "max_len": spec.max_len, "dtype": dtype}
+        return SinCosTable(inv_freq, width, **how, scale=scale, phase=phase)
     kind = AngleAddition if spec.method == "exact" else DirectSinCos
-    method: SinCosMethod = kind(inv_freq, width, interleaved=interleaved, dtype=dtype, scale=scale)
+    method: SinCosMethod = kind(inv_freq, width, interleaved=interleaved, dtype=dtype, scale=scale, phase=phase)
     return method
 
 
@@ -132,25 +143,13 @@ def sincos_rows(
     """
     if spec.mode == "baked":
         check_table(spec, width)
-        _check_zero_row(zero_row, spec.max_len)
+        check_zero_row(zero_row, spec.max_len)
         dtype = getattr(torch, spec.angle_dtype)
         how = {"interleaved": interleaved, "max_len": spec.max_len, "dtype": dtype}
         return SinCosTable(inv_freq, width, **how, scale=scale, zero_row=zero_row)
     columns = min(width, 2 * len(inv_freq))
     source: RowSource = sincos(spec, inv_freq, scale=scale, width=columns, interleaved=interleaved)
     return with_zero_row(source if columns == width else ZeroColumn(source, width), zero_row)
-
-
-def with_zero_row(source: RowSource, row: int | None) -> RowSource:
-    """Return a source whose row at a position, if not None, is zeros; raise ValueError where it is out of range."""
-    _check_zero_row(row, source.end)
-    return source if row is None else ZeroRow(source, row)
-
-
-def _check_zero_row(row: int | None, end: int | None) -> None:
-    if row is not None and not 0 <= row < (row + 1 if end is None else end):
-        below = "" if end is None else f" and below the end of the positions, {end}"
-        raise ValueError(f"padding_row must be at least 0{below}, got {row}")
 
 
 def check_table(spec: Spec, width: int) -> None:

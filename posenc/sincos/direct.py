@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from posenc.encoding import NoTables, Probes, Tables, Tolerance
 from posenc.lookup import check_width
 from posenc.ports import Floats
-from posenc.sincos.rows import arrange, float64_error
+from posenc.sincos.rows import arrange, float64_error, largest_angle
 
 FAR = Probes(lengths=(2**16, 2**16 + 1, 2**24))
 """No position is refused, so a plan tries no position far out by itself."""
@@ -26,6 +26,8 @@ class DirectSinCos(nn.Module):
     """Rows by Sin and Cos of a float32 product, as training code does: the error grows with the position."""
 
     inv_freq: Tensor
+    phase: Tensor
+    ahead: Final[bool]
     width: Final[int]
     interleaved: Final[bool]
     scale: Final[float]
@@ -33,14 +35,25 @@ class DirectSinCos(nn.Module):
     half_safe = HOLDS_POSITIONS
 
     def __init__(
-        self, inv_freq: Floats, width: int, *, interleaved: bool, dtype: torch.dtype, scale: float = 1.0
+        self,
+        inv_freq: Floats,
+        width: int,
+        *,
+        interleaved: bool,
+        dtype: torch.dtype,
+        scale: float = 1.0,
+        phase: Floats | None = None,
     ) -> None:
         super().__init__()
         self.width = width
         self.interleaved = interleaved
         self.scale = scale
         self.end = None
+        self.fastest, self.furthest = largest_angle(1, inv_freq), largest_angle(0, inv_freq, phase)
+        self.ahead = phase is not None
         self.register_buffer("inv_freq", torch.from_numpy(inv_freq).to(dtype), persistent=False)
+        if phase is not None:
+            self.register_buffer("phase", torch.from_numpy(phase).to(dtype), persistent=False)
 
     def forward(self, positions: Tensor, width: int) -> Tensor:
         """Return the rows at int64 positions: (...) -> (..., width)."""
@@ -51,6 +64,8 @@ class DirectSinCos(nn.Module):
     def cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines: (...) -> twice (..., pairs)."""
         angles = positions.to(self.inv_freq.dtype).unsqueeze(-1) * self.inv_freq  # (..., 1) * (pairs,)
+        if self.ahead:
+            angles = angles + self.phase
         if self.scale == 1.0:
             return angles.cos(), angles.sin()
         return angles.cos() * self.scale, angles.sin() * self.scale
@@ -62,6 +77,10 @@ class DirectSinCos(nn.Module):
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far rows may be from the reference: what float32 does to so large an angle."""
         return direct_tolerance(self.inv_freq.dtype, max_position)
+
+    def largest_angle(self, max_position: int) -> float:
+        """Return the largest angle, in radians, of positions up to one."""
+        return max_position * self.fastest + self.furthest
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph's rows may be from these: the last digits of Sin and Cos."""

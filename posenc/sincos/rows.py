@@ -40,17 +40,27 @@ def layout_of(interleaved: bool) -> str:
     return "interleaved" if interleaved else "halves"
 
 
-def waves(positions: Integers, inv_freq: Floats, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Return float64 sines and cosines of positions x frequencies, times `scale`, each (positions, pairs)."""
+def waves(
+    positions: Integers, inv_freq: Floats, scale: float = 1.0, phase: Floats | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return float64 sines and cosines of positions x frequencies + phase, times `scale`, each (positions, pairs)."""
     angles = positions[:, None] * inv_freq
+    if phase is not None:
+        angles += phase
     return torch.from_numpy(scale * np.sin(angles)), torch.from_numpy(scale * np.cos(angles))
 
 
-def float64_error(max_position: int) -> float:
+def largest_angle(max_position: int, inv_freq: Floats, phase: Floats | None = None) -> float:
+    """Return the largest angle, in radians, of positions up to one."""
+    ahead = 0.0 if phase is None else float(np.abs(phase).max(initial=0.0))
+    return max_position * float(np.abs(inv_freq).max(initial=0.0)) + ahead
+
+
+def float64_error(max_position: float) -> float:
     """Return a bound on the error of float64 itself, in tables and references: some 2^-52 of the angle."""
     return 4 * 2.0**-52 * max_position
 
 
-def rounded_once(dtype: torch.dtype, max_angle: int) -> Tolerance:
+def rounded_once(dtype: torch.dtype, max_angle: float) -> Tolerance:
     """Return how far a sine may be off that is computed in float64, at an angle up to one, and rounded: half an ulp."""
     return Tolerance(atol=torch.finfo(dtype).eps / 4 + float64_error(max_angle))

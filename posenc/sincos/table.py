@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc.encoding import SAME_BITS, Probes, Tables, Tolerance, too_small
 from posenc.lookup import check_width, inside, leading, take
 from posenc.ports import Floats
-from posenc.sincos.rows import arrange, layout_of, rounded_once, waves
+from posenc.sincos.rows import arrange, largest_angle, layout_of, rounded_once, waves
 from posenc.stored import StoredRows, circular, laid_out, rounded
 
 CHUNK = 4096
@@ -22,6 +22,7 @@ class SinCosTable(nn.Module):
 
     Args:
         width: columns of a row; if it is 2 pairs + 1, the last column is zeros.
+        phase: (pairs,) radians at position 0.
         zero_row: the position whose row is zeros.
     """
 
@@ -39,6 +40,7 @@ class SinCosTable(nn.Module):
         max_len: int,
         dtype: torch.dtype,
         scale: float = 1.0,
+        phase: Floats | None = None,
         zero_row: int | None = None,
     ) -> None:
         super().__init__()
@@ -47,12 +49,12 @@ class SinCosTable(nn.Module):
         self.scale = scale
         self.half_safe = too_small(abs(scale))
         self.end = max_len
-        self.inv_freq, self.zero_row = inv_freq, zero_row  # stored rows are held against them
+        self.inv_freq, self.phase, self.zero_row = inv_freq, phase, zero_row  # stored rows are held against them
         rows = torch.zeros(max_len, width, dtype=dtype)
         columns = min(width, 2 * len(inv_freq))
         for start in range(0, max_len, CHUNK):  # a float64 table at once could take more memory than the result
             stop = min(start + CHUNK, max_len)
-            sin, cos = waves(np.arange(start, stop), inv_freq, scale)
+            sin, cos = waves(np.arange(start, stop), inv_freq, scale, phase)
             rows[start:stop, :columns] = arrange(sin, cos, interleaved, columns)
         if zero_row is not None:
             rows[zero_row] = 0
@@ -78,6 +80,10 @@ class SinCosTable(nn.Module):
         """Return how far rows may be from the reference: half an ulp of a sine."""
         return rounded_once(self.rows.dtype, max_position)
 
+    def largest_angle(self, max_position: int) -> float:
+        """Return the largest angle, in radians, of positions up to one."""
+        return largest_angle(max_position, self.inv_freq, self.phase)
+
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Graphs must give the same bits as eager."""
         return SAME_BITS
@@ -89,11 +95,12 @@ class SinCosTable(nn.Module):
 
     def stored_rows(self) -> Iterator[StoredRows]:
         """Yield all rows, a chunk at a time."""
-        fastest, columns = float(np.max(self.inv_freq, initial=0.0)), min(self.width, 2 * len(self.inv_freq))
+        columns, phase = min(self.width, 2 * len(self.inv_freq)), 0.0 if self.phase is None else self.phase
         for first in range(0, self.end, CHUNK):
             positions = np.arange(first, min(first + CHUNK, self.end))
-            sin, cos = circular(positions, self.inv_freq, self.scale)
+            sin, cos = circular(positions, self.inv_freq, self.scale, phase)
             expected = np.zeros((len(positions), self.width))  # the last column of an odd width may stay zeros
             expected[:, :columns] = laid_out(sin, cos, self.interleaved, columns)
             expected[positions == (-1 if self.zero_row is None else self.zero_row)] = 0
-            yield StoredRows("rows", expected, rounded((first + CHUNK) * fastest, self.scale), first)
+            angle = largest_angle(first + CHUNK, self.inv_freq, self.phase)
+            yield StoredRows("rows", expected, rounded(angle, self.scale), first)

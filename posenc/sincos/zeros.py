@@ -85,3 +85,16 @@ class ZeroColumn(ChangedRows):
     def tables(self) -> Tables:
         """Raise NoTables: digits of a position make sines and cosines alone."""
         raise NoTables("an odd width has a column of zeros, which digits do not make: give --baked, or an even d_model")
+
+
+def with_zero_row(source: RowSource, row: int | None) -> RowSource:
+    """Return a source whose row at a position, if not None, is zeros; raise ValueError where it is out of range."""
+    check_zero_row(row, source.end)
+    return source if row is None else ZeroRow(source, row)
+
+
+def check_zero_row(row: int | None, end: int | None) -> None:
+    """Raise ValueError where the position whose row is zeros is negative, or at the end of positions or behind it."""
+    if row is not None and not 0 <= row < (row + 1 if end is None else end):
+        below = "" if end is None else f" and below the end of the positions, {end}"
+        raise ValueError(f"padding_row must be at least 0{below}, got {row}")

@@ -6,6 +6,7 @@ A file of 3 MB may unpack to 3 GiB: the header, a hundred bytes, says how much m
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ from posenc.ports import Array
 
 HEADER_BYTES = 10_000
 """Bytes of a header: NumPy's own limit; the header of an array of numbers has a hundredth of that."""
+SIZE = "[0-9]{1,19}"
+SHAPE = rf"\(({SIZE},|{SIZE}(, {SIZE})+)?\)"
+TEXT = re.compile(rf"\{{'descr': '[^']*', 'fortran_order': (True|False), 'shape': {SHAPE}, \}} *\n".encode())
+"""A header as NumPy writes it of numbers: it reads other text, too, and fails in ways of its own."""
 MAX_NUMBERS = 2**27
 """Numbers of an array whose size the manifest does not say; other arrays are bounded by the free memory."""
 Shape = tuple[int, ...]
@@ -45,7 +50,7 @@ class Stored:
         Raises ValueError, in one line, if its header says something else or it needs more than the free memory.
         """
         with self.archive.open(f"{key}.npy") as file:
-            header_shape, _, header_dtype = _header(file)
+            header_shape, _, header_dtype = header_of(file)
             expected = "[" + ", ".join("?" if n is None else str(n) for n in shape) + "]"
             sizes = zip(shape, header_shape, strict=False)
             fits = len(header_shape) == len(shape) and all(n in (None, m) for n, m in sizes)
@@ -59,8 +64,8 @@ class Stored:
             return np.asarray(npy.read_array(file, allow_pickle=False))
 
 
-def _header(file: IO[bytes]) -> Header:
-    """Return a header; raise ValueError if it is not one that NumPy writes for numbers."""
+def header_of(file: IO[bytes]) -> Header:
+    """Return the header of a .npy file; raise ValueError if it is not one that NumPy writes for numbers."""
     version = npy.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"an array of .npy version {version} is not one that NumPy writes of numbers")
@@ -69,4 +74,7 @@ def _header(file: IO[bytes]) -> Header:
     # NumPy reads as many bytes as the header claims, up to 4 GiB, before it looks at them.
     if size > HEADER_BYTES:
         raise ValueError(f"the header of an array has {size:,} bytes, expected at most {HEADER_BYTES:,}")
-    return HEADERS[version](io.BytesIO(length + file.read(size)))
+    text = file.read(size)
+    if not TEXT.fullmatch(text):
+        raise ValueError("the header of an array is not one that NumPy writes of numbers")
+    return HEADERS[version](io.BytesIO(length + text))

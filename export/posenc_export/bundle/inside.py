@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posenc_export.bundle.manifest import Artifact, Manifest
 from posenc_export.errors import BadInput, check_machine, first_line
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message  # type: ignore[import-untyped]
+    from onnx import ModelProto
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names of files in a manifest: without folders, so that no link of a folder can lead outside."""
@@ -49,20 +54,26 @@ def check_external_data(folder: Path, artifacts: Sequence[Artifact]) -> None:
         path = folder / artifact.file
         if path.stat().st_size != artifact.bytes:
             continue  # the integrity check says so, and nothing loads it
-        outside = next((place for place in _locations(path) if place not in files), None)
+        outside = next((place for place in _locations_in(path) if place not in files), None)
         if outside is not None:
             raise BadInput(f"{path.name} takes weights from {outside!r}, which is not a file that the manifest lists")
 
 
-def _locations(path: Path) -> Iterator[str]:
-    """Yield the locations of an ONNX file's external tensors, in whatever part of the file they are declared."""
+def _locations_in(path: Path) -> Iterator[str]:
+    """Yield the locations of the external tensors of an ONNX file; raise BadInput where it cannot be read."""
     import onnx
 
     try:
-        messages = [onnx.load(path, load_external_data=False)]
+        model = onnx.load(path, load_external_data=False)
     except Exception as error:  # no runtime may get it: a more tolerant parser might read it
         check_machine(error)
         raise BadInput(f"cannot load {path.name}: it is not an ONNX file: {first_line(error)}") from error
+    yield from locations(model)
+
+
+def locations(model: ModelProto) -> Iterator[str]:
+    """Yield the locations of a model's external tensors, in whatever part of it they are declared."""
+    messages: list[Message] = [model]
     while messages:  # graphs lie in attributes of nodes and in functions too
         message = messages.pop()
         yield from (entry.value for entry in getattr(message, "external_data", ()) if entry.key == "location")

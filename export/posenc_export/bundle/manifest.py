@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,8 +18,6 @@ SCHEMA_VERSION = 2
 MOST_LINES = 10
 """Problems of a manifest that are named; the others are counted."""
 JsonObject = Mapping[str, Any]
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""Names of ports and axes: a port's name is also the name of a file, and of a variable in C++."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +110,7 @@ class Manifest:
         model: The model that was asked about a config that was read.
         id: The id of the graph, the same in every file; empty in older bundles.
         facts: The facts whose digest the id is, see `identity`.
+        foreign: The ONNX file that another program wrote, and its writer, where the bundle is the proof of such a file.
 
     """
 
@@ -147,6 +145,7 @@ class Manifest:
     model: AskedModel | None = None
     id: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
+    foreign: str = ""
     schema_version: int = SCHEMA_VERSION
 
     def artifact(self, format_: str) -> Artifact | None:
@@ -158,8 +157,8 @@ class Manifest:
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
-        if self.model is None:
-            fields.pop("model")
+        for name in (name for name in ("model", "foreign") if not fields[name]):
+            fields.pop(name)
         return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
 
     @classmethod
@@ -189,22 +188,6 @@ def _refuse(lines: list[str]) -> None:
     if lines:
         more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
         raise BadInput("\n".join([*lines[:MOST_LINES], *more]))
-
-
-def check_names(ports: Iterable[Port]) -> None:
-    """Raise BadInput if the name of a port, a dynamic axis or a term of its sum is not an identifier."""
-    for port in ports:
-        _check_name("a port", port.name)
-        for axis in port.axes:
-            if not isinstance(axis.name, str):
-                _check_name(f"an axis of {port.name}", axis.name)
-            for name in axis.terms if axis.is_dynamic or axis.name else ():
-                _check_name(f"an axis of {port.name}", name)
-
-
-def _check_name(named: str, name: object) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadInput(f"{named} is named {name!r}: expected letters, digits and _, with no digit first; rename it")
 
 
 def _fields(data: JsonObject) -> dict[str, Any]:

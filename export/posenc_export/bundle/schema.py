@@ -148,7 +148,7 @@ class ManifestJson(TypedDict):
             Field(description="inputs whose values the module does not read: their shape counts alone"),
         ]
     ]
-    rotary_op: Literal["decomposed", "onnx", "microsoft"]
+    rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
     half_safe: kinds.Text
     added: NotRequired[bool]
     origin: kinds.Origin
@@ -156,6 +156,11 @@ class ManifestJson(TypedDict):
     model: NotRequired[ModelJson]
     id: NotRequired[kinds.NoDigest]
     facts: NotRequired[dict[str, kinds.Text]]
+    foreign: NotRequired[
+        Annotated[
+            str, kinds.Must("a text"), Field(description="the proved ONNX file of another program, and its writer")
+        ]
+    ]
 
 
 WORDS = {

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc.registry import Registry
+from posenc_export.errors import BadInput
 
 if TYPE_CHECKING:
     import torch
 
     from posenc.encoding import Encoding
 
-RotaryOp = Literal["decomposed", "onnx", "microsoft"]
+RotaryOp = Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
 CpuIsa = Literal["native", "avx512", "avx2", "default"]
 """What an AOTInductor package is compiled for: the best that this CPU has, one of these, or what every x86-64 has."""
 DEFAULT_OPSET, FALLBACK_OPSETS = 18, (20, 23)
@@ -42,9 +43,14 @@ OPSETS: Mapping[int, Opset] = {
     22: Opset(10, "1.21"),
     23: Opset(11, "1.23"),
 }
-ROTARY_OPS: Mapping[RotaryOp, int] = {"decomposed": DEFAULT_OPSET, "onnx": 23, "microsoft": DEFAULT_OPSET}
+ROTARY_OPS: Mapping[RotaryOp, int] = {
+    "decomposed": DEFAULT_OPSET,
+    "onnx": 23,
+    "microsoft": DEFAULT_OPSET,
+    "microsoft-mrope": DEFAULT_OPSET,
+}
 """Ways to write a rotation, with the lowest opset that has each."""
-ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17"}
+ROTARY_RUNTIMES: Mapping[RotaryOp, str] = {"microsoft": "1.17", "microsoft-mrope": "1.29"}
 """The first ONNX Runtime that has an operator, where its opset does not say it."""
 
 
@@ -110,7 +116,7 @@ class Format:
         stamp: Adds to a file what an export says of it, by keys.
         stamped: Reads what a file says under a key, without running code of it; "" where it says nothing or cannot be
             read.
-        refuses: Why an encoding cannot be written so, or "".
+        tells_at_once: Whether a capture takes no time, so that it is made to hear why an encoding cannot be written so.
         note: Why writing takes long, if it does.
         write: The decorated function.
         summary: The first line of its docstring.
@@ -123,7 +129,7 @@ class Format:
     runs_code: bool
     stamp: Stamp
     stamped: Stamped
-    refuses: Callable[[Encoding], str] = lambda encoding: ""
+    tells_at_once: bool = False
     note: str = ""
     write: Writer = _unwritten
     summary: str = ""
@@ -133,6 +139,15 @@ class Format:
         made = replace(self, write=write, summary=(write.__doc__ or "").partition("\n")[0])
         FORMATS.add(self.name, made, write.__module__)
         return write
+
+    def refuses(self, encoding: Encoding) -> str:
+        """Return why an encoding cannot be written so, in one line, or "" where only an export can tell."""
+        try:
+            if self.tells_at_once:
+                self.capture(encoding, Request((), 0))
+        except BadInput as error:
+            return error.message
+        return ""
 
 
 FORMATS: Registry[Format] = Registry("format", __name__)

@@ -16,13 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from posenc.ports import Array, Feeds, Port
 from posenc_export.arrays import from_stored, to_stored
-from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import first_line
 from posenc_export.runtimes import Runner
 from posenc_export.runtimes.process import Process, end_with_parent, import_folders
@@ -37,6 +36,18 @@ class Slot:
     axes: tuple[int | str, ...]
 
 
+class Ports(Protocol):
+    """What a child is told of a file, as a manifest has it."""
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What goes in."""
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What comes out."""
+
+
 Call: TypeAlias = Callable[[Feeds], dict[str, Array]]
 Opened: TypeAlias = Callable[[Path, tuple[Slot, ...], tuple[Slot, ...]], Call]
 
@@ -44,7 +55,7 @@ Opened: TypeAlias = Callable[[Path, tuple[Slot, ...], tuple[Slot, ...]], Call]
 class Child:
     """A loaded file in a process of its own; where that has ended, the next call starts another."""
 
-    def __init__(self, title: str, module: str, path: Path, manifest: Manifest) -> None:
+    def __init__(self, title: str, module: str, path: Path, manifest: Ports) -> None:
         """Load a file; raise RunFailed where the library cannot, Crashed where it ends the process."""
         self.title = title
         self.outputs = manifest.outputs
@@ -82,7 +93,7 @@ def _slots(ports: Iterable[Port]) -> Iterable[Slot]:
         yield Slot(port.name, port.dtype, axes)
 
 
-def in_child(title: str, module: str, path: Path, manifest: Manifest) -> Runner:
+def in_child(title: str, module: str, path: Path, manifest: Ports) -> Runner:
     """Return a runner of a file, by a module of this package in a child process; raise RunFailed as Child does."""
     child = Child(title, module, path, manifest)
     return Runner(child, manifest.inputs, manifest.outputs, ("CPU",), stop=lambda _: child.kill())

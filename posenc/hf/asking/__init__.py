@@ -13,6 +13,11 @@ __all__ = ["CannotAsk", "Model", "Question", "model_of"]
 SCHEMES: Mapping[str, str] = {
     "rope": "rotary",
     "mrope": "rotary",
+    "rope_layers": "by_type",
+    "rope_2d": "towers",
+    "rope_nd": "towers",
+    "dinov3": "towers",
+    "attention_temperature": "temperature",
     "learned": "tables",
     "sinusoidal": "waves",
     "interpolated": "images",

@@ -50,12 +50,15 @@ def _t5(question: Question) -> Model:
     attention: HfModule = made.model.get_submodule(owner)
 
     def square(n: int) -> Array:
+        if hasattr(attention, "compute_position_bias"):  # MPNet
+            return np.asarray(values_of(lambda: attention.compute_position_bias(torch.zeros(1, n, 1)))[0])
         if "block_length" in inspect.signature(attention.compute_bias).parameters:  # LongT5
             blocks = values_of(lambda: attention.compute_bias(n))[0, 0]  # (heads, block, 3 block)
             return np.asarray(blocks[:, :, n : 2 * n])  # the queries' own block is the one in the middle
         return np.asarray(values_of(lambda: attention.compute_bias(n, n))[0])
 
-    return Model(f"{type(attention).__name__}.compute_bias", made.library, at_positions(question, square))
+    words = "compute_position_bias" if hasattr(attention, "compute_position_bias") else "compute_bias"
+    return Model(f"{type(attention).__name__}.{words}", made.library, at_positions(question, square))
 
 
 def _deberta(question: Question) -> Model:

@@ -98,7 +98,7 @@ def config_of(content: Json, library: str) -> HfConfig:
 def _configuration(model_type: str, folder: str) -> str:
     """Return the module of a type's config: named as its folder, or, where a folder has several, as the type."""
     package = f"transformers.models.{folder}"
-    own = f"{package}.configuration_{model_type.replace('-', '_')}"
+    own = f"{package}.configuration_{re.sub('[-.]', '_', model_type)}"
     # data2vec has configuration_data2vec_audio, _text and _vision
     has_own = importlib.util.find_spec(own) if importlib.util.find_spec(package) else None
     return own if has_own else f"{package}.configuration_{folder}"

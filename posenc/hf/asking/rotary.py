@@ -26,7 +26,12 @@ def model_of(question: Question) -> Model:
 
     Raises CannotAsk, in one line, where the model cannot be built, or no rotation is seen in it.
     """
-    trace, loaded = _trace(question)
+    trace, loaded = traced_model(question)
+    return model_in(trace, loaded.library, question)
+
+
+def model_in(trace: Traced, library: str, question: Question) -> Model:
+    """Return the rotations of the layer in question, in a model that was called whole just now."""
     layer = _layer_of(trace, question)
     calls = calls_of(trace.layers[layer] if layer >= 0 else trace.loose)
     note = "" if question.layer is not None or question.layer_type else differing(layers_seen(trace))
@@ -39,16 +44,16 @@ def model_of(question: Question) -> Model:
     elif not rotation.moves():
         raise CannotAsk(f"{type(trace.model).__name__} has the same angles at all positions where it is called alone")
     words, peak = words_of(trace, calls), float(rotation.at_zero().max())
-    return Model(words, loaded.library, _answers(question, rotation), rotation.permutation(), note, peak)
+    return Model(words, library, _answers(question, rotation), rotation.permutation(), note, peak)
 
 
 def layers_of(question: Question) -> list[LayerSeen]:
     """Return what each layer of a model does with its queries and keys, at the first positions."""
-    trace, _ = _trace(question)
+    trace, _ = traced_model(question)
     return layers_seen(trace)
 
 
-def _trace(question: Question) -> tuple[Traced, Loaded]:
+def traced_model(question: Question) -> tuple[Traced, Loaded]:
     """Return the first model of a config, or of its language model, in which something is rotated."""
     loaded = load(question.content, question.part)
     reasons = []
@@ -59,10 +64,10 @@ def _trace(question: Question) -> tuple[Traced, Loaded]:
             except CannotAsk as error:
                 reasons.append(str(error))
                 continue
-            why = _probe(trace, _several(question))
+            why = probe(trace, question)
             if not _rotates(trace) and (why or any(layer.error for layer in trace.layers)):
                 trace.run = call_attentions  # the whole takes more than tokens
-                why = _probe(trace, _several(question)) or next((layer.error for layer in trace.layers), "")
+                why = probe(trace, question) or next((layer.error for layer in trace.layers), "")
             if _rotates(trace):
                 return trace, candidate
             reasons.append(f"{kind.__name__} rotates nothing that is seen{why and f' ({why})'}")
@@ -90,10 +95,10 @@ def _several(question: Question) -> tuple[int, ...]:
     return () if not ports or len(ports[0].axes) < 3 else (int(ports[0].axes[0].size or 1),)
 
 
-def _probe(trace: Traced, several: tuple[int, ...]) -> str:
-    """Call a model whole, with sizes that are unlike all of its own."""
+def probe(trace: Traced, question: Question) -> str:
+    """Call a model whole, with sizes that are unlike all of its own; return why it did not come to its end."""
     batch, length = unlike_sizes(trace)
-    return trace.call(batch, length, torch.arange(length).expand(*several, batch, length))
+    return trace.call(batch, length, torch.arange(length).expand(*_several(question), batch, length))
 
 
 def _layer_of(trace: Traced, question: Question) -> int:
@@ -147,7 +152,10 @@ def _rows(outputs: tuple[Port, ...]) -> int:
 
 
 def _cos_sin(question: Question, rotation: Rotation, positions: Integers) -> tuple[Array, Array]:
-    """Return the cosines and sines by which the model rotates: where (1, 0) goes, pair by pair."""
+    """Return the cosines and sines by which the model rotates: where (1, 0) goes, pair by pair.
+
+    A model that rotates backward takes it to (cos, -sin).
+    """
     parameters = question.reading.parameters
     pairs = int(str(parameters.get("rotary_dim") or rotation.head_dim)) // 2
     step = 2 if parameters.get("layout") == "interleaved" else 1
@@ -155,10 +163,19 @@ def _cos_sin(question: Question, rotation: Rotation, positions: Integers) -> tup
     first = np.arange(pairs) * step
     second = first + (1 if step == 2 else pairs)
     at = positions if positions.ndim > 1 else positions[None]
-    x = np.zeros((at.shape[-2], 1, at.shape[-1], rotation.head_dim), np.float32)  # (batch, heads = 1, seq, head_dim)
-    x[..., first] = 1
-    out = rotation.rotate(x, at, 0)[:, 0][..., list(rotation.permutation()) or slice(None)]
-    rows = [out[..., first], out[..., second]]
+    own = list(rotation.permutation()) or slice(None)
+
+    def rotated(features: Integers) -> Array:
+        x = np.zeros((at.shape[-2], 1, at.shape[-1], rotation.head_dim), np.float32)  # (batch, heads = 1, seq, dim)
+        x[..., features] = 1
+        return np.asarray(rotation.rotate(x, at, 0)[:, 0][..., own])
+
+    out = rotated(first)
+    if parameters.get("section_layout") == "features":
+        of_second = rotated(second)  # where (0, 1) goes: each feature of a pair shows its own angle in one of the two
+        cos_of, sin_of = [out[..., first], of_second[..., second]], [-of_second[..., first], out[..., second]]
+        return np.concatenate(cos_of, -1), np.concatenate(sin_of, -1)
+    rows = [out[..., first], -out[..., second] if parameters.get("direction") == "backward" else out[..., second]]
     if parameters.get("width") == "full":
         rows = [np.repeat(row, 2, -1) if step == 2 else np.concatenate([row, row], -1) for row in rows]
     cos, sin = (row if positions.ndim > 1 else row[0] for row in rows)

@@ -20,7 +20,7 @@ from posenc.hf.asking.load import Loaded, quiet, said
 from posenc.hf.asking.model import CannotAsk
 from posenc.hf.asking.tracing import RotaryCall, Rotated, Traced
 
-ANGLES = re.compile(r"Rotary|Rope|RoPE|ROPE")
+ANGLES = re.compile(r"Rotary|Rope|RoPE|ROPE|RoFormerSinusoidal")
 """Names of classes that make angles."""
 NOT_ANGLES = re.compile(r"Attention|Attn|Layer$|Block$|Model$|Encoder$|Config")
 APPLIES = re.compile(r"rotary|rope|rotate_queries", re.IGNORECASE)
@@ -75,6 +75,13 @@ def _angle_classes(modeling: ModuleType) -> tuple[type[nn.Module], ...]:
     return tuple(k for k in kinds if ANGLES.search(k.__name__) and not NOT_ANGLES.search(k.__name__))
 
 
+def _static(modeling: ModuleType) -> list[tuple[type, str, Callable[..., object]]]:
+    """Return the functions that rotate and stand in a class, as in RoFormer's attention."""
+    kinds = [kind for kind in vars(modeling).values() if inspect.isclass(kind) and kind.__module__ == modeling.__name__]
+    own = [(kind, name, value) for kind in kinds for name, value in vars(kind).items()]
+    return [(k, name, v.__func__) for k, name, v in own if isinstance(v, staticmethod) and APPLIES.search(name)]
+
+
 def _functions(modeling: ModuleType) -> list[tuple[str, Callable[..., object]]]:
     return [(name, value) for name, value in vars(modeling).items() if isinstance(value, FunctionType)]
 
@@ -92,6 +99,9 @@ def _patched(trace: Traced) -> Iterator[None]:
                 stack.enter_context(setting(trace.modeling, name, _nothing))
             elif APPLIES.search(name) and not NOT_APPLIES.search(name):
                 stack.enter_context(setting(trace.modeling, name, _noted(trace, function)))
+        for kind, name, function in _static(trace.modeling):
+            if not NOT_APPLIES.search(name):
+                stack.enter_context(setting(kind, name, staticmethod(_noted(trace, function))))
         yield
 
 
@@ -133,6 +143,9 @@ def _real(trace: Traced, forward: Callable[..., object]) -> Callable[..., object
         # the same parameters, buffers of its own
         fresh = copy.copy(self)
         fresh._buffers = {k: None if v is None else v.clone() for k, v in self._buffers.items()}
+        create: Callable[[], Tensor] | None = getattr(fresh, "create_weight", None)
+        if create is not None:  # RoFormer's table is made with the weights
+            fresh._parameters = {"weight": nn.Parameter(create(), requires_grad=False)}
         real = [_zeros(value) for value in args]
         with torch.device("cpu"):
             return forward(fresh, *real, **{k: _zeros(v) for k, v in kwargs.items()})

@@ -1,6 +1,7 @@
 """Model types of text with biases on attention scores."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from posenc.hf.config.keys import Key, Made, quotient
 from posenc.hf.encodings.rows import LENGTH, If, Row, alike, hidden
@@ -29,6 +30,12 @@ def _t5(heads: int, encoder: str = T5.format("encoder")) -> tuple[Row, Row]:
         Row("t5_bias", {**parameters, "bidirectional": True}, "encoder", tables=(encoder,)),
         Row("t5_bias", {**parameters, "bidirectional": False}, "decoder", tables=(T5.format("decoder"),)),
     )
+
+
+def _pix2struct() -> Row:
+    """Return the buckets of Pix2Struct's text, which is a decoder (Pix2StructTextAttention)."""
+    row = replace(_t5(12)[1], part="")
+    return replace(row, tables=("layer.*.self_attention.attention.relative_attention_bias.weight",))
 
 
 def _falcon() -> Row:
@@ -75,6 +82,7 @@ BIASES: Mapping[str, tuple[Row, ...]] = {
     **alike("mt5 umt5", *_t5(6)),  # UMT5 has a table in each layer
     "longt5": _t5(8, LONG),  # local blocks, or local blocks and transient global tokens
     "switch_transformers": _t5(12),  # T5, with experts
+    "pix2struct_text_model": (_pix2struct(),),
     "pop2piano": _t5(8),  # T5, of sound
     "deberta-v2": _deberta(1536),
     # its first version has a bias for each distance, without buckets

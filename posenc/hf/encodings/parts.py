@@ -7,6 +7,7 @@ from posenc.hf.config.settings import Json, Settings
 from posenc.hf.encodings import ENCODINGS
 from posenc.hf.encodings.diffusion import DIFFUSION
 from posenc.hf.encodings.rows import Row
+from posenc.hf.encodings.temperature import TEMPERATURES
 from posenc.hf.rope.defaults import class_of, text_type
 from posenc.hf.rope.rotary import TEXT_KEYS, check_rotary, text_part
 
@@ -14,6 +15,8 @@ PART_KEYS = ("encoder", "decoder", "text_encoder", "audio_encoder", "question_en
 """Keys of a model's parts; others end in _config."""
 CLASS = "_class_name"
 """The key of a model's class in the configs of diffusers: they say no model type."""
+AXIAL = ("rope_2d", "rope_nd", "dinov3")
+"""Schemes of rotary encodings of several axes."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,14 @@ def choose_part(content: Json, name: str | None) -> Part | None:
     config = Settings(content)
     model_type = _model_type(content)
     if name is not None:
-        return _only([part for part in parts_of(config, model_type) if _is_called(part, name)], config, name)
+        called = [part for part in parts_of(config, model_type) if _is_called(part, name)]
+        # "text" is the text itself, and not its temperature
+        ends = [part for part in called if part.name == name or part.name.rpartition(".")[2] == name]
+        return _only(ends or called, config, name)
     # an encoding of the config itself comes before those of the configs in it
     own = [part for part in _own(config, model_type, "") if not part.name]
-    if not own and is_rotary(text_part(content).content):
+    # rows of several axes, such as NeoMME's, say more of a type than its rope settings do
+    if not own and not _is_axial(model_type) and is_rotary(text_part(content).content):
         return None
     return _only(own or list(parts_of(config, model_type)), config)
 
@@ -82,11 +89,14 @@ def _inside(config: Settings, key: str, inner: Json, outer_type: str, name: str)
     is_text = key in TEXT_KEYS
     called = "text" if is_text else key.removesuffix("_config")
     named = text_type(outer_type) if is_text and class_of(outer_type) else _by_name(outer_type, called)
-    model_type, path = _model_type(inner) or named, config.path_of(key)
+    own, path = _model_type(inner), config.path_of(key)
+    # published Qwen2.5-VL and Qwen3-VL configs give the vision part the type of the whole
+    model_type = named if named and not is_text and own == outer_type else own or named
     # remote code reads absent keys from the outer config
     whole = {"model_type": model_type, **inner} if class_of(outer_type) else {**config.content, **inner}
     if is_text and model_type not in ENCODINGS and is_rotary(whole):
         yield Part(_join(name, called), Settings(whole, path), model_type)
+        yield from _own(Settings(whole, path), model_type, _join(name, called))
     else:
         yield from parts_of(Settings(inner, path), model_type, _join(name, called))
 
@@ -102,10 +112,15 @@ def is_rotary(content: Json) -> bool:
 
 def _own(config: Settings, model_type: str, name: str) -> Iterator[Part]:
     """Yield the encodings of a config itself."""
-    for row in ENCODINGS.get(model_type, ()):
+    for row in (*ENCODINGS.get(model_type, ()), *TEMPERATURES.get(model_type, ())):
         part = Part(_join(name, row.part), config, model_type, row)
         if all(condition.holds(config, part.absent) for condition in row.when):
             yield part
+
+
+def _is_axial(model_type: str) -> bool:
+    """Return whether a model type rotates on several axes."""
+    return any(row.scheme in AXIAL for row in ENCODINGS.get(model_type, ()))
 
 
 def _only(parts: list[Part], config: Settings, name: str | None = None) -> Part:

@@ -1,7 +1,7 @@
 """The encodings of a model type that is not rotary, or not rotary alone: a row for each, in the tables beside this."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from posenc.hf.config.keys import Fixed, Key, Source
 from posenc.hf.config.settings import Setting, Settings
@@ -50,6 +50,7 @@ class Row:
         layers: the numbers that `*` stands for, where not all layers have it.
         lacks: why no scheme is like it, in words.
         differs: the known difference between scheme and model, and its size: a note in every report.
+        returned: further parameters where cosines and sines are returned; with them nothing differs.
     """
 
     scheme: str
@@ -64,6 +65,13 @@ class Row:
     layers: Source | None = None
     lacks: str = ""
     differs: str = ""
+    returned: Mapping[str, object] = field(default_factory=dict)
+
+    def asked_for(self, overrides: Mapping[str, object]) -> "Row":
+        """Return the row for the output that a user asks for; what the user gives counts before what it says."""
+        if not self.returned or overrides.get("output") != "cos_sin" or not self.returned.keys().isdisjoint(overrides):
+            return self
+        return replace(self, parameters={**self.parameters, **self.returned}, differs="", returned={})
 
     def read(self, config: Settings, absent: str, constant: str) -> dict[str, Setting]:
         """Return its parameters, each with its origin, without those whose value is None."""

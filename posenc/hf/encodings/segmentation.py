@@ -20,22 +20,23 @@ def _relative(part: str, sides: Source, layers: Source, table: str, there: If) -
     return Row("decomposed_relative", parameters, part, (there, has_layers), tables=(table,), layers=layers)
 
 
-def _layers(window: Key, chosen: Key, *, of_window: bool) -> tuple[Source, Source]:
+def layers_of(window: Key, chosen: Key, count: Key = COUNT, *, of_window: bool) -> tuple[Source, Source]:
     """Return the layers that see windows, and the layers that see the whole image.
 
     Args:
         window: the side of a window; 0 stands for the whole image.
         chosen: the layers that the config lists.
+        count: how many layers there are.
         of_window: whether it lists the layers that see windows (ViTDet), or the others (SAM).
     """
 
-    def windowed(count: int, side: int, numbers: Layers) -> Layers:
-        return tuple(i for i in range(count) if side and (i in numbers) == of_window)
+    def windowed(number: int, side: int, numbers: Layers) -> Layers:
+        return tuple(i for i in range(number) if side and (i in numbers) == of_window)
 
-    def whole(count: int, side: int, numbers: Layers) -> Layers:
-        return tuple(i for i in range(count) if i not in windowed(count, side, numbers))
+    def whole(number: int, side: int, numbers: Layers) -> Layers:
+        return tuple(i for i in range(number) if i not in windowed(number, side, numbers))
 
-    words, sources = "{}, {} and {}", (COUNT, window, chosen)
+    words, sources = "{}, {} and {}", (count, window, chosen)
     return Made(words, windowed, sources), Made(words, whole, sources)
 
 
@@ -44,7 +45,7 @@ def _sam(image: int, **more: object) -> tuple[Row, ...]:
     absolute, relative = (If(Key(f"use_{kind}_pos", True), (True,)) for kind in ("abs", "rel"))
     window, of_whole = Key("window_size", 14, least=0), Key("global_attn_indexes", (2, 5, 8, 11), least=0)
     # SamVisionConfig lists the layers of the whole image
-    windowed, whole = _layers(window, of_whole, of_window=False)
+    windowed, whole = layers_of(window, of_whole, of_window=False)
     return (
         patches(grid(image, 16), 768, "pos_embed", 0, when=(absolute,), part="absolute", **more),
         _relative("window", window, windowed, "layers.*.attn.", relative),
@@ -60,7 +61,7 @@ def _vitdet() -> tuple[Row, ...]:
     )
     window, of_windows = Key("window_size", 0, least=0), Key("window_block_indices", (), least=0)
     # VitDetConfig lists the layers of windows
-    windowed, whole = _layers(window, of_windows, of_window=True)
+    windowed, whole = layers_of(window, of_windows, of_window=True)
     places = grid(224, 16, "pretrain_image_size")
     return (
         patches(places, 768, VIT, 1, when=(absolute,), part="absolute"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from posenc.hf.config.keys import Fixed, Key, Source, minus, plus
+from posenc.hf.config.keys import Fixed, Key, Made, Source, minus, plus
 from posenc.hf.encodings.rows import LENGTH, If, Row, alike, hidden
 
 BERT = "embeddings.position_embeddings.weight"
@@ -11,6 +11,7 @@ CLIP = "text_model.embeddings.position_embedding.weight|embeddings.position_embe
 PARTS = {part: f"{part}.embed_positions.weight" for part in ("encoder", "decoder")}
 LAYOUT = tuple(f"embeddings.{name}position_embeddings.weight" for name in ("", "x_", "y_", "x_", "y_", "h_", "w_"))
 """Tables of a token's position, of the left, upper, right and lower side of its box, of the box's height and width."""
+BOXES = "its boxes, or its paths of tags, have tables of their own beside that of tokens"
 # OPTLearnedPositionalEmbedding, BartLearnedPositionalEmbedding: self.offset = 2
 TWO = Fixed(2)
 
@@ -30,10 +31,35 @@ def _counted(width: int, length: Source, name: str, before: Source) -> Row:
     return replace(table(hidden(width), length, name), positions="mask", before=before)
 
 
-def _roberta(width: int, rows: int) -> Row:
+def _roberta(width: int, rows: int, name: str = BERT, padding: int = 1) -> Row:
     """Return a table behind the row for padding and those before it: create_position_ids_from_input_ids."""
-    before = plus(Key("pad_token_id", 1, least=0), 1)
-    return _counted(width, minus(Key(LENGTH, rows), before), BERT, before)
+    before = plus(Key("pad_token_id", padding, least=0), 1)
+    return _counted(width, minus(Key(LENGTH, rows), before), name, before)
+
+
+def _with(row: Row, lacks: str) -> tuple[Row, Row]:
+    """Return the table of a token's place in the text, beside an encoding that is not read."""
+    return replace(row, part="text"), Row("", part="layout", lacks=lacks)
+
+
+def _buckets() -> tuple[Row, Row]:
+    """Return MPNet's bias of distances, whose buckets are 32 in compute_position_bias, whatever the config says."""
+    buckets = Key("relative_attention_num_buckets", 32)
+    parameters = {"heads": Key("num_attention_heads", 12), "num_buckets": buckets, "bidirectional": True}
+    lacks = "relative_attention_num_buckets is not 32, which transformers takes"
+    usual = Made("{} is 32", lambda count: count == 32, (buckets,))
+    return (
+        Row("t5_bias", parameters, "relative", (If(usual, (True,)),), tables=("relative_attention_bias.weight",)),
+        Row("", part="relative", when=(If(usual, (False,)),), lacks=lacks),
+    )
+
+
+def _prophets() -> tuple[Row, ...]:
+    """Return ProphetNet's tables, of encoder and decoder, behind the row for padding; no mask reaches them."""
+    before = plus(Key("pad_token_id", 0, least=0), 1)
+    sides = {side: f"{side}.position_embeddings.weight" for side in PARTS}
+    rows = {side: table(hidden(1024), minus(Key(LENGTH, 512), before), name) for side, name in sides.items()}
+    return tuple(replace(row, part=side, before=before) for side, row in rows.items())
 
 
 def _explicit(width: int, length: Key, *names: str) -> Row:
@@ -90,5 +116,17 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     "blenderbot-small": _alike_sides(512, 512),
     "bigbird_pegasus": _alike_sides(1024, 4096),
     "led": _sides(1024, Key("max_encoder_position_embeddings", 16384), Key("max_decoder_position_embeddings", 1024)),
+    "nystromformer": (replace(_usual(768, 510, BERT), before=TWO),),
+    "yoso": (replace(_usual(768, 4096, BERT), before=TWO),),
+    "mra": (replace(_usual(768, 512, BERT), before=TWO),),
+    "vilt": (replace(_usual(768, 40, "text_embeddings.position_embeddings.weight"), part="text"),),
+    "canine": (_usual(768, 16384, "char_position_embeddings.weight"),),
+    "clvp_decoder": (_usual(1024, 608, "position_embeds_layer.weight"),),
+    "aimv2_text_model": (_usual(768, 77, CLIP),),
+    "instructblip_qformer": (_usual(768, 512, BERT),),
+    "prophetnet": _prophets(),
+    "mpnet": (replace(_roberta(768, 512), part="absolute"), *_buckets()),
+    **alike("lilt markuplm", *_with(_roberta(768, 512, BERT, 0), BOXES)),
+    "layoutlmv3": _with(_roberta(768, 512), BOXES),
     "layoutlm": (_explicit(768, Key(LENGTH, 512), *LAYOUT),),
 }

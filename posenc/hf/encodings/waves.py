@@ -9,6 +9,7 @@ from posenc.hf.encodings.tables import PARTS, table
 
 CONVOLUTION = "its positions come from a convolution over the features, and no scheme is one"
 MARIAN = {"d_model": Key("d_model", 1024), "layout": "halves"}
+HALF = {**MARIAN, "spacing": "half"}
 
 
 def fairseq(width: Source, length: Source, *, part: str = "", padding: int = 1) -> Row:
@@ -130,6 +131,16 @@ def _xlnet() -> tuple[Row, ...]:
     )
 
 
+def _roformer() -> tuple[Row, Row]:
+    """Return RoFormer's rotation, by a table of sines and cosines; a config may have values rotated, too."""
+    head, values = quotient(hidden(768), Key("num_attention_heads", 12)), Key("rotary_value", False)
+    parameters = {"head_dim": head, "rope_theta": 10000.0, "layout": "interleaved"}
+    return (
+        Row("rope", parameters, when=(If(values, (False,)),), length=Key(LENGTH, 1536)),
+        Row("", when=(If(values, (True,)),), lacks="rotary_value is true: values are rotated, too"),
+    )
+
+
 WAVES: Mapping[str, tuple[Row, ...]] = {
     **alike("marian pegasus", Row("sinusoidal", MARIAN, length=Key(LENGTH, 1024))),
     **alike("m2m_100 nllb-moe fsmt", fairseq(Key("d_model", 1024), Key(LENGTH, 1024))),
@@ -154,6 +165,10 @@ WAVES: Mapping[str, tuple[Row, ...]] = {
     "vits": _vits(),
     "gemma3n_audio": (Row("conformer_relative", {**_chunks(1536, "conf_"), "style": "chunk"}),),
     "gemma4_audio": (_gemma4(),),
+    "pegasus_x": (Row("sinusoidal", HALF, length=Key(LENGTH, 16384)),),
+    "kosmos_2_5_text_model": (fairseq(Key("embed_dim", 1536), Key(LENGTH, 4096)),),
+    "tipsv2_text_model": (Row("sinusoidal", {**HALF, "d_model": hidden(768)}, length=Key(LENGTH, 64)),),
+    "roformer": _roformer(),
     "xglm": (_xglm(),),
     "trocr": _trocr(),
     "xlnet": _xlnet(),

@@ -55,8 +55,9 @@ def fitting(original: CosSinFunction, candidates: Sequence[Candidate], positions
     with torch.no_grad():
         references = [_reference(original, at) for at in positions]
         differences = [_difference(references, candidate.cos_sin, positions) for candidate in candidates]
-    nearest = min(range(len(candidates)), key=lambda i: differences[i].excess)
-    if differences[nearest].excess > 1:
+    fits = [i for i, difference in enumerate(differences) if difference.excess <= 1]
+    nearest = fits[0] if fits else min(range(len(candidates)), key=lambda i: differences[i].excess)
+    if not fits:
         advice = "load the model in float32 and cast it after this, or replace it by hand"
         words = differences[nearest].words
         raise ValueError(f"its cosines and sines differ from those of its config by {words}; {advice}")

@@ -1,27 +1,40 @@
-"""Rotary modules of a Hugging Face transformers model, swapped for ours: the whole model then exports, at any length.
+"""Rotary modules of a model of transformers or diffusers, swapped for ours: the model then exports, at any length.
 
 >>> replace_rotary(model)
 {'model.rotary_emb': 'LlamaRotaryEmbedding (llama3)'}
 
-Nothing here imports transformers. A rotary module is known by its behaviour, not by its class: its config is read, and
-the cosines and sines that it returns must be those of the scheme that was read; otherwise it is refused, and the model
-is left as it was. Ours keep nothing of a call: with dynamic NTK, where theirs remember the longest call, the
-frequencies are those of the call's own length.
+Nothing here imports either library. A rotary module is known by its behaviour, not by its class: its config is read, or
+it is asked for its frequencies, and the cosines and sines that it returns must be those that were read; otherwise it is
+refused, and the model is left as it was. Ours keep nothing of a call: with dynamic NTK, where theirs remember the
+longest call, the frequencies are those of the call's own length.
 """
 
-import copy
 import inspect
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from posenc.hf.foreign import HfModule
 from posenc.hf.read import Reading, read_config
-from posenc.hf.replacing.compare import Candidate, CosSinFunction, calls, fitting
-from posenc.hf.replacing.modules import CosSin, KeepDtype, LayerCosSin, PatchCosSin, RotaryAttention, TextCosSin
+from posenc.hf.replacing.called import Replacement, calls_of, fresh, gives_complex, inv_freq_of, parts_of
+from posenc.hf.replacing.compare import Candidate, fitting
+from posenc.hf.replacing.diffusion.replace import is_rotary as is_of_diffusers
+from posenc.hf.replacing.diffusion.replace import replacement as of_diffusers
+from posenc.hf.replacing.diffusion.replace import untracked
+from posenc.hf.replacing.fusible import fusible as fusible_form
+from posenc.hf.replacing.modules import (
+    ComplexCosSin,
+    CosSin,
+    KeepDtype,
+    LayerCosSin,
+    OrderedText,
+    RotaryAttention,
+    TextCosSin,
+)
+from posenc.hf.replacing.ordered import axes_of, order_of, ordered
+from posenc.hf.replacing.patches import patches
 from posenc.hf.rope.scaling import is_by_length
 from posenc.scheme import build
 from posenc.spec import Spec
@@ -32,37 +45,33 @@ ARRANGEMENTS = (
     {"width": "half", "layout": "halves"},
 )
 """How rotary modules lay out the cosines of a head's pairs."""
-END = 2**24
-"""Positions are compared below it."""
-AXES = 3
-"""Positions of a token whose pairs are in sections: time, height and width."""
 
 
-class Replacement(NamedTuple):
-    """Our module in the place of a model's, and the frequencies of the latter in words."""
-
-    module: nn.Module
-    words: str
-
-
-def replace_rotary(model: nn.Module, spec: Spec | None = None) -> dict[str, str]:
-    """Swap the rotary modules of a transformers model for ours, in place: {name: class and rope type before}.
+def replace_rotary(model: nn.Module, spec: Spec | None = None, *, fusible: bool = False) -> dict[str, str]:
+    """Swap the rotary modules of a model for ours, in place: {name: class and rope type, or pairs and proof, before}.
 
     Args:
-        model: the model.
+        model: the model, of transformers or of diffusers.
         spec: how ours compute, by default in mode "dynamic" by method "exact"; positions are those of the model.
+        fusible: ours compute Cos and Sin of stored angles of `spec.max_len` positions, without a spec of as many as the
+            model's config says: the form that `ort_fusions` of transformers' exporter put into GroupQueryAttention.
 
     Raises ValueError, in one line, for a model without rotary modules and for a module that ours cannot stand in for:
     the model is then as it was.
     """
+    rows = spec.max_len if spec else getattr(getattr(model, "config", None), "max_position_embeddings", Spec().max_len)
     spec = _explicit(spec or Spec(mode="dynamic", method="exact"))
-    theirs = {name: m for name, m in model.named_modules(remove_duplicate=False) if _is_rotary(m)}
+    theirs: dict[str, HfModule] = {n: m for n, m in model.named_modules(remove_duplicate=False) if _is_rotary(m)}
+    theirs.update(untracked(model))
     if not theirs or "" in theirs:
         reason = "is itself a rotary module" if theirs else "has no rotary module"
-        raise ValueError(f"{type(model).__name__} {reason}: expected a transformers model that holds one")
-    ours = {id(m): _replacement(name, m, spec) for name, m in theirs.items()}
+        raise ValueError(
+            f"{type(model).__name__} {reason}: expected a transformers model, or one of diffusers, that holds one"
+        )
+    ours = {id(m): _replacement(name, m, spec, rows if fusible else 0) for name, m in theirs.items()}
     for name, module in theirs.items():
-        model.set_submodule(name, ours[id(module)].module.train(module.training))
+        parent, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(parent), attribute, ours[id(module)].module.train(model.training))
     return {name: f"{type(m).__name__} ({ours[id(m)].words})" for name, m in theirs.items()}
 
 
@@ -79,18 +88,32 @@ def _is_attention(module: HfModule) -> bool:
 
 
 def _is_rotary(module: nn.Module) -> bool:
+    if type(module).__module__.startswith("diffusers."):
+        return is_of_diffusers(module)
     return _is_attention(module) or "Rotary" in type(module).__name__
 
 
-def _replacement(name: str, module: nn.Module, spec: Spec) -> Replacement:
-    """Return our module in the place of a model's; raise ValueError, with its name, where ours cannot stand in."""
+def _replacement(name: str, module: HfModule, spec: Spec, rows: int) -> Replacement:
+    """Return our module in the place of a model's; raise ValueError, with its name, where ours cannot stand in.
+
+    Args:
+        name: as the model has it.
+        module: the model's.
+        spec: how ours compute.
+        rows: of stored angles, in the form that optimizers fuse; 0 for another form.
+    """
     try:
-        return _attention(module, spec) if _is_attention(module) else _cos_sin(module, spec)
+        if is_of_diffusers(module):
+            if rows:
+                raise ValueError("fusible=True is the form of models of transformers: leave it out")
+            return of_diffusers(module, spec)
+        ours = _attention(module, spec) if _is_attention(module) else _cos_sin(module, spec)
+        return ours._replace(module=fusible_form(ours.module, rows)) if rows else ours
     except ValueError as error:
         raise ValueError(f"{name} ({type(module).__name__}) cannot be replaced: {error}") from None
 
 
-def _attention(module: nn.Module, spec: Spec) -> Replacement:
+def _attention(module: HfModule, spec: Spec) -> Replacement:
     """Return RotaryAttention in the place of GPT-J's, whose table must hold the sines and cosines of its config."""
     if type(module).__name__ != "GPTJAttention":
         raise ValueError("expected GPTJAttention; load the model with attn_implementation='eager'")
@@ -98,7 +121,7 @@ def _attention(module: nn.Module, spec: Spec) -> Replacement:
     rotate = build("rope", spec, **{**reading.parameters, "tensor_layout": "bshd"}).module.to(table.device)
     ours = RotaryAttention(module, KeepDtype(rotate))
     candidate = Candidate(ours, partial(_rotation_of, rotate, reading.parameters))
-    positions = [p.to(table.device) for p in _calls(spec, reading, len(table))]
+    positions = [p.to(table.device) for p in calls_of(spec, reading, len(table))]
     return Replacement(fitting(partial(_rows, table), [candidate], positions), "default")
 
 
@@ -121,59 +144,58 @@ def _rotation_of(rotate: nn.Module, parameters: dict[str, int], positions: Tenso
 
 def _cos_sin(module: HfModule, spec: Spec) -> Replacement:
     """Return our module in the place of one that gives cosines and sines."""
-    arguments, kind = list(inspect.signature(module.forward).parameters), getattr(module, "rope_type", None)
-    known = ["x", "position_ids", *(["layer_type"] if isinstance(kind, dict) else [])]
+    signature, kind = inspect.signature(module.forward).parameters, getattr(module, "rope_type", None)
+    # ESM's takes a layer_type that it makes no use of, and has no types
+    layered = isinstance(kind, dict) and bool(kind)
+    arguments = [name for name, p in signature.items() if layered or name != "layer_type" or p.default is p.empty]
+    known = ["x", "position_ids", *(["layer_type"] if layered else [])]
     if arguments != known or not hasattr(getattr(module, "config", None), "to_dict"):
         actual = f"forward({', '.join(arguments)}) of rope type {kind!r}"
         raise ValueError(f"expected forward(x, position_ids), or with a layer_type, and a config; it has {actual}")
-    if isinstance(kind, dict):
+    if any(True for _ in module.parameters()):
+        raise ValueError("it has parameters that are learnt, which ours have not")
+    if stored := set(module.state_dict()) - {"inv_freq"}:  # MistralLarge4's scales frequencies by what is trained
+        raise ValueError(f"a checkpoint holds its {', '.join(sorted(stored))}, which ours have not; replace it by hand")
+    if isinstance(kind, dict) and layered:
         layers = {layer_type: _text(module, spec, layer_type) for layer_type in kind}
         words = ", ".join(f"{layer_type} {layer.words}" for layer_type, layer in layers.items())
         return Replacement(LayerCosSin({name: layer.module for name, layer in layers.items()}), words)
-    return _patches(module, spec) if kind == "axial" else _text(module, spec)
+    return patches(module, spec) if kind == "axial" else _text(module, spec)
 
 
 def _text(module: HfModule, spec: Spec, layer_type: str | None = None) -> Replacement:
     """Return TextCosSin in the place of a module, or of one of its layer types."""
-    inv_freq = _inv_freq(module, "inv_freq" if layer_type is None else f"{layer_type}_inv_freq")
+    inv_freq = inv_freq_of(module, "inv_freq" if layer_type is None else f"{layer_type}_inv_freq")
     width, x = 2 * inv_freq.numel(), torch.zeros(1, 1, 1, device=inv_freq.device)
     reading = _read(module, spec, {"head_dim": width, "rotary_dim": width}, layer_type)
-    original = partial(_fresh, module, x, () if layer_type is None else (layer_type,))
-    axes = AXES if "sections" in reading.parameters else None
-    if axes is None and _takes_axes(original, x):
-        raise ValueError("it takes several positions a token, and its rope_parameters have no mrope_section")
-    ours = [TextCosSin(cosines, axes).to(inv_freq.device) for cosines in _arrangements(reading, spec)]
-    candidates = [Candidate(module, partial(module, x)) for module in ours]
-    positions = [p.to(inv_freq.device) for p in _calls(spec, reading)]
-    if axes is not None:  # three different positions a token: (3, 1, n)
-        positions = [torch.stack([p, p.flip(1), p.roll(1)]) for p in positions]
-    words = reading.parameters["rope_type"] + (", mrope" if axes else "")
-    return Replacement(fitting(original, candidates, positions), words)
+    original = partial(fresh, module, x, () if layer_type is None else (layer_type,))
+    axes = axes_of(original, inv_freq.device)
+    ours = _text_modules(reading, spec, axes)
+    if axes is not None and (order := order_of(original, inv_freq, axes, last=False)) is not None:
+        alone = {k: v for k, v in reading.parameters.items() if k not in ("sections", "section_layout")}
+        ours.append(OrderedText(ordered(spec, alone, order), axes))
+    if not ours:
+        raise ValueError("its columns have no order of axes and frequencies that ours could have; replace it by hand")
+    words = [reading.parameters["rope_type"], *(["mrope"] if axes else [])]
+    if gives_complex(module, x):
+        ours, words = [ComplexCosSin(m) for m in ours], [*words, "complex"]
+    candidates = [Candidate(m, partial(parts_of, m.to(inv_freq.device), x)) for m in ours]
+    positions = [p.to(inv_freq.device) for p in calls_of(spec, reading)]
+    if axes is not None:  # different positions a token: (axes, 1, n)
+        positions = [torch.stack([p, p.flip(1), p.roll(1), p.roll(3)][:axes]) for p in positions]
+    return Replacement(fitting(original, candidates, positions), ", ".join(words))
 
 
-def _arrangements(reading: Reading, spec: Spec) -> list[nn.Module]:
-    """Return our modules for the cosines and sines of a reading, one for each arrangement."""
+def _text_modules(reading: Reading, spec: Spec, axes: int | None) -> list[nn.Module]:
+    """Return our modules for the cosines and sines of a reading, of each arrangement, where a scheme has its axes."""
+    # a scheme has time, height and width, in sections
+    if axes != (3 if "sections" in reading.parameters else None):
+        return []
+    if reading.parameters.get("section_layout") == "features":
+        return []  # columns in an order of their own: see `ordered`
     parameters = {**reading.parameters, "output": "cos_sin"}
-    return [KeepDtype(build(reading.scheme, spec, **{**parameters, **more}).module) for more in ARRANGEMENTS]
-
-
-def _patches(module: HfModule, spec: Spec) -> Replacement:
-    """Return PatchCosSin in the place of a vision tower's module."""
-    inv_freq = _inv_freq(module, "inv_freq")
-    theta, head_dim = module.config.rope_parameters.get("rope_theta", 10000.0), 4 * inv_freq.numel()
-    cosines = build("rope_2d", spec, head_dim=head_dim, rope_theta=theta, output="cos_sin", width="full").module
-    ours, x = PatchCosSin(KeepDtype(cosines)).to(inv_freq.device), torch.zeros(1, 1, device=inv_freq.device)
-    # rows, and columns in the other order: (patches, 2)
-    positions = [torch.cat([p, p.flip(1)]).t().to(inv_freq.device) for p in _calls(spec)]
-    return Replacement(fitting(partial(_fresh, module, x, ()), [Candidate(ours, partial(ours, x))], positions), "axial")
-
-
-def _inv_freq(module: HfModule, name: str) -> Tensor:
-    """Return a module's frequencies, (pairs,): their number tells how much of a head is rotated."""
-    inv_freq: Tensor | None = dict(module.named_buffers(recurse=False)).get(name)
-    if inv_freq is None or inv_freq.dim() != 1:
-        raise ValueError(f"it has no buffer {name} of one frequency a pair; replace it by hand")
-    return inv_freq
+    built = [build(reading.scheme, spec, **{**parameters, **more}).module for more in ARRANGEMENTS]
+    return [TextCosSin(KeepDtype(cosines), axes) for cosines in built]
 
 
 def _read(module: HfModule, spec: Spec, overrides: dict[str, int], layer_type: str | None = None) -> Reading:
@@ -186,30 +208,3 @@ def _read(module: HfModule, spec: Spec, overrides: dict[str, int], layer_type: s
     if spec.mode == "baked" and is_by_length(reading.parameters["rope_type"]):
         raise ValueError(f"rope_type {reading.parameters['rope_type']} depends on a call's length: give mode='dynamic'")
     return reading
-
-
-def _takes_axes(original: CosSinFunction, x: Tensor) -> bool:
-    """Return whether a module makes one cosine of three positions a token; others would return three."""
-    # Qwen2-VL: three positions a token, one cosine
-    positions = torch.zeros(3, 1, 2, dtype=torch.int64, device=x.device)
-    try:
-        cos, _ = original(positions)
-        return cos.dim() == 3
-    except Exception:
-        return False
-
-
-def _fresh(module: HfModule, x: Tensor, layer: tuple[str, ...], positions: Tensor) -> CosSin:
-    """Return the cosines and sines of a copy of a module: some modules remember earlier calls."""
-    cos_sin: CosSin = copy.deepcopy(module)(x, positions, *layer)
-    return cos_sin
-
-
-def _calls(spec: Spec, reading: Reading | None = None, end: int = END) -> list[Tensor]:
-    """Return the positions to compare at, of each call: the frequencies of a reading may switch between them."""
-    end = min(end, spec.max_len) if spec.mode == "baked" else end
-    parameters = {} if reading is None else reading.parameters
-    if not is_by_length(parameters.get("rope_type", "default")):
-        return calls(end)
-    # longrope switches at its original context, dynamic NTK at its context
-    return calls(end, parameters.get("original_max_position_embeddings", parameters.get("max_position_embeddings")))

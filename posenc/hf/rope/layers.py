@@ -152,7 +152,7 @@ def choose(layers: tuple[Layer, ...], index: int | None, layer_type: str | None)
     of_type = [i for i, layer in enumerate(layers) if layer.type == layer_type]
     first = next((i for i in of_type if layers[i].rotates), None)
     if of_type and first is None:
-        raise ValueError(f"layers of type {layer_type} have no rotary encoding: {_listed(of_type)}")
+        raise ValueError(f"layers of type {layer_type} have no rotary encoding: {listed(of_type)}")
     return Choice(first, layer_type, "", None if first is None else layers[first])
 
 
@@ -174,13 +174,14 @@ def _at(layers: tuple[Layer, ...], index: int, layer_type: str | None) -> Choice
 def _note(layers: tuple[Layer, ...], rotating: list[int]) -> str:
     """Return in words which layers are read, where others do not rotate."""
     still = sorted({*range(len(layers))} - {*rotating})
-    return f"{_listed(rotating)}; {_listed(still)} {'do' if len(still) > 1 else 'does'} not rotate" if still else ""
+    return f"{listed(rotating)}; {listed(still)} {'do' if len(still) > 1 else 'does'} not rotate" if still else ""
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def listed(numbers: Iterable[int], shown: int = 6) -> str:
+    """Return in words which layers are meant: the first ones, and how many more."""
     numbers = list(numbers)
-    some = ", ".join(map(str, numbers[:6]))
-    more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+    some = ", ".join(map(str, numbers[:shown]))
+    more = f" and {len(numbers) - shown} more" if len(numbers) > shown else ""
     return f"layer{'s' if len(numbers) > 1 else ''} {some}{more}"
 
 

@@ -13,13 +13,17 @@ from posenc.registry import did_you_mean
 
 ALIASES = {"su": "longrope", "mrope": "default"}
 """Rope types by other names: Phi-3's first files say "su", Qwen2-VL's "mrope"."""
-READ = frozenset(("rope_type", "type", "mrope_section", "mrope_interleaved", *THETA_KEYS, *PARTIAL_KEYS))
+READ = frozenset(
+    ("rope_type", "type", "mrope_section", "xdrope_section", "mrope_interleaved", *THETA_KEYS, *PARTIAL_KEYS)
+)
 """Keys of rope settings that are read for every rope type."""
 OF_NO_ACCOUNT = {
     "finetuned": "says how weights were made",
     "llama_4_scaling_beta": "scales queries, after they are rotated",
 }
 """Keys of rope settings that change no angle, with what they do."""
+UNROTATED = "without rotation"
+"""The name in a manifest of the layers that attend and do not rotate."""
 NULL_IS_FALSE = ("truncate",)
 """Parameters that are true where they are absent, and for transformers false where they are null: null is refused."""
 OPTIONAL_ZEROS = ("mscale", "mscale_all_dim")
@@ -41,6 +45,7 @@ class RotaryReader:
     ) -> None:
         self.config, self.text, self.rope, self.defaults = config, config.text, config.rope, config.defaults
         self.length = length
+        self.alpha: Setting | None = None
         self.angles_alone = angles_alone
         self.parameters: dict[str, Any] = dict(overrides)
         self.origin = dict.fromkeys(overrides, "given")
@@ -57,6 +62,8 @@ class RotaryReader:
         self.note_unused()
         if self.config.choice.note:
             self.origin["layers"] = self.config.choice.note
+        if self.config.unrotated:
+            self.origin[UNROTATED] = self.config.unrotated
         return self.parameters, self.origin
 
     def set(self, name: str, value: object, origin: str) -> None:
@@ -75,6 +82,9 @@ class RotaryReader:
         if rope_type not in rope_type_names():
             expected = f"expected one of {', '.join(rope_type_names())}, su or mrope"
             raise ValueError(f"{rope.path_of(key)} is {short(name)}: {expected}")
+        if rope_type == "dynamic" and self.defaults.stretched and rope.nonempty("alpha") is not None:
+            # HunYuan's code: a base that is stretched once, whatever the length of a call
+            self.alpha, rope_type = rope.nonempty("alpha"), "default"
         self.set("rope_type", rope_type, rope.path_of(key) if key in rope.content else "default")
 
     def read_head_dim(self) -> int:
@@ -123,10 +133,17 @@ class RotaryReader:
         if theta is None:
             missing = text.path_of("rope_theta")
             raise ValueError(f"the config has no {missing}, in which models differ: give -p rope_theta=VALUE")
-        self.set("rope_theta", theta.number(), theta.path)
+        base, origin = theta.number(), theta.path
+        if self.alpha is not None:
+            dim = int(self.parameters["head_dim"])
+            base *= self.alpha.number() ** (dim / (dim - 2))
+            origin += f" x {self.alpha.path} ^ ({dim} / {dim - 2})"
+        self.set("rope_theta", base, origin)
 
     def read_layout(self) -> None:
-        """Read which features are a pair: halves, which is the scheme's default, or neighbours."""
+        """Read which features are a pair, halves by default or neighbours, and which way pairs turn."""
+        if self.defaults.backward:
+            self.set("direction", "backward", f"model_type {self.config.model_type}")
         if self.config.model_type in PAIRS:
             self.set("layout", "interleaved", f"model_type {self.config.model_type}")
         elif self.config.model_type in SWITCHED:
@@ -140,11 +157,28 @@ class RotaryReader:
         sections = self.config.sections
         if sections is None:
             return
+        share = self.text.nonempty("freq_allocation")
+        if share is not None and not self.text.absent and self.rope.nonempty("mrope_section") is None:
+            # ERNIE's own code, before transformers had it: the pairs of time; height and width share the others
+            time, pairs = share.whole(), int(self.parameters["head_dim"]) // 2
+            sections = Setting((time, *((pairs - time) // 2,) * 2), f"{share.path} {time} of {pairs} pairs")
+        if self.defaults.section_layout == "interleaved":
+            sections = self.alternating(sections)
         self.set("sections", sections.value, sections.path)
-        if self.defaults.interleaved_sections:
-            self.set("section_layout", "interleaved", f"model_type {self.config.model_type}")
+        if self.defaults.section_layout:
+            self.set("section_layout", self.defaults.section_layout, f"model_type {self.config.model_type}")
         elif self.rope.content.get("mrope_interleaved") is True:
             self.set("section_layout", "interleaved", self.rope.path_of("mrope_interleaved"))
+
+    def alternating(self, sections: Setting) -> Setting:
+        """Return sections of pairs by turns: height and width end with the head, time has the rest."""
+        pairs = int(self.parameters.get("rotary_dim") or self.parameters["head_dim"]) // 2
+        written = sections.value
+        if not isinstance(written, tuple) or len(written) != 3 or sum(written) == pairs:
+            return sections
+        # slice(1, 3 height, 3) and slice(2, 3 width, 3) of the pairs, in recomposition_frequencies of Qwen3-VL
+        height, width = (len(range(axis, min(3 * written[axis], pairs), 3)) for axis in (1, 2))
+        return Setting((pairs - height - width, height, width), f"{sections.path}, for {pairs} pairs")
 
     def read_scaling(self) -> None:
         """Read what the rope type takes, from the rope settings, or from where transformers falls back to."""
@@ -174,8 +208,9 @@ class RotaryReader:
     def note_unused(self) -> None:
         """Note keys of another rope type, or of no account; raise ValueError for unknown keys."""
         rope = self.rope
-        keys = [key for key, value in rope.content.items() if value is not None and key not in READ]
-        known = sorted(READ | scaling_names() | set(OF_NO_ACCOUNT))
+        read = READ if self.alpha is None else READ | {"alpha"}
+        keys = [key for key, value in rope.content.items() if value is not None and key not in read]
+        known = sorted(read | scaling_names() | set(OF_NO_ACCOUNT))
         for key in (key for key in keys if key not in known):
             hint = did_you_mean(key, known)
             raise ValueError(f"{rope.path_of(key)} is not known, and may change the angles: {hint}leave it out if not")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from posenc.hf.config.settings import Json, Setting, Settings, short
 from posenc.hf.rope.defaults import DEFAULTS, NO_DEFAULTS, class_of, text_type
+from posenc.hf.rope.listed import listed
 from posenc.hf.rope.scaling import scaling_names
 
 ROPE_KEYS = ("rope_parameters", "rope_scaling")
@@ -38,7 +39,7 @@ OWN_THETA: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "dots3_note_text": {"indexed_attention": ("rope_theta",), "sliding_attention": ("swa_rope_theta",)},
 }
 """Where model types whose layers differ have the bases beside the rope settings, by layer type."""
-OTHER_VALUES = frozenset(("rope_type", "type", "rope_theta", "mrope_section", "mrope_interleaved"))
+OTHER_VALUES = frozenset(("rope_type", "type", "rope_theta", "mrope_section", "xdrope_section", "mrope_interleaved"))
 """Keys of rope settings that hold a value; any other that holds an object is a layer type."""
 
 
@@ -114,6 +115,8 @@ def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False
         is_known: whether the config's layers have this type, or none was given.
     """
     rope, own = _written(text), text.absent.get("rope_parameters")
+    if DEFAULTS.get(str(text.content.get("model_type")), NO_DEFAULTS).listed:
+        return _of_layer(listed(text, rope), layer_type, text)
     # Gemma 3, ModernBERT, OLMo 3: the class itself has settings for each layer type
     if isinstance(own, Mapping) and any(isinstance(value, Mapping) for value in own.values()):
         return _of_layer(_by_class(text, rope, own), layer_type, text)
@@ -127,6 +130,13 @@ def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False
         alike = "all layers of this config are alike" if text.absent else "the config names no types of layers"
         raise ValueError(f"layer type {layer_type!r} was given, and {alike}")
     return rope
+
+
+def types_of_settings(text: Settings) -> list[str]:
+    """Return the types of layers that rope settings name themselves, where nothing else of a config says them."""
+    rope = _written(text)
+    layers = _layers(rope) or ({} if text.absent else _first_written_layers(text.content, rope.content))
+    return [name for name, values in layers.items() if isinstance(values, Mapping)]
 
 
 def _written(text: Settings) -> Settings:

@@ -1,12 +1,16 @@
 """The rotary part of a config: its own settings, and the rope settings of the layers that are read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
 from posenc.hf.config.settings import Setting, Settings
 from posenc.hf.rope.defaults import DEFAULTS, NO_DEFAULTS, Defaults
-from posenc.hf.rope.layers import NO_CHOICE, Choice, choose, layers_of, of_layer, scaled
+from posenc.hf.rope.layers import NO_CHOICE, UNATTENDING, Choice, Layer, choose, layers_of, listed, of_layer, scaled
 from posenc.hf.rope.rotary import rope_settings
+
+LISTED = 256
+"""Layers without rotation that are named one by one."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +22,14 @@ class RotaryConfig:
         rope: its rope settings, of the layers that are read.
         layer_type: the type of these layers, if the model's layers have types.
         choice: which of the layers are read, where they differ.
+        unrotated: which layers attend without rotation, in words.
     """
 
     text: Settings
     rope: Settings
     layer_type: str | None = None
     choice: Choice = NO_CHOICE
+    unrotated: str = ""
 
     @classmethod
     def at(cls, text: Settings, layer_type: str | None, layer: int | None) -> Self:
@@ -38,7 +44,7 @@ class RotaryConfig:
         text = of_layer(text, choice, layers)
         chosen_type = choice.type or choice.only
         rope = rope_settings(text, chosen_type, choice.layer is not None or choice.type is None)
-        return cls(text, scaled(rope, layers, choice), chosen_type, choice)
+        return cls(text, scaled(rope, layers, choice), chosen_type, choice, unrotated(layers))
 
     @property
     def model_type(self) -> str:
@@ -60,9 +66,12 @@ class RotaryConfig:
 
         Raises ValueError, with the path, where they are no list of whole numbers.
         """
-        section = self.rope.nonempty("mrope_section")
+        section = self.rope.nonempty("mrope_section") or self.rope.nonempty("xdrope_section")
         if section is not None:
-            return Setting(section.whole_numbers(), section.path)
+            numbers = section.whole_numbers()
+            if self.defaults.section_layout == "time_last":  # height, width, time: the scheme's come with time first
+                return Setting((*numbers[2:], *numbers[:2]), f"{section.path}, the last one first")
+            return Setting(numbers, section.path)
         return self.default(self.defaults.sections) if self.defaults.sections else None
 
     @property
@@ -73,6 +82,14 @@ class RotaryConfig:
         """
         if self.sections is not None:
             return "mrope"
-        if "mrope" in (self.rope.content.get("rope_type"), self.rope.content.get("type")):
-            raise ValueError(f"{self.rope.path_of('mrope_section')} is missing: rope type mrope needs it")
+        named = "mrope" in (self.rope.content.get("rope_type"), self.rope.content.get("type"))
+        if self.defaults.section_layout or named:
+            rope = Settings({}, self.text.path_of("rope_parameters")) if not self.rope.content else self.rope
+            raise ValueError(f"{rope.path_of('mrope_section')} is missing: tokens have several positions")
         return "rope"
+
+
+def unrotated(layers: Iterable[Layer]) -> str:
+    """Return in words which layers have queries and keys and do not rotate them; nothing where all do."""
+    still = [i for i, layer in enumerate(layers) if not layer.rotates and layer.type not in UNATTENDING]
+    return listed(still, LISTED) if still else ""

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import torch
 from torch import Tensor, nn
 
-from posenc.arithmetic import added
+from posenc.arithmetic import added, spread
 from posenc.call import Formula
 from posenc.encoding import Encoding
 from posenc.joins.rows import join_x
@@ -107,17 +107,8 @@ class Grid(nn.Module):
         for axis, source in enumerate(self.sources):
             rows = exactly(source.arange(sizes[axis], self.widths[axis]), sizes[axis])  # type: ignore[operator]
             for piece in rows.chunk(self.parts, -1):
-                pieces.append(self.spread(piece, axis, sizes))
+                pieces.append(spread(piece, axis, sizes))
         return torch.cat([pieces[i] for i in self.pieces], -1)
-
-    def spread(self, rows: Tensor, axis: int, sizes: list[int]) -> Tensor:
-        """Return rows of one axis at every place: (1, size, width) -> (1, *sizes, width)."""
-        # (1, size, width) -> (1, 1, size, width) for a column, (1, size, 1, width) for a row
-        for _ in range(axis):
-            rows = rows.unsqueeze(1)
-        for _ in range(self.axes - 1 - axis):
-            rows = rows.unsqueeze(-2)
-        return rows.expand([1] + sizes + [rows.shape[-1]])  # noqa: RUF005 (TorchScript unpacks no list)
 
 
 class MaskedGrid(nn.Module):

@@ -4,12 +4,14 @@ Such a source is a module called as `angles(positions) -> CosSin`, with `arange(
 call. All but xPos rotate queries and keys alike.
 """
 
+import math
 from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.arithmetic import spread
 from posenc.encoding import NoTables, Tables, Tolerance
 from posenc.joins.rotated import CosSin
 from posenc.ports import Integers
@@ -22,6 +24,11 @@ BY_LENGTH = "its frequencies change with the length of a call: give --baked, for
 def alike(cos: Tensor, sin: Tensor) -> CosSin:
     """Return cosines and sines that rotate queries and keys alike."""
     return CosSin(cos, sin, cos, sin)
+
+
+def tolerance_of(method: SinCosMethod, max_position: int) -> Tolerance:
+    """Return how far a sincos method may be off up to a position, whose angle may be larger than its number."""
+    return method.tolerance(math.ceil(max(max_position, method.largest_angle(max_position))))
 
 
 class MethodAngles(nn.Module):
@@ -41,6 +48,10 @@ class MethodAngles(nn.Module):
         # (length,) -> (1, length)
         angles: CosSin = self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
         return angles
+
+    def ends(self) -> tuple[int | None, ...]:
+        """Return the end of the places along each axis of a grid."""
+        return (self.end,)
 
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far the sincos method may be off."""
@@ -76,6 +87,10 @@ class StaticAngles(MethodAngles):
         sin, cos = self.sincos.arange(sizes[0], self.width).chunk(2, -1)
         return alike(cos, sin)
 
+    def tolerance(self, max_position: int) -> Tolerance:
+        """Return how far the sincos method may be off, at the largest angle."""
+        return tolerance_of(self.sincos, max_position)
+
     def tables(self) -> Tables:
         """Return the tables of the sincos method."""
         return self.sincos.tables()
@@ -106,7 +121,7 @@ class LongRopeAngles(MethodAngles):
 
 
 class AxialAngles(nn.Module):
-    """Angles by several positions a token, each with pairs of its own (mrope, rope_2d).
+    """Angles by several positions a token, each with pairs of its own (mrope, rope_2d, rope_nd).
 
     Args:
         methods: A sincos method for each position, with its pairs alone.
@@ -115,6 +130,7 @@ class AxialAngles(nn.Module):
 
     order: Tensor
     ordered: Final[bool]
+    axes: Final[int]
 
     def __init__(self, methods: list[SinCosMethod], order: Integers | None = None) -> None:
         super().__init__()
@@ -137,35 +153,41 @@ class AxialAngles(nn.Module):
             cos, sin = method.cos_sin(positions[axis])  # type: ignore[operator]
             sines.append(sin)
             cosines.append(cos)
-        # (..., pairs of an axis) -> (..., pairs)
+        return self.joined(cosines, sines)
+
+    def arange(self, sizes: list[int], device: torch.device) -> CosSin:
+        """Return cosines and sines of every place of a grid: (1, *sizes, pairs) each."""
+        sines: list[Tensor] = []
+        cosines: list[Tensor] = []
+        for axis, method in enumerate(self.methods):
+            rows = method.arange(sizes[axis], self.widths[axis])  # type: ignore[operator]
+            sin, cos = spread(rows, axis, sizes).chunk(2, -1)
+            sines.append(sin)
+            cosines.append(cos)
+        return self.joined(cosines, sines)
+
+    def joined(self, cosines: list[Tensor], sines: list[Tensor]) -> CosSin:
+        """Return those of all axes side by side: (..., pairs of an axis) -> (..., pairs)."""
         sin, cos = torch.cat(sines, -1), torch.cat(cosines, -1)
         if self.ordered:
             # Interleaved sections take pairs of the axes by turns.
             sin, cos = sin.index_select(-1, self.order), cos.index_select(-1, self.order)
         return alike(cos, sin)
 
-    def arange(self, sizes: list[int], device: torch.device) -> CosSin:
-        """Return cosines and sines of every place of a grid: (1, height, width, pairs) each."""
-        sines: list[Tensor] = []
-        cosines: list[Tensor] = []
-        for axis, method in enumerate(self.methods):
-            rows = method.arange(sizes[axis], self.widths[axis])  # type: ignore[operator]
-            rows = rows.unsqueeze(2 - axis)  # (1, height, 1, 2 pairs), (1, 1, width, 2 pairs)
-            sin, cos = rows.expand(-1, sizes[0], sizes[1], -1).chunk(2, -1)
-            sines.append(sin)
-            cosines.append(cos)
-        return alike(torch.cat(cosines, -1), torch.cat(sines, -1))
+    def ends(self) -> tuple[int | None, ...]:
+        """Return the end of the places along each axis of a grid."""
+        return tuple(method.end for method in self._methods())
 
     def tolerance(self, max_position: int) -> Tolerance:
-        """Return how far the sincos methods, all of one kind, may be off."""
-        return self._methods()[0].tolerance(max_position)
+        """Return how far the sincos methods, all of one kind, may be off: the largest angle, by the most."""
+        return max((tolerance_of(method, max_position) for method in self._methods()), key=lambda bound: bound.atol)
 
     def eager_tolerance(self, max_position: int) -> Tolerance:
         """Return how far a graph of the sincos methods may be off."""
         return self._methods()[0].eager_tolerance(max_position)
 
     def tables(self) -> Tables:
-        """Return the tables of all axes, side by side in the order of the pairs."""
+        """Return the tables of all axes, side by side."""
         return side_by_side([method.tables() for method in self._methods()], self.order if self.ordered else None)
 
     def _methods(self) -> list[SinCosMethod]:

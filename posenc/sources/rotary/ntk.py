@@ -25,11 +25,22 @@ class DynamicNtkAngles(MethodAngles):
     exponent: Tensor
     log_theta: Tensor
     original: Final[int]
+    backward: Final[bool]  # pairs turn by minus the angle
 
-    def __init__(self, sincos: ComputedSinCos, dim: int, rope_theta: float, *, factor: float, original: int) -> None:
+    def __init__(
+        self,
+        sincos: ComputedSinCos,
+        dim: int,
+        rope_theta: float,
+        *,
+        factor: float,
+        original: int,
+        backward: bool = False,
+    ) -> None:
         super().__init__(sincos)
         self.sincos: ComputedSinCos
         self.original = original
+        self.backward = backward
         # Constants are buffers: an exporter would write Python's numbers in float32.
         constants = {
             "pair": np.arange(0, dim, 2) / dim,
@@ -47,4 +58,4 @@ class DynamicNtkAngles(MethodAngles):
         length = (positions.max() + 1).clamp(min=self.original).to(torch.float64)
         log_base = (length * self.slope - self.shift).log() * self.exponent + self.log_theta
         cos, sin = self.sincos(positions, (self.pair * -log_base).exp())
-        return alike(cos, sin)
+        return alike(cos, -sin) if self.backward else alike(cos, sin)

@@ -152,6 +152,10 @@ class XPosAngles(nn.Module):
         """Return cosines and sines of positions 0..length-1: (1, length, pairs) each."""
         return self.forward(torch.arange(sizes[0], device=device).unsqueeze(0))
 
+    def ends(self) -> tuple[int | None, ...]:
+        """Return the end of the places along each axis of a grid."""
+        return (self.end,)
+
     def tolerance(self, max_position: int) -> Tolerance:
         """Return how far cosines and sines may be off, and relative to them the scale."""
         return self._scaled(self.angles.tolerance(max_position))

@@ -59,15 +59,6 @@ class Parts:
     dtype: str
 
 
-def refuses(encoding: Encoding) -> str:
-    """Return why an encoding cannot be a header, in one line, or nothing."""
-    try:
-        parts(encoding, Request((), 0))
-    except BadInput as error:
-        return error.message
-    return ""
-
-
 def namespace_of(text: str) -> str:
     """Return the name that everything in a header goes by, or nothing where the text is none that was written here."""
     guard = re.search(r"^#if !defined\((\w+)_H(?:PP)?\)$", text, flags=re.MULTILINE)
@@ -111,7 +102,13 @@ def _digests(made: Parts) -> Digests:
 
 
 HEADER = partial(
-    Format, capture=parts, digests=_digests, runs_code=True, stamp=stamp_header, stamped=stamped_header, refuses=refuses
+    Format,
+    capture=parts,
+    digests=_digests,
+    runs_code=True,
+    stamp=stamp_header,
+    stamped=stamped_header,
+    tells_at_once=True,
 )
 """The formats whose files are headers."""
 

@@ -21,7 +21,10 @@ Loads = Literal["yes", "no", "not known"]
 OLDEST = OPSETS[min(OPSETS)].onnx_runtime
 """The oldest ONNX Runtime that was tried."""
 MICROSOFT = "com.microsoft"
-CONTRIBUTED: Mapping[str, str] = {"RotaryEmbedding": ROTARY_RUNTIMES["microsoft"]}
+CONTRIBUTED: Mapping[str, str] = {
+    "RotaryEmbedding": ROTARY_RUNTIMES["microsoft"],
+    "MRotaryEmbedding": ROTARY_RUNTIMES["microsoft-mrope"],
+}
 """The first ONNX Runtime that has an operator of com.microsoft as our files use it."""
 OPENVINO, WEB = "2026.4.1", "1.30.0"
 """The releases of OpenVINO and of onnxruntime-web that were tried."""

@@ -7,6 +7,7 @@
                                                    keeps sizes of a call as symbols, and looks nothing up by them
     Round(circles) in float64                      x + 1.5 * 2^52 - 1.5 * 2^52: float64 has no fractions there
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
+    Reshape(q, Concat(sizes of q, 2, 64))          Reshape(q, [0, 0, 0, 2, 64]), in `reshapes.py`: fewer nodes
 
 The two Splits are by a length of the call, and their second part is not used. tract does not load a Split whose sizes
 depend on the call, and does not round float64. MNN leaves out an operator if an output has size zero, as the second
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from posenc_export.formats.onnx.lengths import initializer, node
+from posenc_export.formats.onnx.reshapes import stored_shape
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -181,5 +183,6 @@ FORMS: Mapping[str, Callable[[ir.Graph, ir.Node], Sequence[ir.Node]]] = {
     "Expand": _expand,
     "Round": _round,
     "Div": _divide,
+    "Reshape": stored_shape,
 }
 """By operator: a node to the nodes in its place; none where it stays."""

@@ -28,6 +28,8 @@ def demand_equal_lengths(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
     """Make inputs that share an axis along which positions run refuse unlike sizes of it, in place."""
     import onnx_ir as ir
 
+    if _is_held_to_ids(graph):
+        return
     for first, second, axes in _pairs(ports):
         longer, shorter = graph.inputs[first], graph.inputs[second]
         start, users = graph[0], list(shorter.uses())
@@ -40,6 +42,17 @@ def demand_equal_lengths(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
         for user in users:
             user.node.replace_input_with(user.idx, checked)
         graph.insert_before(start, nodes)
+
+
+def _is_held_to_ids(graph: ir.Graph) -> bool:
+    """Return whether an operator compares the lengths of queries and keys with those of the ids that it looks up.
+
+    A Reshape in front of it would keep an optimizer from fusing it with attention.
+    """
+    rotations = (n for n in graph if (n.domain, n.op_type) == ("com.microsoft", "RotaryEmbedding"))
+    caches = [rotation.inputs[2] for rotation in rotations]
+    # caches of one call, which the graph computes, have ids of that call: these say nothing of lengths
+    return bool(caches) and all(cache is not None and cache.is_initializer() for cache in caches)
 
 
 def _pairs(ports: tuple[Port, ...]) -> Iterator[tuple[int, int, dict[int, int]]]:

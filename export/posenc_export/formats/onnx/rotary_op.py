@@ -1,8 +1,8 @@
 """`--rotary-op`: one ONNX operator in the place of a rotation's products and sums.
 
 The operators look up their caches by themselves, with limits of their own: ids of a batch of one, ids out of range that
-CUDA passes over. Here they are given the cosines and sines of this very call, which the graph has looked up and
-checked, so that their ids are always in range and always of the whole batch.
+CUDA passes over. Stored rows they get whole, with ids that the graph has checked: see `whole_caches`. Else they are
+given the cosines and sines of this very call, so that their ids are always in range and always of the whole batch.
 
 `ai.onnx` takes (batch, seq, pairs). `com.microsoft` takes batch x seq rows with ids 0, 1, 2, ..., or a start of 0
 where one row of positions serves the batch: no id is out of range, which CUDA would pass over (onnxruntime#27597), and
@@ -18,9 +18,11 @@ import torch
 from torch import nn
 
 from posenc.encoding import Tolerance, eps
-from posenc.joins.apply_rotary import ApplyRotary
+from posenc.joins.apply_rotary import ApplyApart, ApplyRotary
+from posenc.joins.rotary_parts import RotaryParts
 from posenc_export.errors import BadInput
 from posenc_export.formats import RotaryOp
+from posenc_export.formats.onnx.whole_caches import with_whole_caches
 from posenc_export.formats.rewriting import rewritten
 
 if TYPE_CHECKING:
@@ -99,6 +101,17 @@ def with_rotary_op(module: nn.Module, op: RotaryOp) -> nn.Module:
     """Return a module with `op` in the place of every rotation; raise BadInput where there is none."""
     if op == "decomposed":
         return module
+    if any(isinstance(part, RotaryParts) for part in module.modules()):
+        raise BadInput(f"--rotary-op {op} rotates whole heads, and layout=axis_halves parts of them: leave it out")
+    if any(isinstance(part, ApplyRotary) and part.count for part in module.modules()):
+        raise BadInput(f"--rotary-op {op} turns all heads by the same angles, and each by its own here: leave it out")
     if not any(isinstance(part, ApplyRotary) for part in module.modules()):
+        if any(isinstance(part, ApplyApart) for part in module.modules()):
+            raise BadInput(f"--rotary-op {op} turns a pair by one angle: the two features of a pair turn apart here")
         raise BadInput(f"--rotary-op {op} is for what rotates q and k: nothing here does")
-    return rewritten(module, lambda part: RotaryOperator(part, op) if isinstance(part, ApplyRotary) else part)
+    stored = rewritten(module, lambda part: with_whole_caches(part, op))
+    if op == "microsoft-mrope" and stored is module:
+        raise BadInput(
+            "--rotary-op microsoft-mrope is for time, height and width: give mrope with --baked and three sections"
+        )
+    return rewritten(stored, lambda part: RotaryOperator(part, op) if isinstance(part, ApplyRotary) else part)

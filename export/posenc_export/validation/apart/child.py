@@ -15,11 +15,10 @@ from pathlib import Path
 from textwrap import shorten
 from typing import BinaryIO
 
-from posenc.memory import GIB, free_memory
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.paths import native_path
 from posenc_export.errors import Overloaded, PosencError, first_line
-from posenc_export.machine import has_nvidia_driver
+from posenc_export.runtimes.memory_limit import limit_memory
 from posenc_export.runtimes.process import end_with_parent
 from posenc_export.runtimes.requests import check_available
 from posenc_export.validation.apart.messages import ERRORS, Request, cut, row_json, written
@@ -28,12 +27,8 @@ from posenc_export.validation.running.run import steps_of
 from posenc_export.validation.running.steps import OPENING, Key, Step, rows_of
 
 LIBRARIES = ("torch", "onnx.reference", "onnxruntime")
-SHARE = 0.75
-"""The share of the free memory that an untrusted graph may take."""
 LONG = 160
 """Characters of a library's message on memory, at most."""
-THREAD = 2**28
-"""Addresses that a thread of a library reserves for its stack and heap; memory it takes only where it writes."""
 
 
 @dataclass
@@ -158,27 +153,6 @@ def _load_libraries() -> None:
     """Load the libraries that most steps need, before a clock runs and memory is bounded."""
     for name in LIBRARIES:
         importlib.import_module(name)
-
-
-def limit_memory() -> float:
-    """Bound this process to a share of the free memory, and return the GiB; 0 where it cannot be bounded.
-
-    With CUDA it is not bounded: its libraries reserve addresses for all memory of the machine.
-    """
-    try:
-        import resource
-
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        # the limit is on addresses: those that are taken already count
-        size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
-        if has_nvidia_driver():
-            return 0.0
-        share = int(SHARE * free_memory())
-        addresses = size + share + THREAD * (os.cpu_count() or 1)
-        resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
-    except (ImportError, OSError, ValueError, StopIteration):
-        return 0.0
-    return share / GIB
 
 
 if __name__ == "__main__":

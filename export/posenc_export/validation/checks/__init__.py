@@ -19,8 +19,10 @@ from posenc_export.validation.checks.catalogue import Words, explained
 from posenc_export.validation.judging.context import Context
 from posenc_export.validation.judging.verdict import Status, Verdict
 
-__all__ = ["CHECKS", "Check", "Context", "Finding", "Stage", "Words", "check"]
+__all__ = ["CHECKS", "NOT_HELD", "Check", "Context", "Finding", "Stage", "Words", "check"]
 Stage = Literal["capture", "artifact", "runner"]
+NOT_HELD = "not held, since another program wrote the file"
+"""Why a check of what an export saw, or wrote, says nothing of a file of another program."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from posenc_export.bundle.rules import rules_of
-from posenc_export.validation.checks import Context, Finding, Words, check
+from posenc_export.runtimes import Missing
+from posenc_export.validation.checks import NOT_HELD, Context, Finding, Words, check
 
 if TYPE_CHECKING:
     from torch import nn
@@ -50,9 +51,13 @@ def purity(context: Context) -> list[str]:
         example="weights drawn anew by each copy, or dropout that is on",
     ),
 )
-def determinism(context: Context) -> list[str]:
+def determinism(context: Context) -> list[str] | Finding:
     """Two captures of the module give the same program, and two copies of it give the same outputs."""
     random = context.captured.behaviour.random
+    if context.manifest.foreign:
+        if rules_of(context.manifest.family).derived_tolerances:
+            raise Missing(f"captures: {NOT_HELD}")
+        return Finding([random] if random else [], f"two copies of the module; captures: {NOT_HELD}")
     problems = [] if context.captured.same_twice else ["two captures in a row differ"]
     return [*problems, random] if random else problems
 
@@ -111,7 +116,8 @@ def choices(context: Context) -> Finding:
 def padding(context: Context) -> Finding:
     """Rows of masked tokens are compared with eager alone, and do not count in any scale."""
     outputs = ", ".join(context.captured.behaviour.padding)
-    return Finding(note=f"rows of tokens that a mask leaves out are compared with eager alone: {outputs}")
+    how = "not compared" if context.manifest.foreign else "compared with eager alone"
+    return Finding(note=f"rows of tokens that a mask leaves out are {how}: {outputs}")
 
 
 def fingerprint(module: nn.Module) -> dict[str, object]:

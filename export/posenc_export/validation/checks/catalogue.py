@@ -1,20 +1,29 @@
 """What each check asks, in words for users: for reports, `posenc explain` and docs/checks.md.
 
 The words of a check stand beside it; those of the steps of every validation stand here. Scripts look for codes, so that
-a code never changes, and is not given again when its check is gone.
+a code never changes, and is not given again when its check is gone. Findings of `posenc inspect` have such words, too,
+in a catalogue of their own: no verdict has their codes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from posenc.registry import Registry, UnknownName
+from posenc.registry import Registry, UnknownName, did_you_mean
 from posenc_export.markdown import table
 
 PAGE = """# Checks
 
 Made by `posenc explain --markdown > docs/checks.md`. `posenc explain CODE` says what to do where a check fails, with an
 example. [What is proved, and how](validation.md) has the rest.
+
+"""
+
+FINDINGS = """
+## Findings
+
+What `posenc inspect` says of an ONNX file that anybody made: [Your own ONNX file](inspect.md).
 
 """
 
@@ -55,13 +64,22 @@ def explanations() -> list[Explanation]:
     return sorted(CATALOGUE.values(), key=lambda entry: entry.code)
 
 
-def explanation(word: str) -> Explanation:
-    """Return the words of a code or a name, in upper or lower case; raise UnknownName where there is no such check."""
-    by_code = {entry.code.lower(): entry for entry in explanations()}
-    entry = by_code.get(word.lower())
+def explanation(word: str, entries: Sequence[Explanation] | None = None) -> Explanation:
+    """Return the words of a code or a name, in upper or lower case; raise UnknownName where there is no such entry.
+
+    Args:
+        word: the code or the name.
+        entries: where it is looked for; by default among the checks.
+    """
+    among = explanations() if entries is None else entries
+    by_word = {text: entry for entry in among for text in (entry.code.lower(), entry.name)}
+    entry = by_word.get(word.lower())
     if entry is None and word.lower().startswith("pe"):
-        raise UnknownName(f"unknown code {word!r}: known: {', '.join(known.code for known in by_code.values())}")
-    return CATALOGUE[word.lower()] if entry is None else entry
+        raise UnknownName(f"unknown code {word!r}: known: {', '.join(known.code for known in among)}")
+    if entry is None:
+        names = [known.name for known in among]
+        raise UnknownName(f"unknown check {word!r}: {did_you_mean(word.lower(), names)}known: {', '.join(names)}")
+    return entry
 
 
 def code_of(name: str) -> str:
@@ -69,10 +87,16 @@ def code_of(name: str) -> str:
     return CATALOGUE[name].code
 
 
-def markdown() -> str:
-    """Return docs/checks.md."""
-    rows = [(entry.code, f"`{entry.name}`", entry.asks, entry.failure) for entry in explanations()]
-    return PAGE + table(("code", "check", "what it asks", "what a failure means"), rows) + "\n"
+def markdown(findings: Sequence[Explanation] = ()) -> str:
+    """Return docs/checks.md: the checks of bundles, and the findings of `posenc inspect` where they are given."""
+    page = PAGE + table(("code", "check", "what it asks", "what a failure means"), _rows(explanations())) + "\n"
+    if not findings:
+        return page
+    return page + FINDINGS + table(("code", "finding", "what it asks", "what it means"), _rows(findings)) + "\n"
+
+
+def _rows(entries: Sequence[Explanation]) -> list[tuple[str, str, str, str]]:
+    return [(entry.code, f"`{entry.name}`", entry.asks, entry.failure) for entry in entries]
 
 
 explained(

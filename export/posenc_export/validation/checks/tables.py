@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +18,9 @@ from posenc_export.formats.onnx import read_onnx
 from posenc_export.formats.onnx.tensors import stored_tensors
 from posenc_export.runtimes import Missing
 from posenc_export.validation.checks import Context, Finding, Words, check
+from posenc_export.validation.stored.caches import cache_problems
 from posenc_export.validation.stored.far_positions import far_out
-from posenc_export.validation.stored.matching import Digest, Twin, digest, module_rows, ranges, twin
+from posenc_export.validation.stored.matching import Digest, Twin, are, digest, module_rows, ranges, side_by_side, twin
 from posenc_export.validation.stored.rebuilding import NotHeld, rebuilt, written_elsewhere
 from posenc_export.validation.stored.rows_read import Calls, Read, axes_read, rows_read
 from posenc_export.validation.stored.scripts import script_problems
@@ -27,6 +28,8 @@ from posenc_export.validation.stored.scripts import script_problems
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+NEARLY_ALL = 0.9
+"""The share of rows from which on a table of another program is taken for the encoding's."""
 COPIES = 3
 """Copies of a file's tables in memory: its own, the encoding's, and the part that is being compared."""
 
@@ -57,7 +60,7 @@ class File:
 @check(
     "tables",
     stage="artifact",
-    subjects=("onnx", "torchscript"),
+    subjects=("onnx", "torchscript", "cache", "cache-npz"),
     words=Words(
         code="PE113",
         asks="Is every row of what the file stores held: by a case that reads it, or against float64?",
@@ -72,7 +75,7 @@ def tables(context: Context) -> Finding:
     if needed > free_memory():
         raise Missing(f"takes {needed / GIB:.3g} GiB of memory, and {free_memory() / GIB:.3g} are free")
     try:
-        return _of_script(context) if context.artifact.format == "torchscript" else _of_onnx(context)
+        return WAYS.get(context.artifact.format, _of_onnx)(context)
     finally:
         free(context.artifact.bytes)
 
@@ -81,6 +84,8 @@ def _of_onnx(context: Context) -> Finding:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
     file = File(context, model, tensors, axes_read(model, tensors))
+    if context.manifest.foreign:
+        return _of_foreign(file)
     if not rules_of(context.manifest.family).registered:
         return _of_own_module(file)
     try:
@@ -90,9 +95,31 @@ def _of_onnx(context: Context) -> Finding:
     return _of_scheme(file, encoding)
 
 
+def _of_foreign(file: File) -> Finding:
+    """Say which rows no case reads; where a table is the encoding's in nearly all rows, these must be its rows, too.
+
+    What another program stores need not be what our encoding stores: otherwise cases hold it, or nothing does.
+    """
+    finding = _of_own_module(file)
+    try:
+        tensors = module_rows(rebuilt(file.context.manifest, own=False).module).tensors
+    except NotHeld:
+        return finding
+    twins = {name: twin(array, file.axes[name], tensors, near=True) for name, array in file.tensors.items()}
+    alike = {name: match.matches for name, match in twins.items() if match and match.matches.mean() > NEARLY_ALL}
+    read = file.read([name for name, rows in alike.items() if not rows.all()])
+    wrong = {name: ~alike[name] & ~rows.compared for name, rows in read.items()}
+    lines = [
+        f"{ranges(r)} of {name} {are(r)} not the encoding's, and no case reads it"
+        for name, r in wrong.items()
+        if r.any()
+    ]
+    return replace(finding, problems=[*finding.problems, *lines])
+
+
 def _of_scheme(file: File, encoding: Encoding) -> Finding:
     """Compare the tensors of a file with those of the encoding made again, and run its graph far out."""
-    module = module_rows(encoding.module)
+    module = side_by_side(module_rows(encoding.module), encoding.tables)
     elsewhere = written_elsewhere(file.context.manifest)
     twins = {n: twin(a, file.axes[n], module.tensors, bool(elsewhere)) for n, a in file.tensors.items()}
     # a row is held if it is equal to a held row of the module, or if a compared case reads it
@@ -103,7 +130,7 @@ def _of_scheme(file: File, encoding: Encoding) -> Finding:
     matches = {name: match for name, match in twins.items() if match is not None}
     changed = {name: ~match.matches for name, match in matches.items() if not match.matches.all()}
     problems = [*module.problems]
-    problems += [f"{ranges(rows)} of {name} {_are(rows)} not the encoding's" for name, rows in changed.items()]
+    problems += [f"{ranges(rows)} of {name} {are(rows)} not the encoding's" for name, rows in changed.items()]
     left = {name: ~rows for name, rows in held.items() if not rows.all() and name not in changed}
     lines = [
         f"{ranges(rows)} of {name}: nothing held {'it' if rows.sum() == 1 else 'them'}" for name, rows in left.items()
@@ -126,10 +153,6 @@ def _other_weights(context: Context, elsewhere: str) -> str:
     if context.manifest.seed is None:
         return "the bundle does not say the seed of its numbers at random"
     return f"numbers at random are those of {elsewhere}" if elsewhere else ""
-
-
-def _are(rows: Bools) -> str:
-    return "is" if rows.sum() == 1 else "are"
 
 
 def _held(file: File, name: str, match: Twin | None, held: Mapping[str, Bools]) -> Bools:
@@ -182,3 +205,19 @@ def _of_script(context: Context) -> Finding:
     except NotHeld as reason:
         return Finding((), "", f"not held: {reason}")
     return Finding(problems, words)
+
+
+def _of_cache(context: Context) -> Finding:
+    """Compare every row of a cache with the scheme's float64 reference."""
+    try:
+        problems, words = cache_problems(context)
+    except NotHeld as reason:
+        return Finding((), "", f"not held: {reason}")
+    return Finding(problems, words)
+
+
+WAYS: Mapping[str, Callable[[Context], Finding]] = {
+    "torchscript": _of_script,
+    **dict.fromkeys(("cache", "cache-npz"), _of_cache),
+}
+"""How files are looked at that are not ONNX, by format."""

@@ -50,7 +50,7 @@ class Nudges(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if self.choices is not None and (call := call_of(func, args, kwargs or {}, result)).chooses:
             return _settled(self.choices, func, call, result)
-        if self.generator is None or not isinstance(result, torch.Tensor) or not is_float(result) or not _rounds(func):
+        if self.generator is None or not isinstance(result, torch.Tensor) or not is_float(result) or not rounds(func):
             return result
         # one ulp up or down, each with a probability of a half
         up = torch.rand(result.shape, generator=self.generator) < 0.5
@@ -70,7 +70,7 @@ def _settled(choices: FirstChoices | HeldChoices, func: Function, call: Call, re
     return pytree.tree_unflatten(leaves, pytree.tree_structure(result))
 
 
-def _rounds(func: Function) -> bool:
+def rounds(func: Function) -> bool:
     """Return whether an operator computes new numbers: it is neither a view nor a copy, and works out of place."""
     name = name_of(func)
     tagged = torch.Tag.pointwise in func.tags or torch.Tag.reduction in func.tags or name in SUMS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +45,7 @@ def ulp_sensitivity(encoding: Encoding, golden: GoldenCase, padding: Padding, no
         noise: Where an element moves farther than this, the module is run again with its choices held.
         seed: For the inputs, and for the directions.
     """
-    freely = _moves(encoding, golden, padding, Nudges(seed), seed)
+    freely = moves(encoding, golden, padding, Nudges(seed), seed)
     if not np.any(freely > noise):
         return Rounding(freely, freely)
     # a second run records choices without moving anything, a third moves everything but holds them
@@ -53,14 +53,24 @@ def ulp_sensitivity(encoding: Encoding, golden: GoldenCase, padding: Padding, no
     outputs_of(encoding, encoding.uncalled(), golden.case, seed, Nudges(None, first))
     held = HeldChoices(first)
     try:
-        through_floats = _moves(encoding, golden, padding, Nudges(seed, held), seed)
+        through_floats = moves(encoding, golden, padding, Nudges(seed, held), seed)
     except Unlike:  # it branches on numbers, so that the choices of two runs do not correspond
         return Rounding(freely, freely)
     return Rounding(through_floats, freely, tuple(held.places))
 
 
-def _moves(encoding: Encoding, golden: GoldenCase, padding: Padding, nudges: Nudges, seed: int) -> Floats:
-    """Return how far each ordinary element of the outputs moves."""
+def moves(
+    encoding: Encoding, golden: GoldenCase, padding: Padding, nudges: AbstractContextManager[object], seed: int
+) -> Floats:
+    """Return how far each ordinary element of the outputs moves from what was recorded.
+
+    Args:
+        encoding: The user's module.
+        golden: The case.
+        padding: Elements of outputs that belong to masked tokens, which do not count.
+        nudges: A mode in which results move.
+        seed: For the inputs.
+    """
     outputs = outputs_of(encoding, encoding.uncalled(), golden.case, seed, nudges)
     moves = []
     for port in encoding.outputs:
@@ -74,7 +84,7 @@ def _moves(encoding: Encoding, golden: GoldenCase, padding: Padding, nudges: Nud
 
 
 def outputs_of(
-    encoding: Encoding, called: Encoding, case: Case, seed: int, mode: Nudges | None = None
+    encoding: Encoding, called: Encoding, case: Case, seed: int, mode: AbstractContextManager[object] | None = None
 ) -> Mapping[str, Array]:
     """Return the outputs of a copy of a module in a case."""
     feeds = feeds_for(encoding.inputs, case, seed)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from posenc.encoding import Encoding
-from posenc.ports import Array, Port
+from posenc.ports import Array, Mask, Port
 from posenc_export.arrays import FLOATS, call_on_copies
 from posenc_export.bundle.case import GoldenCase
 from posenc_export.carries import kind_of
 from posenc_export.validation.planning.feeds import feeds_for
 
-if TYPE_CHECKING:
-    from torch import nn
-
+Call = Callable[[Sequence[Array]], list[bytes]]
+"""Calls a module on arrays, and returns the bits of its outputs."""
 CALLS, LARGE = 4, 2**20
 """How many cases are tried with changed inputs, and the largest input of such a case, in elements."""
 
@@ -32,25 +30,30 @@ def unread(encoding: Encoding, cases: Sequence[GoldenCase], seed: int) -> tuple[
     some = usable[:: -max(1, len(usable) // CALLS)][:CALLS]
     if not some:
         return ()
-    ports = [port for port in encoding.inputs if not kind_of(port.carries).is_size]
-    return tuple(port.name for port in ports if not any(_depends(encoding, port, golden, seed) for golden in some))
+
+    def call(arrays: Sequence[Array]) -> list[bytes]:
+        # a copy that no call has changed
+        return [output.tobytes() for output in call_on_copies(encoding.uncalled().module, arrays)[0]]
+
+    inputs = encoding.inputs
+    ports = [port for port in inputs if not kind_of(port.carries).is_size]
+    return tuple(port.name for port in ports if not any(_depends(call, inputs, port, case, seed) for case in some))
 
 
 def _elements(ports: Sequence[Port], golden: GoldenCase) -> int:
     return max((int(np.prod(port.shape(golden.case.sizes))) for port in ports), default=0)
 
 
-def _depends(encoding: Encoding, port: Port, golden: GoldenCase, seed: int) -> bool:
+def _depends(call: Call, inputs: tuple[Port, ...], port: Port, golden: GoldenCase, seed: int) -> bool:
     """Return whether other values of one input, in a case, change any bit of any output, or are refused."""
-    feeds = feeds_for(encoding.inputs, golden.case, seed)
-    before = _outputs(encoding.uncalled().module, [feeds[p.name] for p in encoding.inputs])
-    for values in _other_values(encoding.inputs, port, golden, feeds[port.name], seed):
+    feeds = feeds_for(inputs, golden.case, seed)
+    before = call([feeds[p.name] for p in inputs])
+    for values in _other_values(inputs, port, golden, feeds[port.name], seed):
         try:
-            changed = [values if p == port else feeds[p.name] for p in encoding.inputs]
-            after = _outputs(encoding.uncalled().module, changed)
+            after = call([values if p == port else feeds[p.name] for p in inputs])
         except Exception:
             return True
-        if [a.tobytes() for a in after] != [b.tobytes() for b in before]:
+        if after != before:
             return True
     return False
 
@@ -60,13 +63,13 @@ def _other_values(ports: tuple[Port, ...], port: Port, golden: GoldenCase, feed:
     if own := kind_of(port.carries).other_values:
         yield from own(feed)
         return
+    if isinstance(port.carries, Mask):  # that of a single sequence leaves nothing out, however it is drawn
+        hidden = feed.copy()
+        hidden[..., :1] = -np.inf if port.carries.additive else 0
+        yield hidden
     yield feeds_for(ports, golden.case, seed + 1)[port.name]
     yield np.ascontiguousarray(np.flip(feed))
     yield np.full_like(feed, feed.flat[0] if feed.size else 0)
     yield np.full_like(feed, feed.flat[-1] if feed.size else 0)
     if feed.dtype.name in FLOATS:
         yield np.full_like(feed, np.nan)
-
-
-def _outputs(module: nn.Module, inputs: Sequence[Array]) -> list[Array]:
-    return call_on_copies(module, inputs)[0]

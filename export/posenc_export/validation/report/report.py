@@ -28,6 +28,8 @@ from posenc_export.validation.report.rows import Rows, count_of, tables
 
 SCHEMA_VERSION = 1
 """The version of report.json, whose fields docs/report.schema.json describes."""
+SHORT = 4
+"""Numbers of the longest list that is shown."""
 
 
 def failures(verdicts: Sequence[Verdict]) -> list[str]:
@@ -99,10 +101,18 @@ def read_from(manifest: Manifest) -> str:
     offset = counted_from(manifest.inputs) or 0
     fields = {"positions": manifest.positions, "position_offset": offset, "mode": manifest.mode}
     params = {**manifest.params, **fields, "max_len": manifest.max_len}
-    values = {k: f"{len(v)} numbers" if isinstance(v, (tuple, list)) else v for k, v in params.items()}
-    read = (f"{k} {values[k]} ({where})" for k, where in manifest.origin.items() if k in values)
+    read = (f"{k} {_shown(params[k])} ({where})" for k, where in manifest.origin.items() if k in params)
     unused = f"; not used: {manifest.origin['not used']}" if "not used" in manifest.origin else ""
-    return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}"
+    still = manifest.origin.get("without rotation")
+    unrotated = f"; {still} do{'' if ',' in still else 'es'} not rotate" if still else ""
+    return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}{unrotated}"
+
+
+def _shown(value: object) -> object:
+    """Return a value as one word: a list of a few numbers, one for each axis, as -p takes it; how long others are."""
+    if not isinstance(value, (tuple, list)):
+        return value
+    return ",".join(map(str, value)) if len(value) <= SHORT else f"{len(value)} numbers"
 
 
 def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> dict[str, object]:

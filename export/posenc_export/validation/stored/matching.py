@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import groupby, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc.encoding import NoTables, Tables
 from posenc.ports import Array, Bools, Floats
 from posenc.stored import stored_rows
 from posenc_export.arrays import FLOATS, to_numpy
@@ -73,6 +76,26 @@ def module_rows(module: nn.Module) -> ModuleRows:
     return ModuleRows(tensors, held, tuple(problems))
 
 
+def side_by_side(rows: ModuleRows, tables_of: Callable[[], Tables]) -> ModuleRows:
+    """Return the tensors of a module with the table of all axes of a position, which an operator may take whole.
+
+    A row of it is held where those of all axes are.
+
+    Args:
+        rows: The tensors of a module.
+        tables_of: The tables of its encoding; it raises NoTables where there are none.
+    """
+    with suppress(NoTables):
+        tables = tables_of()
+        if tables.kind == "rows" and any(tables.axes):
+            (joined,) = (to_numpy(table) for table in tables.arrays.values())
+            parts = [rows.held[name] for name, array in rows.tensors.items() if array.ndim == joined.ndim]
+            alike = [held for held in parts if len(held) == len(joined)]
+            held = {"all axes": np.logical_and.reduce(alike)} if alike else {}
+            return replace(rows, tensors={**rows.tensors, "all axes": joined}, held={**rows.held, **held})
+    return rows
+
+
 def twin(array: Array, axis: int, tensors: Mapping[str, Array], near: bool) -> Twin | None:
     """Return the tensor of a module that shares the most numbers with a stored one, if these are more than half.
 
@@ -85,8 +108,7 @@ def twin(array: Array, axis: int, tensors: Mapping[str, Array], near: bool) -> T
     best: Twin | None = None
     largest_share = 0.5
     for name, tensor in tensors.items():
-        # an exporter may reshape or transpose a tensor, and keeps its numbers
-        if tensor.dtype != array.dtype or tensor.size != array.size:
+        if tensor.dtype != array.dtype:
             continue
         for view in _views(tensor, array.shape):
             shares = shares_alike(array, view, axis, near)
@@ -99,7 +121,14 @@ def twin(array: Array, axis: int, tensors: Mapping[str, Array], near: bool) -> T
 
 
 def _views(tensor: Array, shape: tuple[int, ...]) -> Iterator[Array]:
-    """Yield a tensor in every way in which it has a shape: as it lies, and with its axes in other orders."""
+    """Yield a tensor in every way in which it has a shape: as it lies, with its axes in other orders, a half of it."""
+    rows, columns = shape if len(shape) == 2 else (0, 0)
+    if tensor.shape == (rows, 2 * columns):
+        # rotary operators take the cosines and the sines of a row as two tables
+        yield from (tensor[:, columns:], tensor[:, :columns])
+    # an exporter may reshape or transpose a tensor, and keeps its numbers
+    if tensor.size != math.prod(shape):
+        return
     yield tensor.reshape(shape)
     # axes of size 1 are dropped, so that they do not multiply the orders
     flat = tensor.squeeze()
@@ -149,3 +178,8 @@ def ranges(rows: Bools) -> str:
         runs.append(str(at[0]) if len(at) == 1 else f"{at[0]}..{at[-1]}")
     more = f" and {len(runs) - 4} more" if len(runs) > 4 else ""
     return f"row{'' if rows.sum() == 1 else 's'} {', '.join(runs[:4])}{more}"
+
+
+def are(rows: Bools) -> str:
+    """Return the verb behind `ranges`."""
+    return "is" if rows.sum() == 1 else "are"

@@ -71,6 +71,13 @@ def explicit_sibling(manifest: Manifest, encoding: Encoding) -> Encoding | None:
     return sibling if alike and len(sibling.outputs) == len(encoding.outputs) else None
 
 
+def explicit_form(manifest: Manifest, own: bool) -> Encoding:
+    """Return the encoding of a manifest with positions as an input; raise NotHeld as `rebuilt` does."""
+    rebuilt(manifest, own)
+    spec = replace(spec_of(manifest), positions="explicit", position_offset=0)
+    return _built(manifest, spec, 2**63 if own else max(ROOM, LARGER * _bytes(manifest)))
+
+
 def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
     """Return the spec that a bundle was made by; raise NotHeld where this version has no such spec.
 

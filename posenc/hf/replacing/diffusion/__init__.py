@@ -1,0 +1,1 @@
+"""Rotary modules of diffusers' transformers, replaced by ours."""
