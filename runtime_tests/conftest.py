@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
-from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, why_missing
+from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, share_of, why_missing
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.apart import parent
@@ -21,6 +22,24 @@ from posenc_export.validation.apart import parent
 pytest.register_assert_rewrite("helpers.cpp_tools", "helpers.runner_tools")
 
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --share=K/N: a part of a matrix that takes too long for one run."""
+    parser.addoption(
+        "--share", type=share_of, metavar="K/N", help="run the K-th of N shares of the tests, by their names"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of other shares out, and say how many those are."""
+    wanted: tuple[int, int] | None = config.getoption("share")
+    if wanted is not None:
+        number, shares = wanted
+        others = [item for item in items if crc32(item.nodeid.encode()) % shares != number - 1]
+        config.hook.pytest_deselected(items=others)
+        left_out = set(others)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -6,14 +6,15 @@
 (True, PosixPath('out'))
 >>> posenc_export.validate("out").passed
 True
+>>> posenc_export.inspect("out/model.onnx").encodings[0].family
+'rotary'
 
-The command line, `posenc` and `posenc-export`, does what these three functions do. Nothing heavy is imported before one
+The command line, `posenc` and `posenc-export`, does what these functions do. Nothing heavy is imported before one
 of them is called.
 """
 
 from __future__ import annotations
 
-import functools
 import sys
 
 if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == "posenc_export":
@@ -24,15 +25,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
+from posenc_export.any_file import extend, in_python, inspect
+from posenc_export.errors import worded
 
 if TYPE_CHECKING:
     from torch import nn
 
     from posenc.hf import ModelConfig
-    from posenc.ports import Port
     from posenc.spec import Spec
     from posenc_export.benchmarks import BenchOptions, BenchResult
     from posenc_export.cli.from_python import Inputs
@@ -43,31 +45,10 @@ if TYPE_CHECKING:
 
     Source: TypeAlias = str | nn.Module | ModelConfig | Callable[..., nn.Module]
 
-__all__ = ["__version__", "bench", "export", "target", "validate"]
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+__all__ = ["__version__", "bench", "export", "extend", "inspect", "prove", "target", "validate"]
 
 
-def _in_python(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Have errors of a function name keyword arguments to who calls it; `message` is what a command prints."""
-
-    @functools.wraps(function)
-    def call(*args: Arguments.args, **values: Arguments.kwargs) -> Result:
-        from posenc_export.errors import PosencError
-
-        try:
-            return function(*args, **values)
-        except PosencError as error:
-            from posenc_export.cli.from_python import in_python
-
-            error.in_python = in_python(error.message)
-            raise
-
-    return call
-
-
-@_in_python
+@worded(in_python)
 def target(
     source: Source = "sinusoidal",
     *,
@@ -90,6 +71,7 @@ def target(
     """
     from posenc.hf import ModelConfig
     from posenc.spec import Spec
+    from posenc_export.bundle.port_names import check_inputs
     from posenc_export.cli.from_python import ports_of
     from posenc_export.errors import BadInput
 
@@ -99,7 +81,7 @@ def target(
     is_module = not isinstance(source, ModelConfig) and (not isinstance(source, str) or ":" in source)
     if ports and not is_module:
         raise BadInput("-i gives the inputs of package.module:factory; a scheme has its own")
-    _check_names(ports)
+    check_inputs(ports)
     if isinstance(source, ModelConfig):
         from posenc_export.targets.hf_config import config_target
 
@@ -113,19 +95,7 @@ def target(
     return scheme_target(str(source), spec, parameters, seed)
 
 
-def _check_names(inputs: tuple[Port, ...]) -> None:
-    """Raise BadInput where two inputs have one name, or a name is no identifier."""
-    from posenc_export.bundle.manifest import check_names
-    from posenc_export.errors import BadInput
-
-    check_names(inputs)
-    names = [port.name for port in inputs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise BadInput(f"two inputs are named {twice!r}: rename one")
-
-
-@_in_python
+@worded(in_python)
 def export(
     source: Source = "sinusoidal",
     *,
@@ -169,7 +139,7 @@ def export(
     return export_target(make, noted, None if to is None else Path(to))
 
 
-@_in_python
+@worded(in_python)
 def validate(
     folder: str | PathLike[str], *, trust: bool = False, options: ValidateOptions | None = None, **settings: object
 ) -> ValidateResult:
@@ -193,7 +163,33 @@ def validate(
     return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings), trust)
 
 
-@_in_python
+@worded(in_python)
+def prove(
+    file: str | PathLike[str],
+    against: Source | PathLike[str],
+    *,
+    inputs: Inputs = (),
+    parameters: Mapping[str, object] | None = None,
+    **settings: object,
+) -> ValidateResult:
+    """Prove an ONNX file that any program wrote, as an export of ours is proved, and return the verdicts.
+
+    Args:
+        file: The ONNX file, which is left as it is.
+        against: What it is to be: as the source of `export`, or the path of another ONNX file.
+        inputs: As for `export`; and names of the file that the target has under others: "position_ids=positions".
+        parameters: As for `export`.
+        **settings: As for `export`.
+    """
+    from posenc_export.cli.from_python import ports_of, renames_of
+    from posenc_export.proving.source import File, prove_source
+
+    source = str(against) if isinstance(against, PathLike) else against
+    items, names = renames_of(inputs)
+    return prove_source(File(Path(file), names, ports_of, *ports_of(items)), source, settings, parameters or {}, target)
+
+
+@worded(in_python)
 def bench(
     source: Source | PathLike[str] = "sinusoidal",
     *,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 from unicodedata import category
 
 import click
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 STEERING = ("Cc", "Cf", "Zl", "Zp", "Cs")
 """Unicode categories that show nothing themselves: control, format, separators of lines, surrogates."""
 BEGINS_COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
@@ -61,6 +65,25 @@ class PosencError(click.ClickException):
     def format_message(self) -> str:
         """Return the text as it may be printed on a terminal."""
         return printable(self.message)
+
+
+def worded(
+    words: Callable[[str], str],
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Have the errors of the decorated function say, to callers from Python, what `words` makes of their texts."""
+
+    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(function)
+        def call(*args: Arguments.args, **values: Arguments.kwargs) -> Result:
+            try:
+                return function(*args, **values)
+            except PosencError as error:
+                error.in_python = words(error.message)
+                raise
+
+        return call
+
+    return decorate
 
 
 class BadInput(PosencError):

@@ -14,7 +14,7 @@ from helpers import hostile
 from helpers.hostile import rows
 from helpers.shared import Cli
 from posenc.ports import BATCH, SEQ, Port, fixed
-from posenc_export.bundle.manifest import check_names
+from posenc_export.bundle.port_names import check_names
 from posenc_export.errors import BadInput
 
 PATHS = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.shared import Cli, one_of_each
+from helpers.shared import Cli
 
 ARGS = ["--dynamic", "-p", "d_model=8", "--max-len", "40"]
 
@@ -58,7 +58,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(cli: Cli, tmp_path: Path) -> N
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("signal_", one_of_each([signal.SIGKILL, signal.SIGINT, signal.SIGTERM], lambda _: ""))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_kill_in_the_middle_leaves_no_half_written_bundle(tmp_path: Path, signal_: signal.Signals) -> None:
     # A shell that runs the tests in the background has its children ignore Ctrl-C: here they shall not.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

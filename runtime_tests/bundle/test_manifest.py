@@ -74,7 +74,7 @@ DAMAGED: list[tuple[Change, str]] = [
     (put("abc", "artifacts", 0, "sha256"), "artifacts[0].sha256 must be a SHA-256 of 64 hexadecimal digits"),
     (put(-1, "artifacts", 0, "bytes"), f"artifacts[0].bytes {COUNT}, got -1"),
     (put("a\x1b[2J", "artifacts", 0, "file"), "artifacts[0].file must be a file's name without control characters"),
-    (put("xyz", "rotary_op"), "rotary_op must be 'decomposed', 'onnx' or 'microsoft', got 'xyz'"),
+    (put("xyz", "rotary_op"), "rotary_op must be 'decomposed', 'onnx', 'microsoft' or 'microsoft-mrope', got 'xyz'"),
 ]  # fmt: skip
 
 

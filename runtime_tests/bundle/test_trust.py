@@ -56,6 +56,8 @@ def test_every_format_says_whether_it_runs_code() -> None:
         "onnxruntime-web",
         "tract",
         "mnn",
+        "numpy-cache",
+        "numpy-cache-npz",
     }
     assert {r.name for r in RUNTIMES.values() if not r.runs_code} == inert
 

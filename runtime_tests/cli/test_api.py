@@ -112,6 +112,7 @@ def test_parameters_reach_a_module_whatever_their_names(tmp_path: Path) -> None:
     assert target.encoding.module.by == -3.0
 
 
+@pytest.mark.exhaustive
 def test_a_model_s_config(tmp_path: Path) -> None:
     config = ModelConfig.load(LLAMA)
     made = posenc_export.export(config, max_len=64, to=tmp_path / "a", **ON_CPU)
@@ -161,7 +162,11 @@ def test_a_mismatch_goes_beside_its_place(tmp_path: Path) -> None:
         ("sinusoidal", {"opset": 5}, "opset must be in 18..23, got 5"),
         ("sinusoidal", {"opset": "20"}, "opset must be int or none, got '20'"),
         ("sinusoidal", {"max_len": "40"}, "max_len must be int, got '40'"),
-        ("sinusoidal", {"rotary_op": "magic"}, "rotary_op must be decomposed or onnx or microsoft, got 'magic'"),
+        (
+            "rope",
+            {"rotary_op": "magic"},
+            "rotary_op must be decomposed or onnx or microsoft or microsoft-mrope, got 'magic'",
+        ),
         ("sinusoidal", {"runtimes": 5}, "runtimes must be a list of str, got 5"),
         ("sinusoidal", {"seed": -1}, "seed must be from 0 to 9223372036854775807, got -1"),
         ("sinusoidal", {"atol": -1.0}, "atol must be a finite number of at least 0, got -1.0"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.shared import Cli, with_tests
+from helpers.shared import Cli, one_of_each, with_tests
 from posenc_export.cli.output.progressing import Lines, Steps, progress
 from posenc_export.exporter import ExportOptions, steps
 from posenc_export.validation.judging.verdict import ValidateOptions
@@ -52,6 +52,7 @@ class OnTerminal:
         return self.process.wait(30)
 
 
+@pytest.mark.exhaustive
 def test_a_terminal_shows_steps_out_of_how_many_and_seconds(tmp_path: Path) -> None:
     shown = OnTerminal(tmp_path, *SMALL)
     assert shown.ended() == 0, shown.text
@@ -64,7 +65,7 @@ def test_a_terminal_shows_steps_out_of_how_many_and_seconds(tmp_path: Path) -> N
     assert before_the_table.count("\x1b[?25h") == before_the_table.count("\x1b[?25l") == 1  # the cursor is back
 
 
-@pytest.mark.parametrize("stage", ["loading torch", "running model.onnx"])
+@pytest.mark.parametrize("stage", one_of_each(["loading torch", "running model.onnx"], lambda _: ""))
 def test_ctrl_c_leaves_a_clean_terminal_and_status_130(tmp_path: Path, stage: str) -> None:
     shown = OnTerminal(tmp_path, "export", "--dynamic")  # long enough to be stopped by a busy machine
     shown.until(stage)

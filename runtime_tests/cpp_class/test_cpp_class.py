@@ -88,6 +88,7 @@ IN_MEMORY = "the graph in memory"
 BACKENDS = ["onnx", pytest.param("torch", marks=pytest.mark.exhaustive)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_refused_and_in_which_words(program: Callable[..., Path], once: Once, backend: str) -> None:
     bundles, file = once("variety", write_bundles), FILES[backend]

@@ -32,17 +32,18 @@ class By:
         return built(self.language, self.kind, source, folder, *self.flags)
 
 
+QUICK = (("c++", "gcc", ("-O2",)), ("c++", "clang", FMA), ("c", "gcc", FMA))
+"""Each language, each compiler, and with and without instructions that multiply and add at once."""
 BY_EACH = [
     pytest.param(
         By(language, kind, flags),
         id=f"{language}-{kind}{''.join(flags)}",
-        marks=(pytest.mark.exhaustive,) if language == "c" and (kind, flags) != ("gcc", FMA) else (),
+        marks=(pytest.mark.exhaustive,) if (language, kind, flags) not in QUICK else (),
     )
     for language in ("c++", "c")
     for kind in ("gcc", "clang")
     for flags in OPTIMISED
 ]
-"""Both languages have the same functions, so that of C one compiler is enough for the quick run."""
 
 
 @pytest.mark.parametrize("by", BY_EACH)

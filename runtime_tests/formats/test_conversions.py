@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.conversions import BEGIN, END, PAGE, half_row, ours, plain, single_row
+from helpers.made_parts import part_of
+from scripts.conversions import PAGE, PART, half_row, ours, plain, single_row
 from scripts.converters import BUT_ANGLES, HALVES, SINGLES
 
 BY_ONNXRUNTIME = "onnxruntime.transformers float16"
@@ -14,7 +15,7 @@ SCHEMES = ("rope", "sinusoidal", "xpos")
 
 def shown() -> dict[tuple[str, str], list[str]]:
     """What the table says of each tool and file."""
-    part = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    part = part_of(PAGE, PART)
     lines = [line for line in part.splitlines() if line.startswith("|")][2:]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return {(row[0], row[1]): row[2:] for row in rows}

@@ -26,7 +26,7 @@ SCHEMES: list[tuple[str, Mapping[str, Any], Any]] = [
     ("rope_2d", {"head_dim": 16}, "implicit"),
     ("xpos", {"head_dim": 16}, "offset"),
 ]
-EXPORTS = [*(("onnx", op) for op in ROTARY_OPS), ("pt2", "decomposed")]
+EXPORTS = [*(("onnx", op) for op in ROTARY_OPS if op != "microsoft-mrope"), ("pt2", "decomposed")]
 
 
 def state(module: nn.Module) -> dict[str, tuple[Any, ...]]:

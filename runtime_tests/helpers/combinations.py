@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -40,8 +41,13 @@ def variants(scheme: str) -> Iterator[Parameters]:
 
 def family_of(scheme: str, spec: Spec, params: Parameters) -> str:
     """The family of an encoding, or nothing where there is none of such a spec: test_schemes.py has those."""
+    return _family_of(scheme, spec, tuple(params.items()))
+
+
+@cache  # every encoding that is asked for is made, and many are asked for again and again
+def _family_of(scheme: str, spec: Spec, params: tuple[tuple[str, Value], ...]) -> str:
     try:
-        return posenc.build(scheme, spec, **params).family
+        return posenc.build(scheme, spec, **dict(params)).family
     except UnsupportedSpec:
         return ""
 
@@ -91,7 +97,7 @@ def dtypes(scheme: str, family: str, spec: Spec, params: Parameters) -> tuple[DT
 
 
 def combinations() -> Iterator[Any]:
-    """Every one; for the quick run each scheme, and each form and way to give positions of a family; few in half."""
+    """Every one; for the quick run each mode of a family, and the dtypes that a family has functions for."""
     seen: set[object] = set()
     for scheme in SCHEMES:
         for (mode, method), params, positions in product(MODES, variants(scheme), POSITIONS):
@@ -100,14 +106,8 @@ def combinations() -> Iterator[Any]:
             for dtype in dtypes(scheme, family, spec, params) if family else ():
                 words = "-".join(f"{k}={v}" for k, v in params.items())
                 name = f"{scheme}-{mode}-{method}-{positions}-{dtype}-{words}"
-                usual = positions == SCHEMES[scheme].positions
-                choices = {
-                    (family, form_of(spec)),
-                    (family, positions),
-                    (family if family in FUNCTIONS else "", dtype),
-                }
-                plain = dtype == "fp32" and form_of(spec) == form_of_variants(scheme) and usual
-                quick = params == SCHEMES[scheme].samples[0] and dtype in DTYPES[:2] and (plain or choices - seen)
+                choices = {(family, mode), (family if family in FUNCTIONS else "", dtype)}
+                quick = params == SCHEMES[scheme].samples[0] and dtype in DTYPES[:2] and bool(choices - seen)
                 seen |= choices if quick else set()
                 marks = () if quick else (pytest.mark.exhaustive,)
                 yield pytest.param(scheme, replace(spec, dtype=dtype), params, id=name, marks=marks)

@@ -21,6 +21,13 @@ from posenc.hf.encodings.diffusion import DIFFUSION
 pytest.importorskip("transformers")
 SOUND = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
 VIT = {**SOUND, "image_size": 32, "patch_size": 8}
+TOWER = {"embed_dim": 16, "hidden_size": 24, "num_heads": 2, "depth": 1}
+ROPES = {
+    "num_heads": 4,
+    "num_attention_heads": 8,
+    "rope_scaling": {"type": "axial"},
+    "rope_parameters": {"rope_theta": 3e2},
+}
 BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 40}
 SWIN = {"image_size": 32, "patch_size": 2, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4}
 DEBERTA = {**SOUND, "relative_attention": True, "position_buckets": 8, "max_relative_positions": 20, "vocab_size": 40}
@@ -59,6 +66,7 @@ CONFIGS = [
     Config("t5", {"max_distance": 64}, "encoder"),
     Config("wav2vec2-conformer", {"base": 5000.0}, "", SOUND),
     Config("vits", {"beyond": "clip"}, "values", {**SOUND, "window_size": 3, "ffn_dim": 16}),
+    Config("qwen2_vl_vision", {"layout": "interleaved"}, "", TOWER),
     Config("FluxTransformer2DModel", {"flip_sin_to_cos": False}, "timestep", {"num_layers": 1, "num_single_layers": 1}),
     Config(
         "marian", {"layout": "interleaved"}, "", {"d_model": 16, "encoder_layers": 1, "max_position_embeddings": 99}
@@ -87,6 +95,9 @@ CONFIGS = [
     Config("wav2vec2-bert", {"left": 63, "right": 9}, "", SOUND),
     Config("speecht5", {"distance": "key_minus_query"}, "encoder"),
     Config("sam_vision_model", {"window": (13, 13)}, "window"),
+    Config("glm4v_vision", {"rope_theta": 300.0}, "", ROPES),
+    Config("lfm3_vl_vision", {"rope_theta": 10000.0}, "", {**SOUND, "num_hidden_layers": 4}),
+    Config("mlcd_vision_model", {"head_dim": 4}, "", VIT),
     Config("sam", {"inputs": "as_given"}, "prompt"),
     Config("DiTTransformer2DModel", {"base_size": 64}, "patches", {"num_layers": 1}),
     Config("SD3Transformer2DModel", {"crop": 64}, "patches", {"num_layers": 1}),

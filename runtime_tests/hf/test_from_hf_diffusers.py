@@ -176,6 +176,7 @@ def test_what_a_class_has() -> None:
         read({"_class_name": "UNet2DModel", "time_embedding_type": "fourier"})
 
 
+@pytest.mark.exhaustive
 def test_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"_class_name": "FluxTransformer2DModel"}')
     result = cli("export", "--from-hf", ".", "-f", "onnx", "--runtime", "ort-cpu", "--max-len", "16")

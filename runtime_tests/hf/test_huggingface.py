@@ -58,7 +58,7 @@ def test_published_configurations() -> None:
         ({"model_type": "x", "text_config": {**LLAMA, "rope_theta": 3e4}}, {"rope_theta": 3e4}),
         ({"rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}}, {"sections": (2, 3, 3)}),
         ({"model_type": "qwen2_vl", "rope_theta": 1e6}, {"sections": (16, 24, 24)}),
-        ({"model_type": "qwen3_vl_moe_text", "rope_theta": 1e6}, {"sections": (24, 20, 20)}
+        ({"model_type": "qwen3_vl_moe_text", "rope_theta": 1e6, "head_dim": 128}, {"sections": (24, 20, 20)}
          | {"section_layout": "interleaved"}),
         ({"model_type": "jetmoe", "kv_channels": 128}, {"head_dim": 128}),
         ({"rope_parameters": {"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}},

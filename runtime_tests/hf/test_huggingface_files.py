@@ -30,6 +30,7 @@ def test_a_view_is_read_as_its_config(tmp_path: Path) -> None:
     assert read_config(view, "sliding_attention").parameters["rope_theta"] == 1e4
 
 
+@pytest.mark.exhaustive
 def test_the_command_line_reads_a_model_s_folder(cli: Cli, tmp_path: Path) -> None:
     folder = write_config(tmp_path / "a model", {**LLAMA, "rope_theta": 5e5, "max_position_embeddings": 77})
     result = cli("export", "--from-hf", str(folder), "--baked", "-p", "head_dim=16", "-f", "onnx", "-q")

@@ -140,7 +140,7 @@ class ComplexRotaryEmbedding(StrangeRotaryEmbedding):
     [
         (StrangeRotaryEmbedding, r"cosines and sines differ from those of its config by .* at positions up to 6"),
         (OddRotaryEmbedding, r"expected forward\(x, position_ids\).*it has forward\(x, seq_len\)"),
-        (ComplexRotaryEmbedding, "asked for cos and sin it raised"),
+        (ComplexRotaryEmbedding, "cosines and sines differ from those of its config by"),
     ],
 )
 def test_an_unknown_rotary_module_is_refused_and_the_model_left_alone(kind: Any, text: str) -> None:

@@ -100,6 +100,7 @@ def test_a_model_exports_once_and_holds_at_every_length(name: str, tmp_path: Pat
             assert np.abs(graph[real] - eager).max() <= parity(reference, eager), (batch, length)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "heads"), one_of_each([("llama", 2), ("gptj", 4)], lambda _: ""))
 def test_a_step_with_a_cache_is_the_whole_sequence(name: str, heads: int, tmp_path: Path) -> None:
     model = model_of(name)

@@ -100,6 +100,7 @@ def test_every_path_that_it_names_is_there() -> None:
     assert missing == []
 
 
+@pytest.mark.exhaustive
 def test_a_scheme_is_one_file(project: Path, tmp_path: Path) -> None:
     assert "periods" in posenc(project, "schemes", "clock")
     report = json.loads(

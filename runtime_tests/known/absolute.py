@@ -211,9 +211,7 @@ ROWS = (
     Known("absolute:Annotated", X, "the most copied of all"),
     Known("absolute:SequenceFirst", ("x: float32[seq, batch, 16]",), "the length is the first axis"),
     Known("absolute:Fairseq", IDS, "a table that grows, kept beside the buffers"),
-    Known(
-        "absolute:Fairseq", IDS, "a table that grows while it is traced", params={"longest": 16}, max_len=33, quick=True
-    ),
+    Known("absolute:Fairseq", IDS, "a table that grows while it is traced", params={"longest": 16}, max_len=33),
     Known("absolute:Bert", (*IDS, "segments: int64[batch, seq] < 2"), "positions from a buffer"),
     Known("absolute:Roberta", IDS, "positions from ids"),
     Known("absolute:Longformer", IDS, "pads to windows without a branch"),

@@ -203,7 +203,6 @@ ROWS = (
         ("q: float32[batch, q_len, 16]", "k: float32[batch, k_len, 16]"),
         "a constant of twelve heads beside twelve keys",
         max_len=24,
-        quick=True,
     ),
     Known("relative:BloomAlibi", ("attention_mask: int64[batch, seq]",), "an axis that is a product of two"),
     Known("relative:TransformerXl", Q, "a shift by a view"),

@@ -169,7 +169,6 @@ ROWS = (
         ("x: float32[batch, seq, 16]", "attn_mask: float32[seq, seq] additive mask"),
         "weights are None",
         max_len=12,
-        quick=True,
     ),
     Known("shapes:Scores", MASKED, "a mask per sequence"),
     Known("shapes:Sdpa", MASKED, "the operator's own mask"),

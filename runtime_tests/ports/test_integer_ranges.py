@@ -9,6 +9,7 @@ from posenc.ports import BATCH, SEQ, Port, Values
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.carries import kind_of
+from posenc_export.cli.text.ports import parse_port
 from posenc_export.cpp.example import _vector
 from posenc_export.formats.calls import calls_of
 from posenc_export.validation.planning.feeds import feeds_for
@@ -28,6 +29,11 @@ def test_integers_of_a_range_are_fed_with_both_ends(low: int, high: int, dtype: 
     assert feed.dtype == np.dtype(dtype)
     assert (int(feed.min()), int(feed.max())) == (low, high)
     assert len(np.unique(feed)) > 5
+
+
+def test_an_integer_may_be_the_same_in_every_call() -> None:
+    port = parse_port("attention_mask: int64[batch, seq] in 1..1")
+    assert (feeds_for((port,), CASE, 0)["attention_mask"] == 1).all()
 
 
 def test_integers_without_a_range_are_0_and_1() -> None:
@@ -66,6 +72,8 @@ def test_the_example_for_cpp_fills_in_the_least_and_the_class_says_the_range() -
         (Values(), "int64", True),
         (Values(0.5, 9), "int64", False),
         (Values(9, 2), "int64", False),
+        (Values(1, 1), "int64", True),
+        (Values(1, 1), "float32", False),
         (Values(0, 2.0**31), "int32", False),
         (Values(0, 1e300), "int64", False),
         (Values(0.5, 9), "float32", True),

@@ -12,6 +12,7 @@ import pytest
 
 from helpers.shared import ROOT, Once
 
+pytestmark = pytest.mark.exhaustive
 CACHES = shutil.ignore_patterns("__pycache__", ".*_cache")
 PORTS, KIND = "posenc/ports.py", "export/posenc_export/carries/durations.py"
 BEFORE = 'Carries: TypeAlias = "'

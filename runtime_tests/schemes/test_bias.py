@@ -195,6 +195,7 @@ def test_indices_are_those_of_deberta() -> None:
                 assert torch.equal(ours(q, k), expected)
 
 
+@pytest.mark.exhaustive
 def test_a_report_says_in_what_falcon_is_known_to_differ(tmp_path: Path) -> None:
     config = {"model_type": "falcon", "alibi": True, "hidden_size": 284, "num_attention_heads": 71}
     target = config_target(ModelConfig.of(config), Spec(max_len=40), {"output": "bias"}, 0)

@@ -59,6 +59,21 @@ from helpers.shared import EXPLICIT
         ),
         (
             "mrope",
+            {"head_dim": 4, "sections": (2,), "section_layout": "features"},
+            "two to four, one a position",
+        ),
+        (
+            "mrope",
+            {"head_dim": 16, "sections": (4, 4), "section_layout": "features", "output": "cos_sin"},
+            "section_layout=features takes layout=halves, and for cos_sin width=full: a column a feature",
+        ),
+        (
+            "mrope",
+            {"head_dim": 16, "sections": (2, 2, 4), "section_layout": "time_last"},
+            "time_last sections must be three, with as many of height as of width, got 2,2,4",
+        ),
+        (
+            "mrope",
             {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 9},
             "rope_type=dynamic depends on a call's length",
         ),

@@ -135,7 +135,7 @@ def test_masks_of_a_grid_are_rectangles() -> None:
     assert narrow["pixel_mask"].sum((1, 2)).tolist() == [5, 4, 3]
 
 
-@pytest.mark.parametrize("mode", ["dynamic", "baked"])
+@pytest.mark.parametrize("mode", [pytest.param("dynamic", marks=pytest.mark.exhaustive), "baked"])
 def test_padded_images_in_onnx_runtime(tmp_path: Path, mode: Any) -> None:
     options = ExportOptions(formats=("onnx",))
     result = export_target(lambda: scheme_target("sine_2d", Spec(mode, max_len=40), {"dim": 8}, 0), options, tmp_path)

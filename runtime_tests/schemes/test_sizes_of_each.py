@@ -59,6 +59,7 @@ def test_an_image_of_more_places_than_tokens_or_of_none_is_refused(sizes: tuple[
             torch.jit.script(module)(x, torch.tensor(shapes))
 
 
+@pytest.mark.exhaustive
 def test_files_of_each_image_refuse_what_the_module_refuses(tmp_path: Path) -> None:
     result = export("interpolated", parameters=EACH, spec=DYNAMIC, to=tmp_path / "out", formats=("onnx", "torchscript"))
     refused = [case for case in result.manifest.cases if case.refused]

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from helpers.made_parts import part_of, put_part
+
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 SERVERS, PHONES = "measured", "phones"
 """The parts of the page that are measured: releases of ONNX Runtime and what is like it, and the runtimes of phones."""
@@ -29,15 +31,7 @@ class Cell:
 
 def put_table(bundles: Mapping[str, Path], rows: Rows, part: str = SERVERS, note: str = "") -> None:
     """Put a table, its date, versions and reasons into a part of the page; the note stands behind the versions."""
-    begin, end = marks_of(part)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
-    after = rest.partition(end)[2]
-    PAGE.write_text(f"{before}{begin}{measured(bundles, rows, note)}{end}{after}", encoding="utf-8")
-
-
-def marks_of(part: str) -> tuple[str, str]:
-    """Return the lines between which a part of the page stands."""
-    return f"<!-- {part} -->\n", f"<!-- /{part} -->\n"
+    put_part(PAGE, part, measured(bundles, rows, note))
 
 
 def measured(bundles: Mapping[str, Path], rows: Rows, note: str = "") -> str:
@@ -73,8 +67,7 @@ def title(runtime: str) -> str:
 
 def cells(part: str = SERVERS) -> Iterator[Cell]:
     """Yield what a table of the page says."""
-    begin, end = marks_of(part)
-    text = PAGE.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    text = part_of(PAGE, part)
     reasons = dict(re.findall(r"^\* (\w): (.+)$", text, flags=re.MULTILINE))
     table = [line for line in text.splitlines() if line.startswith("|")]
     names, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]

@@ -35,10 +35,11 @@ from posenc_export.validation.judging.half import Half, measured
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from helpers.made_parts import put_part
 from scripts.converters import BUT_ANGLES, HALVES, SINGLES, Convert, behind_angles
 
 PAGE = Path(__file__).parents[2] / "docs" / "precision.md"
-BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
+PART = "measured"
 POSITIONS = (0, 1, 63, 64, 65, 1000, 2047, 2049, 4095)
 HEAD = 16
 
@@ -181,8 +182,7 @@ def main(site: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shown = table(columns, rows(Path(folder)))
     text = f"Measured on {datetime.datetime.now(datetime.UTC).date()}: {versions}.\n\n{shown}\n"
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    put_part(PAGE, PART, text)
 
 
 if __name__ == "__main__":

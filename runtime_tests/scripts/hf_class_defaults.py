@@ -59,6 +59,11 @@ def rope_of(config: Any) -> Entry:
     return dict(rope) if isinstance(rope, dict) else {}
 
 
+def takes_rope(config: Any) -> bool:
+    """Return whether a configuration has rope settings, or must be given them (an empty object)."""
+    return isinstance(getattr(config, "rope_parameters", None), dict)
+
+
 def by_layer(rope: Mapping[str, Any]) -> bool:
     """Return whether rope settings are by layer type."""
     return any(isinstance(value, dict) for value in rope.values())
@@ -143,10 +148,10 @@ def entry_of(config_class: Any) -> Entry | None:
     """Return what a class takes where a file says nothing; None of one that has nothing rotary."""
     config = made(config_class)
     text = text_of(config)
-    if config is None or (text is config and not rope_of(config)):
+    if config is None or (text is config and not takes_rope(config)):
         return None
     if text is not config:
-        return {"text": text.model_type} if rope_of(text) else None
+        return {"text": text.model_type} if takes_rope(text) else None
     entry = {**fields_of(config_class), **rope_defaults(config_class, config), **layers_of(config_class)}
     if rotary_modules(config_class):
         entry |= {"widths": width_keys(config_class)}

@@ -21,9 +21,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.hf.keyed import OF_FILES, ROPE_TYPES, TYPES, Outcome, tried
+from helpers.made_parts import put_part
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
-BEGIN, END = "<!-- keys -->\n", "<!-- /keys -->\n"
+PART = "keys"
 ALL = (*OF_FILES, *(f"llama:{name}" for name in ROPE_TYPES), *TYPES)
 Found = Mapping[str, Sequence[Outcome]]
 
@@ -83,8 +84,7 @@ def main() -> None:
     kept = next((Path(arg.removeprefix("--keep=")) for arg in sys.argv if arg.startswith("--keep=")), None)
     text = summary(gather(names or ALL, kept))
     if "--write" in sys.argv:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        put_part(PAGE, PART, text)
     print(text)
 
 

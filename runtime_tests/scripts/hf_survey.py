@@ -26,9 +26,10 @@ from posenc.hf.encodings.diffusion import DIFFUSION
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.hf.surveyed import Finding, names, survey, word_of
+from helpers.made_parts import put_part
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-hf.md"
-BEGIN, END = "<!-- counted -->\n", "<!-- /counted -->\n"
+PART = "counted"
 Found = dict[str, list[Finding]]
 
 
@@ -123,8 +124,7 @@ def main() -> None:
     classes = gather([name for name in options.names or DIFFUSION if name in DIFFUSION], options.keep)
     text = summary(types, classes)
     if options.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        put_part(PAGE, PART, text)
     print(text)
 
 

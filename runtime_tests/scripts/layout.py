@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
-STAGES = tuple(stage for contract in CONTRACTS for stage in reversed(contract.get("layers", ())) if stage != "__main__")
+LAYERS = [layer.split(" : ") for contract in CONTRACTS for layer in reversed(contract.get("layers", ()))]
+STAGES = tuple(stage for layer in LAYERS for stage in reversed(layer) if stage != "__main__")
 """The stages of posenc_export, as import-linter holds them: a stage imports only stages before it."""
 HEAD = """# What lies where
 

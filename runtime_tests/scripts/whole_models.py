@@ -21,11 +21,12 @@ import onnxruntime
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from helpers.made_parts import put_part
 from helpers.measured import Measured, measure, rows
 from whole import Whole
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-own-module.md"
-BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
+PART = "measured"
 
 
 def line(model: Measured) -> str:
@@ -77,8 +78,7 @@ def main() -> None:
     path = next((Path(arg.removeprefix("--keep=")) for arg in sys.argv if arg.startswith("--keep=")), None)
     text = summary(measurements([row for row in rows() if not names or row.name in names], path))
     if "--write" in sys.argv:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        put_part(PAGE, PART, text)
     print(text)
 
 

@@ -124,6 +124,7 @@ def test_windows_that_are_shifted_are_certified(tmp_path: Path) -> None:
     assert "choices" not in notes(result), "differences of whole numbers are exact"
 
 
+@pytest.mark.exhaustive
 def test_an_attention_with_buckets_is_certified_and_its_edge_is_named(tmp_path: Path) -> None:
     torch.manual_seed(0)
     result = exported(Attention(), ("x: float32[batch, seq, 32]",), tmp_path)

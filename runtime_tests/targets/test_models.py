@@ -7,14 +7,14 @@ import onnxruntime
 import pytest
 import torch
 
-from helpers.shared import DATA, Cli
+from helpers.shared import DATA, Cli, one_of_each
 from posenc_export.formats import quiet
 from posenc_models import embedding, encoder
 
 LINES = (DATA / "alice.txt").read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("network", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("network", one_of_each(["learned", "sinusoidal"], lambda _: ""))
 def test_every_line_of_alice_at_its_own_length(cli: Cli, network: str) -> None:
     result = cli(
         "export", f"posenc_models.embedding:{network}", "-i", "ids: int64[batch, seq] < 256", "--max-len", "512", "-q"
@@ -61,6 +61,7 @@ def test_the_whole_encoder_at_its_full_size() -> None:
         encoder.TextEncoder(d_model=10, heads=3)
 
 
+@pytest.mark.exhaustive
 def test_the_encoder_exports(cli: Cli) -> None:
     sizes = [part for p in ("vocabulary=100", "d_model=32", "heads=4", "layers=1") for part in ("-p", p)]
     result = cli(

@@ -95,11 +95,16 @@ def test_what_no_file_can_hold_is_refused(cli: Cli, factory: str, status: int, t
     ("factory", "kept"),
     [
         ("FrozenCache", "cached"),
-        ("GrowingTable", "table"),
-        ("StoresItsAttention", "last"),
-        ("Uncopyable", "table"),
-        ("CausalScores", ""),
         ("InfiniteScores", ""),
+        *(
+            pytest.param(*row, marks=pytest.mark.exhaustive)
+            for row in (
+                ("GrowingTable", "table"),
+                ("StoresItsAttention", "last"),
+                ("Uncopyable", "table"),
+                ("CausalScores", ""),
+            )
+        ),
         ("PlainSines", ""),
     ],
 )

@@ -213,9 +213,9 @@ def test_the_folder_that_the_tool_runs_in_is_no_place_of_modules(
 
 
 LIMITED = """
-import posenc_export.validation.apart.child as child
-child.free_memory, child.THREAD = (lambda: 2**28), 0
-print(child.limit_memory())
+import posenc_export.runtimes.memory_limit as limits
+limits.free_memory, limits.THREAD = (lambda: 2**28), 0
+print(limits.limit_memory())
 bytearray(2**27)
 bytearray(2**29)
 """

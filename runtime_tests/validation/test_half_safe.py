@@ -58,7 +58,9 @@ def checked(target: Target, folder: Path, prove: bool = False, end: int = 2**24,
     return [verdict for verdict in run_checks("onnx", "artifact", context) if verdict.check == "half-safe"]
 
 
-@pytest.mark.parametrize(("scheme", "spec", "params"), one_of_each(every_sample(), lambda one: family_of(*one)))
+@pytest.mark.parametrize(
+    ("scheme", "spec", "params"), one_of_each(every_sample(), lambda one: family_of(*one) == "additive")
+)
 def test_every_sample_passes_or_says_why_not(tmp_path: Path, scheme: str, spec: Spec, params: Parameters) -> None:
     target = scheme_target(scheme, spec, params, 0)
     (verdict,) = checked(target, tmp_path)

@@ -9,13 +9,14 @@ import pytest
 from onnx import ModelProto, numpy_helper
 
 import posenc_export
+from helpers.made_parts import part_of
 from helpers.mutants.mutation import KINDS, Mutation
 from helpers.mutants.mutations import Mutant
 from helpers.mutants.node_sites import _taken_out
 from helpers.mutants.outcomes import Broken, Outcome, in_a_child, sign, subject, tried
 from helpers.mutants.runs import Combination, exported, mutated, mutated_at_export
-from helpers.mutants.table import BEGIN, END, refused_of
-from helpers.shared import ROOT
+from helpers.mutants.table import PART, refused_of
+from helpers.shared import ROOT, one_of_each
 from posenc.scheme import SCHEMES
 from scripts.mutants import combinations
 
@@ -27,7 +28,7 @@ SAMPLE = (
 )
 
 
-@pytest.mark.parametrize(("combination", "each"), SAMPLE, ids=str)
+@pytest.mark.parametrize(("combination", "each"), one_of_each(SAMPLE[::-1], lambda _: ""), ids=str)
 def test_a_sample_of_mutants_is_refused(combination: Combination, each: int) -> None:
     outcomes = mutated(combination, each).outcomes
     assert len(outcomes) == each
@@ -85,7 +86,9 @@ WRONG_ONCE: tuple[tuple[str, str, Callable[[ModelProto], None], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("scheme", "mode", "change", "words"), WRONG_ONCE, ids=["clipped_relative", "xpos"])
+@pytest.mark.parametrize(
+    ("scheme", "mode", "change", "words"), one_of_each(WRONG_ONCE, lambda _: ""), ids=["clipped_relative", "xpos"]
+)
 def test_what_is_wrong_at_one_distance_or_beyond_the_longest_call_is_refused(
     scheme: str, mode: Literal["baked", "dynamic"], change: Callable[[ModelProto], None], words: str, tmp_path: Path
 ) -> None:
@@ -128,8 +131,7 @@ def test_signing_puts_every_digest_right(bundle: Path) -> None:
 
 
 def cells() -> dict[str, list[str]]:
-    page = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
-    table = page.partition(BEGIN)[2].partition(END)[0]
+    table = part_of(ROOT / "docs" / "validation.md", PART)
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
     return {row[0]: row[1:] for row in rows}
 

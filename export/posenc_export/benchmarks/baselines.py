@@ -30,7 +30,7 @@ ADDITIVE_PARAMETERS = frozenset({"d_model", "base", "layout", "spacing", "output
 ALIKE: Mapping[str, object] = {"padding_row": None, "scale_x": 1.0, "scale": 1.0, "weights": None, "key": None}
 """Parameters that add cost, with the values at which the encoding does the same as the baseline."""
 ROTARY_PARAMETERS = frozenset(
-    {"head_dim", "rotary_dim", "rope_theta", "rope_type", "layout", "tensor_layout", "output", "width"}
+    {"head_dim", "rotary_dim", "rope_theta", "rope_type", "layout", "tensor_layout", "output", "width", "direction"}
 )
 """Parameters of a rotary encoding that do not change its cost, beside those of rope types."""
 
@@ -170,7 +170,8 @@ def rotary_baseline(manifest: Manifest) -> Baseline | None:
         return None
     head_dim = ports[0].axes[-1].size
     whole = params.get("rotary_dim") in (None, head_dim)
-    if not whole or (params.get("layout"), params.get("tensor_layout")) != ("halves", "bhsd"):
+    form = params.get("layout"), params.get("tensor_layout"), params.get("direction", "forward")
+    if not whole or form != ("halves", "bhsd", "forward"):
         return None
     one_op = None if manifest.rotary_op == "decomposed" else write_one_op
     return Baseline(BaselineRotary, {"head_dim": head_dim, "rope_theta": params["rope_theta"]}, one_op)

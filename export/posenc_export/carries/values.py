@@ -76,7 +76,9 @@ def _misfits(values: Values, port: Port) -> Iterable[str]:
     ends = [end for end in (values.low, values.high) if end is not None]
     below = INTEGERS_BELOW.get(port.dtype)
     fits = below is None or all(end == int(end) and abs(end) < below for end in ends)
-    if not fits or (len(ends) == 2 and ends[0] >= ends[1]):
+    # an integer may be the same in every call, as a mask of ones
+    constant = port.dtype in INTEGERS and len(set(ends)) == 1
+    if not fits or (len(ends) == 2 and ends[0] >= ends[1] and not constant):
         yield f" must be a range that {port.dtype} holds, high above low, or null"
 
 

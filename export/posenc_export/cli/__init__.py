@@ -9,7 +9,10 @@ from posenc_export.cli.commands.compat import compat
 from posenc_export.cli.commands.cuda import cuda
 from posenc_export.cli.commands.explain import explain
 from posenc_export.cli.commands.export import export
+from posenc_export.cli.commands.extend import extend
+from posenc_export.cli.commands.inspect import inspect
 from posenc_export.cli.commands.plot import plot
+from posenc_export.cli.commands.prove import prove
 from posenc_export.cli.commands.schemes import schemes
 from posenc_export.cli.commands.validate import validate
 from posenc_export.cli.options import SETTINGS, VERSION
@@ -28,5 +31,5 @@ def main() -> None:
     """Export positional encodings to ONNX and TorchScript, and prove the result."""
 
 
-for command in (export, validate, compat, explain, schemes, plot, bench, cuda):
+for command in (export, validate, prove, inspect, extend, compat, explain, schemes, plot, bench, cuda):
     main.add_command(command)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from posenc.ports import Port
 from posenc.spec import CHOICES
 from posenc_export.cli.text.ports import assumptions, parse_ports
+from posenc_export.cli.text.renames import parse_rename
 from posenc_export.errors import BadInput, bad_input
 from posenc_export.formats import FORMATS, ROTARY_OPS
 from posenc_export.formats.aoti_package import CPU_ISAS
@@ -55,7 +56,7 @@ def ports_of(inputs: Inputs) -> tuple[tuple[Port, ...], tuple[str, ...]]:
 
     Raises BadInput for anything else, and for a text that describes no port.
     """
-    items = (inputs,) if isinstance(inputs, str | Port) else inputs
+    items = _items(inputs)
     wrong = [item for item in items if not isinstance(item, str | Port)] if isinstance(items, Sequence) else [inputs]
     if wrong:
         raise BadInput(f"inputs must be ports, or texts as 'x: float32[batch, seq, 512]', got {wrong[0]!r}")
@@ -63,6 +64,17 @@ def ports_of(inputs: Inputs) -> tuple[tuple[Port, ...], tuple[str, ...]]:
     with bad_input():
         made, notes = iter(parse_ports(texts)), assumptions(texts)
     return tuple(item if isinstance(item, Port) else next(made) for item in items), notes
+
+
+def _items(inputs: Inputs) -> Sequence[str | Port]:
+    return (inputs,) if isinstance(inputs, str | Port) else inputs
+
+
+def renames_of(inputs: Inputs) -> tuple[tuple[str | Port, ...], dict[str, str]]:
+    """Return ports, or their texts, and apart from them names in a file with the target's names."""
+    items = _items(inputs)
+    names = {item: renamed for item in items if isinstance(item, str) and (renamed := parse_rename(item))}
+    return tuple(item for item in items if item not in names), dict(names.values())
 
 
 def in_python(message: str) -> str:

@@ -93,7 +93,7 @@ SPEC = options(
         "CONFIG",
     ),
     named("--part", "Which encoding of --from-hf, where it has several: text, vision, audio, encoder, decoder."),
-    named("--layer-type", "Which layers of --from-hf, where they differ."),
+    named("--layer-type", "Which layers of --from-hf, where they differ; all: each type, in one graph."),
     number("--layer", "One of them, from 0.", least=0),
     switch("--dynamic/--baked", "Rows computed in the graph, or a stored table.  [default: baked]", None),
     choice("--mode", CHOICES["mode"], "The same, as Python has it."),
@@ -139,7 +139,7 @@ WRITTEN = options(
     choice(
         "--rotary-op",
         ROTARY_OPS,
-        "How ONNX rotates: plain operators, or one of ai.onnx (opset 23) or com.microsoft.",
+        "How ONNX rotates: plain operators, one of ai.onnx (opset 23) or com.microsoft, or MRotaryEmbedding.",
         "decomposed",
     ),
     under=FILES,

@@ -131,7 +131,7 @@ def _difference(variants: Variants, cases: Sequence[GoldenCase], feeds: Mapping[
 def _variants(name: str, spec: Spec, params: Mapping[str, object]) -> Variants:
     """Yield a scheme with other values of the parameters that are a choice among few words, and which those are."""
     parameters: Mapping[str, Parameter] = SCHEMES[name].parameters
-    for key in ("layout", "section_layout"):
+    for key in ("layout", "section_layout", "direction"):
         for value in getattr(parameters[key].type, "__args__", ()) if key in parameters else ():
             if value != params[key]:
                 with suppress(ValueError):

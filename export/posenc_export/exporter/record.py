@@ -29,6 +29,21 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
 
     A user's module is also called in all cases one after the other, to see whether a call depends on earlier ones.
     """
+    draft, seen, called = call_in_cases(encoding, draft, options)
+    captures = {
+        name: captured_again(seen, encoding, called, draft.request, (name, digests))
+        for name, digests in draft.digests.items()
+        if digests
+    }
+    of_calls = () if called.fresh is None else notes_on_calls(captures, seen)
+    return replace(draft, notes=tuple(dict.fromkeys((*draft.notes, *of_calls)))), captures
+
+
+def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tuple[Draft, Capture, Encoding]:
+    """Call the module in every planned case; return the draft with the cases, what calls showed, and the called copy.
+
+    What calls showed is completed by the captures of each format, where there are any.
+    """
     request = draft.request
     planned = plan(Scope(encoding, request.sizes, request.max_len, options.budget, draft.breaking))
     called = encoding.uncalled()
@@ -36,26 +51,22 @@ def record_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> tu
     before = _state(called.module)
     golden = record(encoding, refused_by_eager(encoding, planned.cases, options.seed), options.seed)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
-    changed = changes(before, _state(called.module))
+    seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
     ignored = unread(encoding, cases, options.seed)
-    # completed by the captures of each format
-    seen = Capture(True, True, changed, behaviour, stored=draft.stored)
-    captures = {
-        name: captured_again(seen, encoding, called, request, (name, digests))
-        for name, digests in draft.digests.items()
-        if digests
-    }
     of_guards = (note for written in draft.written.values() for note in written.findings.notes)
-    of_calls = () if called.fresh is None else notes_on_calls(captures, seen)
     of_inputs = unread_inputs(ignored) if rules_of(encoding.family).notes_unread else ()
-    return replace(
-        draft,
-        cases=cases,
-        not_tried=(*planned.not_tried, *golden.dropped),
-        reference=golden.reference(draft.reference),
-        notes=tuple(dict.fromkeys((*of_guards, *of_calls, *notes_on_writes(golden.written), *of_inputs))),
-        unread=ignored,
-    ), captures
+    return (
+        replace(
+            draft,
+            cases=cases,
+            not_tried=(*planned.not_tried, *golden.dropped),
+            reference=golden.reference(draft.reference),
+            notes=tuple(dict.fromkeys((*of_guards, *notes_on_writes(golden.written), *of_inputs))),
+            unread=ignored,
+        ),
+        seen,
+        called,
+    )
 
 
 def _state(module: nn.Module) -> dict[str, object]:

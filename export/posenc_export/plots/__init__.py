@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from posenc.registry import Registry
 from posenc.scheme import Scheme
 from posenc_export.errors import BadInput, bad_input
+from posenc_export.plots.by_position import by_position
 from posenc_export.plots.curves import clock, error
 from posenc_export.plots.encodings import Parameters
 from posenc_export.plots.exported import exported
@@ -19,6 +20,8 @@ from posenc_export.plots.heat import DPI, SMALL, heatmap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from posenc_export.reading.inspection import Inspection
 
 FILES = (".png", ".svg", ".pdf")
 CARD = "#f6f6f6"
@@ -39,11 +42,21 @@ def draw_small(scheme: Scheme, file: Path) -> None:
     _shrink(file)
 
 
-def _drawn(on: Callable[[Figure], None], file: Path) -> None:
+def draw_errors(inspection: Inspection, file: Path) -> None:
+    """Draw the errors by position that an inspection has measured; raise BadInput, in one line, where it has none."""
+    _drawn(lambda figure: by_position(figure, inspection), file)
+
+
+def check_picture(file: Path) -> None:
+    """Raise BadInput, in one line, where no picture can be written into a file, by its name and its folder."""
     if file.suffix not in FILES:
         raise BadInput(f"the picture must be one of {', '.join(FILES)}, got {file}")
     if not file.resolve().parent.is_dir():
         raise BadInput(f"no such folder: {file.parent}")
+
+
+def _drawn(on: Callable[[Figure], None], file: Path) -> None:
+    check_picture(file)
     figure = _figure()
     with bad_input():
         on(figure)

@@ -141,7 +141,7 @@ def worst(asked: Asked, feeds: Feeds, theirs: Mapping[str, Array]) -> str:
     """Return how far an encoding is from the model, if it is farther than the model says itself."""
     with torch.no_grad():
         values = asked.encoding.module(*(torch.from_numpy(feeds[port.name]) for port in asked.encoding.inputs))
-    outputs = values if isinstance(values, tuple) else (values,)
+    outputs = values if isinstance(values, (tuple, list)) else (values,)
     for port, ours in zip(asked.encoding.outputs, outputs, strict=True):
         model = theirs[port.name]
         model = model.astype(ours.numpy().dtype)

@@ -33,6 +33,7 @@ TYPES = [
         "llama gemma3_text gemma4_text qwen2_vl_text qwen3_vl_text glm4v_text phi3 stablelm gpt_neox gptj cohere2",
         "flint gpt_oss deepseek_v3 minimax smollm3 modernbert olmo3 laguna falcon bert roberta gpt2 opt vit mpt bloom",
         "t5 deberta-v2 swin swinv2 beit whisper xlnet wav2vec2-conformer",
+        "dinov3_vit pixtral gemma4_vision sam3_vit_model sam2_video efficientloftr neomme",
     )
     for name in line.split()
 ]

@@ -33,6 +33,13 @@ SAMPLE = 101
 
 
 GLM = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
+COMPASS = {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}}
+HUNYUAN = {"head_dim": 128, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [16] * 4}}
+QWEN4 = {
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25},
+    **{"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 128},
+    **{"indexer_budget": 2048, "indexer_compress_ratio": 4},
+}
 AYA = {
     **{"model_type": "siglip_vision_model", "hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 27},
     **{"image_size": 364, "patch_size": 14, "intermediate_size": 4304},
@@ -40,15 +47,19 @@ AYA = {
 LACKS: Mapping[str, Mapping[str, Any]] = {
     **{name: {"head_dim": 128} for name in ("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral", "glm4_moe")},
     **dict.fromkeys(("glm4v_text", "glm_image_text"), GLM),
+    "cohere_compass_text": COMPASS,
+    "cohere_compass": {"text_config": COMPASS},
+    "qwen3_omni_moe_thinker": {"text_config": {"head_dim": 128}},
+    "qwen3_omni_moe": {"thinker_config": {"text_config": {"head_dim": 128}}},
     **{name: {"text_config": GLM} for name in ("glm4v", "glm46v", "glmga", "glm_image")},
     "glm4v_moe_text": {**GLM, "head_dim": 128},
     "glm4v_moe": {"text_config": {**GLM, "head_dim": 128}},
-    "qwen4_exp_text": {
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25},
-        **{"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 128},
-        **{"indexer_budget": 2048, "indexer_compress_ratio": 4},
-    },
+    "hunyuan_vl_text": HUNYUAN,
+    "hunyuan_vl": {"text_config": HUNYUAN},
+    "qwen4_exp_text": QWEN4,
+    "qwen4_exp": {"text_config": QWEN4},
     "qwen3_omni_moe_text": {"head_dim": 128},
+    "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 768},
     "nemotron": {"num_key_value_heads": 8},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1},
     "chameleon": {"vocabulary_map": {"<image>": 8711}},

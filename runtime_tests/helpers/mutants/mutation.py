@@ -35,3 +35,18 @@ class Mutation:
 
 Site = Callable[[ModelProto, np.random.Generator], "Mutation | None"]
 """Makes a thing wrong in a model; None where that would change nothing."""
+
+
+def constant(name: str, before: str, after: str) -> Mutation:
+    """Return the change of a constant."""
+    return Mutation("constants and attributes", "constant one more", name, "", before, after)
+
+
+def attribute(name: str, before: str, after: str) -> Mutation:
+    """Return the change of an attribute."""
+    return Mutation("constants and attributes", "attribute", name, "", before, after)
+
+
+def operator(name: str, before: str = "", after: str = "", what: str = "operator") -> Mutation:
+    """Return the change of an operator."""
+    return Mutation("operators", what, name, "", before, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import NodeProto
 
 from helpers.mutants.graph_facts import Facts, Use
 from helpers.mutants.rules import LAST_TERM, of_use, only_counts
@@ -10,6 +11,8 @@ from posenc.ports import Array
 
 WHOLE = 1.5 * 2**52
 """What a float64 is added to, to be rounded."""
+FAR = 2**29
+"""A divisor that no index of a table comes near."""
 BEYOND = 2**31
 """An end of a slice beyond every length; below minus that, no index counts from the end of a table."""
 
@@ -34,6 +37,42 @@ def whole_vector(facts: Facts, use: Use, before: Array, after: Array) -> bool:
 def slice_end(facts: Facts, use: Use, before: Array, after: Array) -> bool:
     """Slice up to 2^63 - 1, or one less."""
     return use.sort == ("Slice", 2) and min(before.min(), after.min()) > BEYOND
+
+
+@of_use("an end beyond the axis")
+def beyond_the_axis(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """Slice up to the size of its axis, or farther."""
+    axes = facts.stored.get(use.node.input[3]) if use.sort == ("Slice", 2) and len(use.node.input) > 3 else None
+    if axes is None or axes.size != 1 or before.size != 1:
+        return False
+    size = facts.shapes.get(use.node.input[0], [0])[int(axes.item())]
+    return 0 < size <= min(int(before.item()), int(after.item()))
+
+
+@of_use("a size that follows from the others")
+def worked_out(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """Reshape of what is stored to a size, or to -1 in its place."""
+    if use.sort != ("Reshape", 1) or use.node.input[0] not in facts.stored:
+        return False
+    return int((before != after).sum()) == 1 and after[before != after].item() == -1
+
+
+@of_use("a bound that another look-up of the same positions has")
+def refused_elsewhere(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """Clip to 0 of positions that are compared with 0, too, for a table that refuses those below."""
+    if use.sort != ("Clip", 1) or (before.tolist(), after.tolist()) != (-1, 0):
+        return False
+    compared = [u.node for u in facts.uses(use.node.input[0]) if u.sort == ("Less", 0)]
+    return any(
+        node.input[1] in facts.stored and not facts.stored[node.input[1]].any() and "Where" in _leads_to(facts, node)
+        for node in compared
+    )
+
+
+def _leads_to(facts: Facts, node: NodeProto) -> set[str]:
+    """Return the operators that read what a comparison says, by way of Or as well."""
+    readers = [use.node for use in facts.uses(node.output[0])]
+    return {r.op_type for r in readers} | {s for r in readers if r.op_type == "Or" for s in _leads_to(facts, r)}
 
 
 @of_use("an index out of range for another one")
@@ -62,6 +101,26 @@ def counted_from_zero(facts: Facts, use: Use, before: Array, after: Array) -> bo
     return "Range" in facts.made_of(compared) and not facts.reads_numbers(compared)
 
 
+@of_use("an index out of range for another one, after a Clip")
+def clipped_out_of_range(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """Clip to -1..end, then Mod by a number far beyond it: other bounds, or another number, leave wrong ones wrong."""
+    if before.ndim or before.dtype.kind != "i":
+        return False
+    if use.sort == ("Mod", 1):
+        clips = facts.maker(use.node.input[0]) == "Clip"
+        return clips and min(int(before), int(after)) >= FAR
+    uses = facts.uses(use.node.output[0])
+    far = bool(uses) and all(u.sort == ("Mod", 0) and _at_least(facts, u.node.input[1], FAR) for u in uses)
+    below = use.sort == ("Clip", 1) and -FAR < 2 * int(after) < 0
+    return far and (below or (use.sort == ("Clip", 2) and int(after) >= int(before)))
+
+
+def _at_least(facts: Facts, name: str, least: int) -> bool:
+    """Whether a stored number is as large."""
+    stored = facts.stored.get(name)
+    return stored is not None and stored.size == 1 and int(stored.item()) >= least
+
+
 @of_use("half way between two whole numbers: the other one")
 def half_way(facts: Facts, use: Use, before: Array, after: Array) -> bool:
     """x + 1.5 * 2^52 - 1.5 * 2^52 rounds to the nearest whole number; with one more, another one from half way."""
@@ -69,14 +128,29 @@ def half_way(facts: Facts, use: Use, before: Array, after: Array) -> bool:
     return whole and use.sort in {("Add", 1), ("Sub", 1)}
 
 
+@of_use("a number to round at, on the other side of 0")
+def rounded_below(facts: Facts, use: Use, before: Array, after: Array) -> bool:
+    """x - 1.5 * 2^52 + 1.5 * 2^52 rounds as well: float64 has no fractions there either, and half way goes to even."""
+    whole = before.dtype == np.float64 and before.ndim == 0 and float(before) == WHOLE and float(after) == -WHOLE
+    return whole and use.sort in {("Add", 1), ("Sub", 1)}
+
+
 @of_use("an index counted from the end")
 def index_from_the_end(facts: Facts, use: Use, before: Array, after: Array) -> bool:
-    """Gather at 1 and at -1, of two."""
-    if use.sort != ("Gather", 1):
+    """Gather at 1 and at -1, of two; a Slice that ends there."""
+    if use.sort == ("Gather", 1):
+        axis = next((a.i for a in use.node.attribute if a.name == "axis"), 0)
+    elif use.sort in {("Slice", 1), ("Slice", 2)} and before.size == 1 and len(use.node.input) > 3:
+        axis = int(facts.stored[use.node.input[3]].item())
+    else:
         return False
-    axis = next((a.i for a in use.node.attribute if a.name == "axis"), 0)
     size = facts.shapes.get(use.node.input[0], [0])[axis]
-    return size > 0 and bool((before % size == after % size).all())
+    return size > 0 and bool((_from_the_front(before, size) == _from_the_front(after, size)).all())
+
+
+def _from_the_front(indices: Array, size: int) -> Array:
+    """Return indices counted from the front."""
+    return np.where(indices < 0, indices + size, indices)
 
 
 @of_use("a size that is compared, too, and is alike")

@@ -11,11 +11,12 @@ import onnx
 import onnxruntime
 import torch
 
+from helpers.made_parts import put_part
 from helpers.mutants.mutations import KINDS
 from helpers.mutants.outcomes import Outcome
 from helpers.mutants.runs import Result
 
-BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
+PART = "mutants"
 REASONS: dict[str, str] = {}
 """Why a survivor is none of our plan: by how its line begins."""
 
@@ -81,5 +82,4 @@ def _rules(outcomes: Sequence[Outcome]) -> list[str]:
 
 def write(page: Path, text: str) -> None:
     """Put a text into a page, between the markers."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    page.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    put_part(page, PART, text)

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     several(
         "-f --format formats",
         FORMATS,
-        "What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own.",
+        "What to write, with commas between. pt2 is torch.export, aoti AOTInductor, header C++ on its own, "
+        "cache cosines and sines for kernels.",
         ("onnx", "torchscript"),
     ),
     under=FILES,

@@ -13,6 +13,7 @@ from posenc_export.validation.report.report import not_run
 
 if TYPE_CHECKING:
     from posenc_export.bundle.manifest import Manifest
+    from posenc_export.reading.inspection import Finding
     from posenc_export.validation.judging.verdict import Verdict
 
 DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
@@ -30,6 +31,14 @@ def annotated(manifest: Manifest, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield _command("warning", "not tried", line)
     for line in not_run(verdicts):
         yield _command("notice", "not run", line.removeprefix("not run: "))
+
+
+def print_findings(findings: Sequence[Finding], to_stderr: bool) -> None:
+    """Print the findings of an inspection, each by how grave it is; to stderr where stdout is JSON."""
+    for entry in findings:
+        where = f"{entry.where}: " if entry.where else ""
+        kind = "notice" if entry.severity == "note" else entry.severity
+        click.echo(_command(kind, f"{entry.code} {entry.name}", f"{where}{entry.detail}"), err=to_stderr)
 
 
 def print_annotations(values: Mapping[str, object], manifest: Manifest, verdicts: Sequence[Verdict]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import click
 
@@ -94,8 +94,8 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def epilog(examples: Sequence[str], statuses: Iterable[int] = ()) -> str:
-    """Return the text below the options: example lines, and exit statuses."""
-    known = [f"  {status:<3} {STATUSES[status]}" for status in statuses]
+def epilog(examples: Sequence[str], statuses: Iterable[int] = (), words: Mapping[int, str] = STATUSES) -> str:
+    """Return the text below the options: example lines, and exit statuses, some in words of the command's own."""
+    known = [f"  {status:<3} {words.get(status, STATUSES[status])}" for status in statuses]
     parts = [["Examples:", *(f"  {example}" for example in examples)], ["Exit status:", *known] if known else []]
     return "\n\n".join("\n".join(["\b", *part]) for part in parts if part)

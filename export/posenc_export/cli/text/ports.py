@@ -6,6 +6,7 @@ mask: int64[batch, past+seq] mask         a sum of axes; 1 for tokens and 0 for 
 m: float32[seq, seq] additive mask        added to scores of queries and keys: 0 and minus infinity
 t: float32[batch] in 0..1000              a range of values
 ids: int64[batch, seq] in 2..98           of integers, too, both ends among them
+mask: int64[batch, seq] in 1..1           an integer that is the same in every call
 ids: int64[batch, seq] < 256              indices below a bound, with or without the word `indices`
 positions: int64[batch, seq] positions    positions, below a bound with `< 512`
 start: int64[1] start                     the first position, below a bound with `< 512`
@@ -192,7 +193,9 @@ def _range(reader: Reader, dtype: str) -> tuple[float, float]:
     low = reader.decimal(dtype)
     reader.need("..", "'..' and a number")
     high = reader.decimal(dtype)
-    if not low < high:
+    # an integer may be the same in every call, as a mask of ones
+    constant = dtype in INTEGERS and low == high
+    if not (low < high or constant):
         raise reader.expected(f"a number above {low:g}")
     return low, high
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from posenc_export.cli.text.ports import assumptions, parse_ports
+from posenc_export.cli.text.renames import parse_rename
 from posenc_export.errors import BadInput, bad_input
 
 if TYPE_CHECKING:
     from posenc.hf import ModelConfig
     from posenc.ports import Port
 
+ONNX = ".onnx"
 Values = Mapping[str, Any]
 """The values that click has read, by the names of its parameters."""
 
@@ -29,6 +31,7 @@ class TextSource:
         settings: of the spec.
         texts: -p as it was typed.
         notes: assumptions about inputs.
+        renames: names of a file's inputs and outputs, with the source's names for them.
     """
 
     source: str | ModelConfig
@@ -36,6 +39,7 @@ class TextSource:
     settings: Mapping[str, object]
     texts: tuple[str, ...]
     notes: tuple[str, ...]
+    renames: tuple[str, ...] = ()
 
     def parameters(self) -> dict[str, object]:
         """Return the values of -p for the parameters of the source; this loads the scheme, or the user's module.
@@ -45,6 +49,8 @@ class TextSource:
         from posenc.parameters import Parameter, parameters_of, parse
         from posenc.scheme import SCHEMES
 
+        if not self.texts:
+            return {}
         name = self.source if isinstance(self.source, str) else self.source.scheme
         known: dict[str, Parameter]
         if ":" in name:
@@ -84,6 +90,26 @@ def read_source(values: Values) -> TextSource:
         inputs = parse_ports(values["inputs"])
         notes = assumptions(values["inputs"])
     return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
+
+
+def against_source(values: Values) -> TextSource:
+    """Return what the options of `posenc prove` hold a file against; raise UsageError where they do not say it."""
+    against: str | None = values["against"]
+    if against is None and values["from_hf"] is None:
+        raise click.UsageError(
+            "say what the file is to be: --against package.module:factory, a scheme or another ONNX file, or --from-hf"
+        )
+    renames = tuple(text for text in values["inputs"] if parse_rename(text))
+    ports = tuple(text for text in values["inputs"] if text not in renames)
+    values = {**values, "scheme": against, "inputs": ports}
+    if against is None or not against.endswith(ONNX):
+        return replace(read_source(values), renames=renames)
+    _check_module(against, {**values, "mode": _mode(values)})
+    if values["params"] or values["from_hf"]:
+        raise click.UsageError(f"-p and --from-hf are for schemes and modules: {against} is an ONNX file")
+    with bad_input():
+        inputs, notes = parse_ports(ports), assumptions(ports)
+    return TextSource(against, inputs, _spec_settings(values), (), notes, renames)
 
 
 def _mode(values: Values) -> str | None:

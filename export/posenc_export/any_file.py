@@ -1,0 +1,82 @@
+"""Functions for ONNX files that anybody may have made: inspect and extend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc_export.errors import worded
+
+if TYPE_CHECKING:
+    from posenc_export.extending.extend import ExtendOptions
+    from posenc_export.extending.result import Extended
+    from posenc_export.reading.inspect import InspectOptions
+    from posenc_export.reading.inspection import Inspection
+
+
+def in_python(message: str) -> str:
+    """Return an error's text with keyword arguments in the place of options; a command prints the text itself."""
+    from posenc_export.cli.from_python import in_python
+
+    return in_python(message)
+
+
+@worded(in_python)
+def inspect(
+    path: str | PathLike[str],
+    *,
+    config: str | PathLike[str] | None = None,
+    against: str | PathLike[str] | None = None,
+    options: InspectOptions | None = None,
+    **settings: object,
+) -> Inspection:
+    """Say what an ONNX file, whoever made it, holds of positions: which encodings, how right, and where they end.
+
+    Nothing of the file is run but small kernels on numbers that follow from positions, in a process with limits.
+
+    Args:
+        path: The ONNX file.
+        config: A model's config.json, or its folder: the file is held against it, layer by layer.
+        against: The ONNX file that it was made of by an optimizer or a quantizer.
+        options: Whole, or its fields by name: bound, timeout, memory, begun.
+        **settings: Fields of the options.
+
+    Returns the encodings and the findings: `result.passed` says whether none of these is an error.
+    Raises BadInput where a file cannot be read, or where reading it takes too long or too much memory.
+    """
+    from posenc_export.exporter.settings import with_fields
+    from posenc_export.reading.inspect import InspectOptions, inspect_file
+
+    config, against = (None if place is None else Path(place) for place in (config, against))
+    return inspect_file(Path(path), config, against, with_fields(options or InspectOptions(), settings))
+
+
+@worded(in_python)
+def extend(
+    file: str | PathLike[str],
+    to: str | PathLike[str],
+    *,
+    parameters: Mapping[str, object] | None = None,
+    options: ExtendOptions | None = None,
+    **settings: object,
+) -> Extended:
+    """Write an ONNX file, whoever made it, with more positions, under another rope scaling, or exact, and prove it.
+
+    Args:
+        file: The ONNX file, which is left as it is.
+        to: Where the new file goes.
+        parameters: Those of rope_type, by the names that transformers has for them.
+        options: Whole, or its fields by name: max_len, rope_type, encoding, exact, keep_rows, force, timeout, memory.
+        **settings: Fields of the options.
+
+    Returns what was rewritten: `result.passed` says whether the length is reached, and outputs are those of before.
+    Raises BadInput where nothing can be extended, as learned tables, or where it takes too long or too much memory.
+    """
+    from posenc_export.exporter.settings import with_fields
+    from posenc_export.extending.extend import ExtendOptions, extend_file
+
+    chosen = with_fields(options or ExtendOptions(), settings)
+    return extend_file(Path(file), Path(to), replace(chosen, parameters={**chosen.parameters, **(parameters or {})}))

@@ -1,0 +1,110 @@
+"""`posenc extend`: an ONNX file of anybody's with more positions, with another scaling, or exact."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posenc_export.cli.declared import named, number, path, real, switch
+from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
+from posenc_export.cli.output.helping import Command, epilog, options
+from posenc_export.cli.output.printing import print_json
+from posenc_export.cli.text.sources import check_texts
+from posenc_export.errors import bad_input, one_line
+
+MADE = options(
+    path("-o --out", "Where the new file goes."),
+    number("--max-len", "How many positions the file is to hold.  [default: as many as now]", least=2),
+    named("--rope-type", "Another rope scaling, with its parameters by -p; see posenc schemes rope."),
+    click.option(
+        *("-p", "--param", "params"),
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A parameter of --rope-type, as factor=4.",
+    ),
+    named("--encoding", "Which encoding is meant, where there are several: a tensor, a node or a family."),
+    switch("--exact", "Swap Sin and Cos for angle addition, which is exact at every position, in half precision, too."),
+    switch("--keep-rows", "Leave old rows as they are, with a warning of the seam.  [default: all rows are made anew]"),
+    switch("--force", "Replace the file at -o, which may be the one that is read."),
+    under="The new file",
+)
+PROVED = options(
+    named("--against", "Prove the new file against this, too; see posenc prove.", "TARGET"),
+    click.option(*("-i", "--input", "inputs"), multiple=True, metavar="PORT", help="An input, for --against."),
+    real("--timeout", "Limit of each of the two processes.  [default: 300; 0 = any]", 300.0, "SECONDS"),
+    real("--memory", "Limit of their memory.  [default: 8]", 8.0, "GIB"),
+    under="Proof",
+)
+
+
+@click.command(
+    cls=Command,
+    context_settings=SETTINGS,
+    short_help="Give an ONNX file of your own more positions, and prove them.",
+    epilog=epilog(
+        [
+            "posenc extend model.onnx --max-len 131072 -o longer.onnx",
+            "posenc extend m.onnx --max-len 8192 --rope-type yarn -p factor=4 -o o.onnx",
+            "posenc extend model.onnx --exact -o exact.onnx",
+        ],
+        [0, 1, 2, 5, 130],
+    ),
+)
+@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.onnx")
+@MADE
+@PROVED
+@SPOKEN
+@guarded
+def extend(model: Path, **values: Any) -> None:
+    """Write MODEL with more positions: tables from closed forms in float64, buffers that end with them; then prove it.
+
+    MODEL itself is left as it is. Nothing of it is run but kernels on positions, and a call before and after.
+    """
+    import posenc_export
+
+    if values["out"] is None:
+        raise click.UsageError("say where the new file goes: -o OUT.onnx")
+    if values["inputs"] and values["against"] is None:
+        raise click.UsageError("-i gives the inputs of --against: give that, too")
+    names = ("max_len", "rope_type", "encoding", "exact", "keep_rows", "force", "timeout", "memory")
+    settings = {name: values[name] for name in names if values[name] is not None}
+    result = posenc_export.extend(model, values["out"], parameters=_parameters(values), **settings)
+    if values["as_json"]:
+        print_json({**asdict(result), "passed": result.passed})
+    elif not values["quiet"]:
+        from posenc_export.extending.lines import lines
+
+        for line in lines(result):
+            click.echo(one_line(line))
+    if values["against"] is not None and result.passed:
+        _prove(values)
+    sys.exit(0 if result.passed else 1)
+
+
+def _parameters(values: Mapping[str, Any]) -> dict[str, object]:
+    """Return the parameters of the rope type; raise BadInput for those that it does not take."""
+    with bad_input():
+        check_texts(values["params"])
+        if not values["params"] or values["rope_type"] is None:
+            return {name: value for name, _, value in (text.partition("=") for text in values["params"])}
+        from posenc.parameters import Parameter, parse
+        from posenc.rope_types import ROPE_TYPES
+
+        known = {**ROPE_TYPES[values["rope_type"]].parameters, "rope_theta": Parameter("rope_theta", float)}
+        return parse(values["params"], known, values["rope_type"])
+
+
+def _prove(values: Mapping[str, Any]) -> None:
+    """Prove the new file against a target, and exit with the status of that."""
+    import posenc_export
+    from posenc_export.cli.output.ending import end, print_result
+
+    known = {"max_len": values["max_len"]} if values["max_len"] else {}
+    result = posenc_export.prove(values["out"], values["against"], inputs=values["inputs"], **known)
+    print_result(result, values["out"], values)
+    end(result, values)

@@ -1,0 +1,86 @@
+"""`posenc prove`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc_export.cli.declared import named, number
+from posenc_export.cli.options import CHECKED, SETTINGS, SPEC, SPOKEN, VALIDATING, guarded
+from posenc_export.cli.output.ending import end, print_result
+from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
+from posenc_export.cli.output.progressing import progress
+from posenc_export.cli.text.sources import Values, against_source
+from posenc_export.validation.planning.scope import BUDGET
+
+if TYPE_CHECKING:
+    from posenc_export.exporter import ExportOptions
+    from posenc_export.runtimes import Progress
+
+
+@click.command(
+    cls=Command,
+    context_settings=SETTINGS,
+    short_help="Prove an ONNX file of any exporter, as an export is proved.",
+    epilog=epilog(
+        [
+            "posenc prove model.onnx --against my.model:make -i 'ids: int64[b, t] < 99'",
+            "posenc prove model.onnx --against rope -p head_dim=8 -i ids=positions",
+            "posenc prove model.onnx --from-hf config.json",
+            "posenc prove optimized.onnx --against model.onnx",
+        ],
+        STATUSES,
+    ),
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@options(
+    named(
+        "--against",
+        "What MODEL is to be: package.module:factory, a scheme with -p, or another ONNX file, as before an optimizer.",
+        "TARGET",
+    ),
+    under=ENCODING,
+)
+@SPEC
+@CHECKED
+@options(
+    number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
+    number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
+    under="Validation",
+)
+@SPOKEN
+@guarded
+def prove(model: Path, **values: Any) -> None:
+    """Prove that MODEL, an ONNX file of any exporter, gives what TARGET gives; MODEL itself is left as it is.
+
+    Inputs are matched by their names, or by -i 'NAME_IN_MODEL=NAME_IN_TARGET', outputs by names, else in order.
+    """
+    import posenc_export
+    from posenc_export.validation.running.progress import expect
+
+    source = against_source(values)
+    with progress(values) as say:
+        request = _options(values, say, source.notes)
+        expect(say, 2)
+        spec: dict[str, Any] = dict(source.settings)
+        result = posenc_export.prove(
+            model,
+            against=source.source,
+            inputs=(*source.inputs, *source.renames),
+            options=request,
+            parameters=source.parameters(),
+            **spec,
+        )
+    print_result(result, model, values)
+    end(result, values)
+
+
+def _options(values: Values, say: Progress, notes: tuple[str, ...]) -> ExportOptions:
+    from posenc_export.exporter import ExportOptions
+    from posenc_export.exporter.settings import with_fields
+    from posenc_export.validation.judging.verdict import ValidateOptions
+
+    validation = with_fields(ValidateOptions(), {**{name: values[name] for name in VALIDATING}, "progress": say})
+    return ExportOptions(seed=values["seed"], budget=values["budget"], notes=notes, validation=validation)

@@ -1,0 +1,138 @@
+"""`extend`: an ONNX file that anybody made, made longer or exact, in processes with limits, and proved."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+from pydantic import TypeAdapter
+
+from posenc.memory import GIB
+from posenc_export.errors import BadInput, decoded
+from posenc_export.extending.files import check_places, clean, fix_config, install, place_of_work, scratch, tables_name
+from posenc_export.extending.request import Request
+from posenc_export.extending.result import CommonRun, Extended, Wall
+from posenc_export.reading.messages import raise_error
+from posenc_export.validation.apart.process import Child, Ended, Hung
+
+PROGRAM = ("-m", "posenc_export.extending.child")
+"""What Python runs in the process that makes an extension."""
+OTHER_SCALING = "not compared with outputs of before: another scaling changes them"
+
+
+@dataclass(frozen=True)
+class ExtendOptions:
+    """What an extension is to be.
+
+    Args:
+        max_len: how many positions the file is to hold; None for as many as now, exact or under another scaling.
+        rope_type: another rope scaling, by its name.
+        parameters: of the scaling, by the names that transformers has for them.
+        encoding: which encoding is meant: a tensor, a node, or a family.
+        exact: whether Sin and Cos give way to angle addition.
+        keep_rows: whether old rows keep their bits.
+        force: whether a file is replaced that is there.
+        timeout: seconds that each of the two processes may take; 0 for any.
+        memory: GiB that it may take.
+    """
+
+    max_len: int | None = None
+    rope_type: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    encoding: str = ""
+    exact: bool = False
+    keep_rows: bool = False
+    force: bool = False
+    timeout: float = 300.0
+    memory: float = 8.0
+
+
+def extend_file(file: Path, out: Path, options: ExtendOptions) -> Extended:
+    """Write a longer file, and return what became of it.
+
+    Args:
+        file: the ONNX file, which is left as it is.
+        out: where the new one goes.
+        options: what it is to be.
+
+    Raises BadInput, in one line, where the file cannot be extended, or takes too long or too much memory.
+    """
+    _check(options)
+    check_places(file, out, options.force)
+    with scratch(file, out) as folder:
+        made = place_of_work(file, out, folder)
+        request = _request(file, folder, made, tables_name(file, out), options)
+        try:
+            result = TypeAdapter(Extended).validate_python(_done("make", request))
+            result = _with_runs(result, request)
+            if all(run.passed for run in result.runs):
+                install(made, out, options.force)
+        finally:
+            clean(made, request.tables)
+        if all(run.passed for run in result.runs):
+            note = fix_config(file, out, options.max_len or 0, options.force)
+            result = replace(result, notes=(*result.notes, *([note] if note else [])))
+    return replace(result, out=decoded(str(out)))
+
+
+def _check(options: ExtendOptions) -> None:
+    if options.max_len is None and not (options.exact or options.rope_type):
+        raise BadInput("say what the file is to be: --max-len N, --rope-type NAME or --exact")
+    if options.parameters and not options.rope_type:
+        raise BadInput("-p gives parameters of --rope-type: give that, too")
+    if options.keep_rows and options.rope_type:
+        raise BadInput("--keep-rows and --rope-type contradict: rows of another scaling are other rows")
+
+
+def _request(file: Path, folder: Path, made: Path, tables: str, options: ExtendOptions) -> Request:
+    return Request(
+        file=str(file.absolute()),
+        shown=decoded(str(file)),
+        scratch=str(folder.absolute()),
+        made=str(made.absolute()),
+        tables=tables,
+        max_len=options.max_len or 0,
+        rope_type=options.rope_type,
+        parameters=dict(options.parameters),
+        encoding=options.encoding,
+        exact=options.exact,
+        keep_rows=options.keep_rows,
+        seconds=options.timeout,
+        memory=int(options.memory * GIB),
+    )
+
+
+def _with_runs(result: Extended, request: Request) -> Extended:
+    """Return a result with calls of both files; under another scaling, outputs are meant to differ."""
+    content = cast("dict[str, object]", _done("call", request))
+    why, beyond = str(content["why"]), str(content["beyond"])
+    runs = TypeAdapter(tuple[CommonRun, ...]).validate_python(content["runs"])
+    if request.rope_type:
+        runs, why = (), why or OTHER_SCALING
+    walls = result.walls
+    if beyond and not walls:
+        walls = (Wall(0, "", "refuses", f"the first call beyond the old end fails in ONNX Runtime: {beyond}"),)
+    return replace(result, runs=runs, walls=walls, notes=(*result.notes, *([why] if why else [])))
+
+
+def _done(step: str, request: Request) -> object:
+    """Return what a step gives in a process of its own; raise BadInput where it fails, or takes too long."""
+    child = Child([*PROGRAM, step, json.dumps(asdict(request))])
+    try:
+        end = time.monotonic() + request.seconds if request.seconds else None
+        line = child.line(None if end is None else max(0.0, end - time.monotonic()))
+        kind, _, content = line.partition(b" ")
+        if kind == b"done":
+            return json.loads(content)
+        raise_error(kind, content, f"{request.shown}: ")
+    except Hung:
+        words = f"it takes longer than {request.seconds:g} s: give more with --timeout"
+        raise BadInput(f"{request.shown}: {words}") from None
+    except Ended as ended:
+        raise BadInput(f"{request.shown}: the process that extends it {ended}") from None
+    finally:
+        child.end()

@@ -1,0 +1,149 @@
+"""The file that is rewritten: its stored tensors by name, wherever they are, and what replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from posenc_export.errors import BadInput
+from posenc_export.extending.held import Array
+
+EXTERNAL_FROM = 2**20
+"""Bytes from which a new table lies beside a model that keeps others there."""
+LARGEST = 3 * 2**29
+"""Bytes of new tables that are put into the model file itself: a protobuf ends at 2 GiB."""
+
+
+@dataclass
+class Model:
+    """A model whose tensors are replaced.
+
+    Args:
+        proto: the model; external data are not loaded.
+        folder: where its external data are.
+        changed: the new numbers, by the names of tensors.
+        beside: those of them that lie in a file beside the model.
+    """
+
+    proto: onnx.ModelProto
+    folder: Path
+    changed: dict[str, Array] = field(default_factory=dict)
+    beside: set[str] = field(default_factory=set)
+
+    @classmethod
+    def load(cls, path: Path) -> Model:
+        """Read a file that `read_graph` has accepted."""
+        return cls(onnx.load(str(path), load_external_data=False), path.parent)
+
+    def tensors(self, name: str) -> list[TensorProto]:
+        """Return the stored tensors of a name: initializers, and values of Constant nodes, in all graphs."""
+        return [tensor for graph in graphs_of(self.proto.graph) for tensor in _named(graph, name)]
+
+    def array(self, name: str) -> Array:
+        """Return the numbers of a stored tensor; BadInput where it is not stored once, as a plain tensor."""
+        if name in self.changed:
+            return self.changed[name]
+        return np.asarray(numpy_helper.to_array(self._tensor(name), str(self.folder)))
+
+    def replace(self, name: str, array: Array) -> None:
+        """Put other numbers into a stored tensor."""
+        if self._tensor(name).data_location == TensorProto.EXTERNAL and array.nbytes >= EXTERNAL_FROM:
+            self.beside.add(name)
+        self.changed[name] = array
+        for graph in graphs_of(self.proto.graph):
+            _retype(graph, name, array)
+
+    def _tensor(self, name: str) -> TensorProto:
+        tensors = self.tensors(name)
+        if len(tensors) != 1:
+            stored = "in a function, or as an attribute of another kind" if not tensors else "in several graphs"
+            raise BadInput(f"{name} is stored {stored}: it cannot be rewritten")
+        return tensors[0]
+
+    def save(self, path: Path, tables: str) -> None:
+        """Write the model, and new tensors that lie beside it into a file of that name."""
+        is_large = sum(array.nbytes for array in self.changed.values()) > LARGEST
+        with (path.parent / tables).open("wb") as file:
+            for name, array in self.changed.items():
+                tensor = self._tensor(name)
+                made = numpy_helper.from_array(np.ascontiguousarray(array), tensor.name)
+                made.doc_string = tensor.doc_string
+                tensor.CopyFrom(made)
+                if name in self.beside or is_large:
+                    _put_beside(tensor, file.tell(), tables)
+                    file.write(made.raw_data)
+                    tensor.ClearField("raw_data")
+            is_empty = file.tell() == 0
+        if is_empty:
+            (path.parent / tables).unlink()
+        path.write_bytes(self.proto.SerializeToString())
+
+
+def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield a graph and those inside its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inside in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from graphs_of(inside)
+
+
+def locations(proto: onnx.ModelProto) -> tuple[str, ...]:
+    """Return the files beside a model that its tensors lie in, as the model names them."""
+    names = dict[str, None]()
+    for graph in graphs_of(proto.graph):
+        for tensor in (*graph.initializer, *_of_nodes(graph)):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                names.update((entry.value, None) for entry in tensor.external_data if entry.key == "location")
+    return tuple(names)
+
+
+def _named(graph: onnx.GraphProto, name: str) -> Iterator[TensorProto]:
+    yield from (tensor for tensor in graph.initializer if tensor.name == name)
+    for node in graph.node:
+        if node.op_type == "Constant" and name in node.output:
+            yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+
+
+def _of_nodes(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    for node in graph.node:
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+
+
+def _put_beside(tensor: TensorProto, offset: int, file: str) -> None:
+    """Say where the bytes of a tensor are, which are still in it."""
+    tensor.data_location = TensorProto.EXTERNAL
+    del tensor.external_data[:]
+    entries = {"location": file, "offset": str(offset), "length": str(len(tensor.raw_data))}
+    tensor.external_data.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in entries.items())
+
+
+def _retype(graph: onnx.GraphProto, name: str, array: Array) -> None:
+    """Say the new shape and element type of a tensor where a graph says them."""
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    for value in (*graph.value_info, *graph.input):
+        if value.name == name and value.type.HasField("tensor_type"):
+            value.type.CopyFrom(helper.make_tensor_type_proto(kind, array.shape))
+
+
+def forget_shapes(proto: onnx.ModelProto, names: set[str], sizes: set[int]) -> None:
+    """Leave out what a model says of the shapes of values that a table was moved to: they have its old size.
+
+    Args:
+        proto: the model.
+        names: values that follow from positions.
+        sizes: how many rows tables had.
+    """
+    for graph in graphs_of(proto.graph):
+        stale = [
+            value
+            for value in graph.value_info
+            if value.name in names and sizes & {dim.dim_value for dim in value.type.tensor_type.shape.dim}
+        ]
+        for value in stale:
+            graph.value_info.remove(value)

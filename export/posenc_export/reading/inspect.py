@@ -1,0 +1,139 @@
+"""`inspect`: what an ONNX file that anybody made holds of positions, read in a process with limits."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from posenc.memory import GIB
+from posenc_export.errors import BadInput, ToolFailed, bad_input, decoded
+from posenc_export.reading.child import Request
+from posenc_export.reading.inspection import Finding, Inspection
+from posenc_export.reading.messages import raise_error
+from posenc_export.validation.apart.process import Child, Ended, Hung
+
+PROGRAM = ("-m", "posenc_export.reading.child")
+"""What Python runs in the process that reads a file."""
+GRACE = 2.0
+"""Seconds that a process has beyond its time, to say that it stopped."""
+GRAVEST = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """How a file is inspected.
+
+    Args:
+        bound: the error against float64 that counts as too large. Without one, 0.001 does, and what float32 itself
+            loses far out is no finding.
+        timeout: seconds that reading a file may take; 0 for any.
+        memory: GiB that it may take.
+        begun: is called with what the file is, as soon as that is read.
+    """
+
+    bound: float | None = None
+    timeout: float = 120.0
+    memory: float = 4.0
+    begun: Callable[[Inspection], None] = lambda _: None
+
+
+def inspect_file(path: Path, config: Path | None, against: Path | None, options: InspectOptions) -> Inspection:
+    """Return what a file holds of positions, and what is wrong with it.
+
+    Args:
+        path: the ONNX file.
+        config: a model's config.json, or its folder, that the file is held against.
+        against: the ONNX file that it was made of.
+        options: bounds and limits.
+
+    Raises BadInput, in one line, where one of the files cannot be read, or takes too long or too much memory.
+    """
+    _check_file(path)
+    if config is not None and not config.exists():
+        raise BadInput(f"--config: {config} does not exist: give a config.json, or a model's folder that has one")
+    before = None
+    if against is not None:
+        _check_file(against)
+        before = _read(against, replace(options, begun=lambda _: None))
+    inspection = _read(path, options)
+    findings = list(inspection.findings)
+    if before is not None:
+        from posenc_export.reading.comparing.against import compare_files
+
+        findings += compare_files(inspection, before)
+    if config is not None:
+        findings += _against_config(inspection, config)
+    return replace(inspection, findings=tuple(sorted(findings, key=_rank)))
+
+
+def _rank(finding: Finding) -> tuple[int, str]:
+    return GRAVEST.index(finding.severity), finding.code
+
+
+def _against_config(inspection: Inspection, config: Path) -> tuple[Finding, ...]:
+    # schemes and rope types, which are read here alone, import torch
+    from posenc_export.reading.comparing.config import compare_config
+
+    with bad_input("--config: "):
+        return compare_config(inspection, config)
+
+
+def _check_file(path: Path) -> None:
+    """Raise BadInput where there is no file: no process is started for that."""
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot open {path}: {error}") from error
+    if is_folder:
+        raise BadInput(f"{path} is a folder: give the ONNX file in it, as {path / 'model.onnx'}")
+    if not is_file:
+        raise BadInput(f"{path} does not exist: give an ONNX file")
+
+
+def _read(path: Path, options: InspectOptions) -> Inspection:
+    """Return the inspection that a process of its own makes of a file."""
+    request = Request(
+        file=str(path.absolute()),
+        shown=decoded(str(path)),
+        bound=options.bound,
+        memory=int(options.memory * GIB),
+        seconds=options.timeout,
+    )
+    child = Child([*PROGRAM, json.dumps(request)])
+    try:
+        return _followed(child, request["shown"], options)
+    finally:
+        child.end()
+
+
+def _followed(child: Child, shown: str, options: InspectOptions) -> Inspection:
+    """Return what a process says at last; raise BadInput where it ends, or is ended, before it has named encodings."""
+    end = time.monotonic() + options.timeout + GRACE if options.timeout else None
+    # imported while the process starts
+    from posenc_export.reading.report.schema import inspection_read
+
+    known: list[Inspection] = []
+    try:
+        while True:
+            line = child.line(None if end is None else max(0.0, end - time.monotonic()))
+            kind, _, content = line.partition(b" ")
+            if kind == b"inspected":
+                return inspection_read(content)
+            if kind != b"known":
+                raise_error(kind, content)
+            known.append(inspection_read(content))
+            if len(known) == 1:
+                options.begun(known[0])
+    except Hung:
+        if len(known) > 1:
+            words = f"where positions end was not known within {options.timeout:g} s: give more with --timeout"
+            return replace(known[-1], stopped=words)
+        words = f"reading it takes longer than {options.timeout:g} s: give more with --timeout"
+        raise BadInput(f"{shown}: {words}") from None
+    except Ended as ended:
+        raise BadInput(f"{shown}: the process that reads it {ended}") from None
+    except ValueError as error:
+        raise ToolFailed(f"{shown}: the process that reads it sent a message that no inspection sends") from error

@@ -1,0 +1,108 @@
+"""What is wrong with the encodings of a file, as far as the file itself shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from posenc_export.reading.findings import finding
+from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection
+from posenc_export.reading.rounding import NOISE
+
+WRONG = {
+    "broadcasts": "runs on with too few positions",
+    "repeats": "runs on and reads rows again",
+    "overruns": "runs on and reads what lies in memory behind its table",
+}
+"""What a file does beyond its end, where it does not refuse."""
+NO_POSITION = "no position"
+"""The name that recognisers give to angles that are all 0."""
+FLOAT32 = 2.0**-22
+"""What an angle in float32 loses a position: its rounding, and that of its frequency."""
+ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""What a number near 1 loses in a dtype, twice."""
+LISTED = 8
+"""Values without a name that are listed one by one."""
+
+
+def judged(inspection: Inspection, is_strict: bool = False) -> Iterator[Finding]:
+    """Yield the findings of an inspection that holds all that was read.
+
+    Args:
+        inspection: what was read.
+        is_strict: whether the bound of errors is one that somebody asked for: float32 does not excuse an error then.
+    """
+    for encoding in inspection.encodings:
+        yield from _of_numbers(encoding, is_strict)
+    yield from _unnamed([e for e in inspection.encodings if e.family == "not recognised"])
+    for end in inspection.ends:
+        yield from _of_end(end)
+    yield from fixed_axes(inspection.inputs)
+    if inspection.missing:
+        yield finding("missing-data", ", ".join(inspection.missing), "external data that are not beside the file")
+
+
+def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
+    if encoding.name == NO_POSITION:
+        yield finding("no-position", encoding.where, f"{encoding.family}: every position gets the same numbers")
+        return
+    measured = encoding.errors
+    if measured is None or not measured.errors:
+        # so far off that its columns are those of the form in no order
+        if encoding.error is not None and encoding.error > NOISE:
+            yield finding("off-formula", encoding.where, f"{encoding.family}: off by {encoding.error:.2g}")
+        return
+    points = list(zip(measured.positions, measured.errors, strict=True))
+    noisy = [position for position, error in points if error > NOISE]
+    # below 2^17 no angle in float32 is off by as much
+    if encoding.rows is None and noisy:
+        words = f"{encoding.family} angles are computed in half precision: noise from about position {noisy[0]:,} on"
+        yield finding("half-noise", encoding.where, words)
+        return
+    off = [p for p, error in points if error > measured.bound + (0.0 if is_strict else excused(p, encoding.dtype))]
+    if off:
+        first = measured.exceeds_from if is_strict else off[0]
+        position, worst = max(points, key=lambda point: point[1])
+        words = f"off by more than {measured.bound:g} from position {first:,} on, by {worst:.2g} at {position:,}"
+        yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
+
+
+def excused(position: int, dtype: str) -> float:
+    """Return by how much numbers may be off where nothing is wrong but the dtype: angles in float32 grow with it."""
+    return position * FLOAT32 + ROUNDOFF.get(dtype, 0.0)
+
+
+def _unnamed(encodings: Sequence[Encoding]) -> Iterator[Finding]:
+    """Yield a finding for values that no recogniser knows, and a last one for those that are too many."""
+    # a vocoder has hundreds of sines
+    for encoding in encodings[:LISTED]:
+        value = f"{encoding.dtype}{list(encoding.shape)}, positions from {encoding.positions}"
+        yield finding("not-recognised", encoding.where, f"{value}: none of the known forms")
+    others = encodings[LISTED:]
+    if others:
+        yield finding("not-recognised", others[0].where, f"{len(others)} more values are none of the known forms")
+
+
+def _of_end(end: End) -> Iterator[Finding]:
+    if end.last_right is None:
+        return
+    if end.beyond in WRONG:
+        words = f"right up to {end.last_right:,} along {end.axis}; at {end.last_right + 1:,} it {WRONG[end.beyond]}"
+        yield finding("wrong-beyond", end.node, f"{words}: {end.reason}")
+    else:
+        words = f"right up to {end.last_right:,} along {end.axis}; longer calls are refused: {end.reason}"
+        yield finding("ends", end.node, words)
+
+
+def fixed_axes(inputs: Iterable[GraphInput]) -> Iterator[Finding]:
+    """Yield a finding where tokens have a fixed batch or length: inputs of whole numbers with two axes."""
+    fixed = []
+    for entry in inputs:
+        if len(entry.shape) != 2 or not entry.dtype.startswith(("int", "uint", "bool")):
+            continue
+        pairs = zip(("batch", "length"), entry.shape, strict=True)
+        words = [f"{name} {size}" for name, size in pairs if isinstance(size, int)]
+        # a step of one token is made so: its length alone is fixed
+        if words and words != ["length 1"]:
+            fixed.append(f"{entry.name}: {', '.join(words)}")
+    if fixed:
+        yield finding("fixed-axis", "", "; ".join(fixed))

@@ -1,0 +1,169 @@
+"""The errors of a file's encodings by position: of all rows of a table, and far out where rows are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_export.reading.errors_by_position import curve, errors_by_position
+from posenc_export.reading.graph import Graph
+from posenc_export.reading.inspection import Errors, Rounded
+from posenc_export.reading.interpret.budget import Budget
+from posenc_export.reading.interpret.roles import roles_of
+from posenc_export.reading.interpret.run import interpret
+from posenc_export.reading.interpret.sizes import default_sizes
+from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.rounding import rounded_rotary, rounded_table
+from posenc_export.reading.table_errors import Effort, table_errors
+from posenc_export.reading.values import Array, Constant, Position, Run, Value
+
+FAR = 2**17
+"""Positions that are given to a file that takes them as an input: those below this number."""
+FED = 509
+"""How many positions are given to such a file: a prime, unlike sizes of tensors."""
+COUNTED = 2039
+"""The length at which a file is read that counts positions itself."""
+DENSE = 2**12
+"""Positions from 0 on that are all looked at; of those beyond, some."""
+SPARSE = 2**12
+ROUNDED = 2**9
+SEPARATE = 2
+"""Tensors that a table of rows is stored in, at most: one for cosines and one for sines."""
+MASKS = 1 << 24
+"""Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What is needed to measure encodings of a graph.
+
+    Args:
+        graph: the graph.
+        run: its interpretation at usual sizes, in which encodings were recognised.
+        bound: the error that counts as too large.
+        budget: how much another interpretation may cost.
+        effort: how many numbers of stored tables are compared with float64, all encodings together.
+    """
+
+    graph: Graph
+    run: Run
+    bound: float
+    budget: Budget
+    effort: Effort = field(default_factory=Effort)
+    _composed: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False)
+
+    def errors(self, named: Named) -> Errors | None:
+        """Return the errors of an encoding by position; None where it has no closed form, or rows of another kind."""
+        if named.form.exact is None:
+            return None
+        if named.rows is not None and not self.is_composed(named):
+            return self._of_table(named, named.rows)
+        return self._computed(named)
+
+    def is_composed(self, named: Named) -> bool:
+        """Return whether rows are put together of tables that are shorter than the positions that they are right for.
+
+        Angle addition has a table for each digit of a position: far beyond the rows of any of them it is right.
+        """
+        if len(named.stored) <= SEPARATE or named.form.exact is None:
+            return False
+        # asked several times, and each answer takes another interpretation
+        if named.tensors not in self._composed:
+            errors = self._computed(named)
+            beyond = errors is not None and max(errors.positions) >= (named.rows or 0)
+            self._composed[named.tensors] = beyond and errors is not None and errors.exceeds_from is None
+        return self._composed[named.tensors]
+
+    def _computed(self, named: Named) -> Errors | None:
+        """Return the errors of rows that the graph makes: at positions far out, if it takes them as an input."""
+        assert named.form.exact is not None
+        takes_them = any(entry.name == named.positions for entry in self.graph.inputs)
+        positions = self.far_positions if takes_them else np.arange(COUNTED)
+        run = self.far_out if takes_them else self.counted
+        arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
+        return errors_by_position(arrays, named.form.exact, positions, self.bound)
+
+    def rounded(self, named: Named) -> tuple[Rounded, ...]:
+        """Return what half precision does to an encoding with a closed form: to its table, or to its angles."""
+        if named.form.exact is None or not named.form.parameters:
+            return ()
+        if self.is_composed(named):
+            return ()
+        if named.rows is not None:
+            return rounded_table(named.form.exact, _some(named.rows))
+        return rounded_rotary(named.form.exact, _some(FAR, ROUNDED)) if named.form.family == "rotary" else ()
+
+    @property
+    def far_positions(self) -> Indices:
+        """Return positions from 0 to the largest, denser at the beginning."""
+        steps = np.geomspace(1, FAR, FED) - 1
+        # as many as there are steps: equal ones move on
+        return np.maximum.accumulate(np.maximum(steps.astype(np.int64), np.arange(FED)))
+
+    @cached_property
+    def far_out(self) -> Run:
+        """The graph at positions far out."""
+        sizes = default_sizes(self.graph, {"length": FED})
+        return self._interpreted(sizes, self._fed(sizes))
+
+    @cached_property
+    def counted(self) -> Run:
+        """The graph at a length of its own count of positions."""
+        return self._interpreted(default_sizes(self.graph, {"length": COUNTED}), {})
+
+    def _interpreted(self, sizes: Mapping[str, int], feeds: Mapping[str, Array]) -> Run:
+        return interpret(self.graph, sizes, feeds, replace(self.budget, value_bytes=MASKS))
+
+    def _fed(self, sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Return the positions in the shape of each input that positions come from."""
+        feeds: dict[str, Array] = {}
+        for name, role in roles_of(self.graph).items():
+            value = self.run.values.get(name)
+            if role == "places" and isinstance(value, Position) and value.array.ndim:
+                shape = (*value.array.shape[:-1], FED)
+                feeds[name] = np.broadcast_to(self.far_positions, shape).astype(value.array.dtype)
+        return feeds
+
+    def _of_table(self, named: Named, rows: int) -> Errors | None:
+        assert named.form.exact is not None
+        # a table may be what was recognised, and what it is made of
+        names = dict.fromkeys((*named.tensors, *named.stored))
+        measured = table_errors(self._tables(names, rows), named.form.exact, _some(rows), self.effort)
+        if measured is None:
+            return None
+        errors = curve(measured.positions, measured.errors, self.bound)
+        sampled = None if measured.rows == rows else measured.rows
+        return replace(errors, sampled=sampled, tensor=measured.tensor)
+
+    def _tables(self, names: Iterable[str], rows: int) -> Iterator[tuple[str, Array]]:
+        """Yield tables with a row a position, one at a time: all of a file may be larger than the memory."""
+        for name in names:
+            table = _table(self.run.values.get(name), rows)
+            if table is not None:
+                yield name, table
+
+
+def _table(value: Value | None, rows: int) -> Array | None:
+    """Return a value as (rows, all else), with a row a position; None for every other value."""
+    if not isinstance(value, (Constant, Position)):
+        return None
+    try:
+        array = value.load() if isinstance(value, Constant) else value.array
+    except ValueError:
+        return None
+    axis = next((axis for axis, size in enumerate(array.shape) if size == rows), None)
+    if axis is None or not rows or array.dtype.kind in "OUSc":
+        return None
+    return np.moveaxis(array, axis, 0).reshape(rows, -1)
+
+
+def _some(rows: int, sparse: int = SPARSE) -> Indices:
+    """Return all positions of a few rows; of many, the first ones and some of the others, with the last."""
+    if rows <= DENSE + sparse:
+        return np.arange(rows)
+    return np.concatenate([np.arange(DENSE), np.linspace(DENSE, rows - 1, sparse).astype(np.int64)])

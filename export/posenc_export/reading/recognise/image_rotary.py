@@ -1,0 +1,103 @@
+"""Rotary angles of places in an image, as DINOv3 has them: fractions of the whole grid, half of the pairs by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_export.reading.recognise.claims import Claim, claim, gathered
+from posenc_export.reading.recognise.named import Form, Named
+from posenc_export.reading.recognise.sinusoidal import unwrapped
+from posenc_export.reading.recognise.spacing import Geometric, geometric
+from posenc_export.reading.recognise.trails import is_data, numbers_of, shape_of, stored_of
+from posenc_export.reading.recognise.waves import Complexes, spacing_of_dtype
+from posenc_export.reading.recognise.windows import sides_of
+from posenc_export.reading.values import Meeting, Operand, Run
+
+Floats = NDArray[np.float64]
+
+
+def image_rotary_of(run: Run, claimed: set[str]) -> list[Named]:
+    """Return the rotary encodings of places in an image.
+
+    Args:
+        run: an interpreted graph.
+        claimed: tensors that other encodings are named by.
+    """
+    products = [product for product in map(_product, run.meetings) if product and product[1].tensor not in claimed]
+    return gathered(item for pair in pairwise(products) for item in _claims(run, pair))
+
+
+def _product(meeting: Meeting) -> tuple[Meeting, Operand] | None:
+    """Return a product of data with rows of cosines or sines, and the rows; None for other nodes."""
+    if meeting.op_type != "Mul" or len(meeting.operands) != 2:
+        return None
+    # at a fixed size of images the angles are constants
+    rows = [o for o in meeting.operands if o and not is_data(o.value) and sum(n > 1 for n in shape_of(o.value)) == 2]
+    data = [o for o in meeting.operands if o and is_data(o.value)]
+    return (meeting, rows[0]) if rows and data else None
+
+
+def _claims(run: Run, products: tuple[tuple[Meeting, Operand], tuple[Meeting, Operand]]) -> Iterator[Claim]:
+    """Give the claims of two products, by cosines and by sines, in either order."""
+    values = [operand.value for _, operand in products]
+    if np.prod(shape_of(values[0])) != np.prod(shape_of(values[1])):
+        return
+    arrays = [np.squeeze(array) for array in map(numbers_of, values) if array is not None]
+    if len(arrays) < 2 or arrays[0].shape != arrays[1].shape or arrays[0].ndim != 2:
+        return
+    # cosines are the same in a row and in its mirror image, sines are not
+    order = (0, 1) if np.allclose(arrays[0], arrays[0][::-1], atol=1e-2) else (1, 0)
+    form = angles_form(arrays[order[0]], arrays[order[1]])
+    if form is not None:
+        stored = stored_of(*(operand for _, operand in products))
+        for meeting, operand in products:
+            yield replace(claim(run, form, meeting, operand), stored=stored)
+
+
+def angles_form(cos: NDArray[np.generic], sin: NDArray[np.generic]) -> Form | None:
+    """Return DINOv3's form of cosines and sines of places (places, head_dim); None where they have another."""
+    spacing = spacing_of_dtype(cos.dtype)
+    circles = cos.astype(np.float64) + 1j * sin.astype(np.float64)
+    width = circles.shape[1] // 2
+    if width < 4 or width % 2 or np.abs(np.abs(circles) - 1).max() > 1e-3 + 4 * spacing:
+        return None
+    for layout, first, second in (
+        ("halves", circles[:, :width], circles[:, width:]),
+        ("interleaved", circles[:, 0::2], circles[:, 1::2]),
+    ):
+        base = _base_of(first, spacing) if np.array_equal(first, second) else None
+        if base is not None:
+            return Form("rotary", "dinov3", {"head_dim": 2 * width, "rope_theta": base, "layout": layout})
+    return None
+
+
+def _base_of(circles: Complexes, spacing: float) -> float | None:
+    """Return rope_theta of pairs (places, pairs), the first half by row, the others by column."""
+    half = circles.shape[1] // 2
+    for height, width in sides_of(len(circles)):
+        # (places, pairs) -> (height, width, pairs)
+        grid = circles.reshape(height, width, -1)
+        rows, columns = grid[:, 0, :half], grid[0, :, half:]
+        if np.allclose(grid[..., :half], rows[:, None], atol=1e-6) and np.allclose(
+            grid[..., half:], columns, atol=1e-6
+        ):
+            bases = {_base_of_axis(axis, spacing) for axis in (rows, columns)}
+            return bases.pop() if len(bases) == 1 else None
+    return None
+
+
+def _base_of_axis(circles: Complexes, spacing: float) -> float | None:
+    """Return rope_theta of an axis (places, pairs) whose places are from -1 to 1; None where rows differ from it."""
+    count, pairs = circles.shape
+    angle = 2 * np.pi * (2 * (np.arange(count) + 0.5) / count - 1)
+    fitted = geometric(unwrapped(np.angle(circles[-1]), float(angle[-1])), pairs, max(4 * spacing, 1e-4))
+    for form in (*fitted, Geometric(1.0, 100.0, pairs, 0.0, True)):
+        exact = np.exp(1j * angle[:, None] * form.of_pairs(pairs))
+        if form.scale == 1.0 and form.shift == 0.0 and np.abs(exact - circles).max() <= 1e-3 + 16 * spacing:
+            return form.base
+    return None

@@ -1,0 +1,184 @@
+"""Rows of positions that are added to data, or that a weight takes in: which encodings they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_export.reading.recognise.claimed_rows import error_of_rows, from_input, of_numbers
+from posenc_export.reading.recognise.claims import Claim, Shared, claim, gathered
+from posenc_export.reading.recognise.grids import flat_grid_form, grid_form
+from posenc_export.reading.recognise.lookups import (
+    EIGHT_BITS,
+    Lookup,
+    Lookups,
+    learned_form,
+    rows_lookup_form,
+    rows_of,
+    table_of,
+)
+from posenc_export.reading.recognise.masks import is_mask
+from posenc_export.reading.recognise.named import Form, Named
+from posenc_export.reading.recognise.sinusoidal import rows_form
+from posenc_export.reading.recognise.taken_in import taken_in, unquantized
+from posenc_export.reading.recognise.trails import (
+    RESIZING,
+    Trails,
+    is_data,
+    is_float,
+    is_quantized,
+    numbers_of,
+    positions_of,
+    shape_of,
+    stored_of,
+)
+from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run
+
+Array = NDArray[np.generic]
+ADDING = ("Add", "Sum", "SkipLayerNormalization", "BiasAdd")
+TAKING = {
+    *("MatMul", "Gemm", "Einsum", "FusedMatMul", "FusedGemm", "MatMulNBits", "MatMulInteger"),
+    *("DynamicQuantizeMatMul", "MatMulIntegerToFloat"),
+}
+NARROWEST = 8
+"""Features that learned rows have at least: coordinates of anchors and of boxes have fewer."""
+EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
+
+
+def tables_of(run: Run) -> list[Named]:
+    """Return the encodings whose rows are added to data, or that a weight takes in, in the graph's order."""
+    lookups, shared = Lookups(run, rows_lookup_form, Trails(run)), Shared()
+    return gathered(item for meeting in run.nodes for item in _claims(run, lookups, shared, meeting))
+
+
+def _claims(run: Run, lookups: Lookups, shared: Shared, meeting: Meeting) -> Iterator[Claim]:
+    if meeting.op_type in EMBEDDING:
+        yield from _embedded(run, meeting)
+        return
+    operands = [operand for operand in meeting.operands if operand is not None]
+    if meeting.op_type in ADDING and any(is_data(operand.value) for operand in operands):
+        for operand in operands:
+            if is_data(operand.value):
+                continue
+            item = shared.claim(meeting, operand, "added", partial(_added, run, lookups, meeting, operand))
+            if item is not None:
+                yield item
+    elif meeting.op_type in TAKING and any(isinstance(operand.value, Constant) for operand in operands):
+        taken = (taken_in(run, meeting, unquantized(run, operand)) for operand in operands)
+        yield from (item for item in taken if item is not None)
+
+
+def _embedded(run: Run, meeting: Meeting) -> Iterator[Claim]:
+    """Give the table of positions of ONNX Runtime's operator that adds and normalizes embeddings."""
+    table = meeting.operands[3] if len(meeting.operands) > 3 else None
+    ids = meeting.operands[8] if len(meeting.operands) > 8 else None
+    if table is None or len(shape_of(table.value)) != 2:
+        return
+    rows = shape_of(table.value)[0]
+    numbers = numbers_of(table.value)
+    form = None if numbers is None else rows_form(numbers)
+    sizes = {"rows": rows, "d_model": shape_of(table.value)[1], "offset": 0}
+    item = claim(run, form or Form("learned", "table", sizes), meeting, table, rows=rows)
+    source = "range" if ids is None else positions_of(run, ids.value, numbers_of(ids.value))
+    yield replace(item, rows=rows, positions=source, error=None if form is None else error_of_rows(form, numbers))
+
+
+def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Claim | None:
+    """Return the encoding whose rows are added to data; None where they are a mask, or not of positions."""
+    # a bias of features, of channels, or of heads has a single axis
+    several = sum(size > 1 for size in shape_of(operand.value)) > 1
+    array = numbers_of(operand.value) if several and is_float(operand.value) else None
+    if array is None or is_mask(array):
+        return None
+    known = lookups.before(operand.tensor)
+    # rows and columns of a grid are looked up each in a table of half the features
+    if known is not None and known[0].values.shape[-1] == array.shape[-1]:
+        return _looked_up(run, known[1], meeting, operand, known[0])
+    form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None)
+    if form is not None:
+        return of_numbers(run, form, meeting, operand, array)
+    resized = [node for node in lookups.trails.before(operand.tensor) if node.op_type in RESIZING]
+    interpolated = _interpolated(run, meeting, operand, resized[0]) if resized else None
+    return interpolated or _learned(run, meeting, operand, array)
+
+
+def _looked_up(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup: Lookup) -> Claim:
+    indices = lookup.node.operands[1]
+    assert indices is not None  # a look-up has both
+    item = claim(run, form, meeting, operand)
+    source = positions_of(run, indices.value, numbers_of(indices.value))
+    return replace(
+        item,
+        form=from_input(run, form, source),
+        rows=lookup.rows,
+        stored=stored_of(lookup.node.operands[0]) or item.stored,
+        positions=source,
+        error=error_of_rows(form, rows_of(lookup.values)),
+    )
+
+
+def _form_of_numbers(array: Array, spacing: float | None) -> Form | None:
+    """Return the form of rows (.., positions, features), or of a grid, with features last or before the places."""
+    rows = rows_of(array)
+    if rows is not None:
+        # a batch of sequences has rows that differ; positions along the features are a sequence of channels first
+        return rows_form(rows, spacing) or flat_grid_form(rows)
+    grid = array[0] if array.ndim == 4 and (array == array[:1]).all() else array
+    if grid.ndim != 3:
+        return None
+    return grid_form(grid) or grid_form(np.moveaxis(grid, 0, -1))
+
+
+def _interpolated(run: Run, meeting: Meeting, operand: Operand, resizing: Meeting) -> Claim | None:
+    """Return the claim of a learned grid that is resized to the places of the data; None where it is not stored."""
+    # masks are resized as well, but are not stored
+    stored = stored_of(resizing.operands[0]) if isinstance(operand.value, Position) else ()
+    shape = shape_of(operand.value)
+    if not stored or shape[-1] < NARROWEST:
+        return None
+    tables = [shape_of(run.values[name]) for name in stored if name in run.values]
+    sizes = [int(np.prod(table[:-1])) for table in tables if table[-1:] == shape[-1:]]
+    form = Form("grid", "interpolated", {"dim": shape[-1], **({"rows": sizes[0]} if sizes else {})})
+    return replace(claim(run, form, meeting, operand), rows=sizes[0] if sizes else None)
+
+
+def _learned(run: Run, meeting: Meeting, operand: Operand, array: Array) -> Claim | None:
+    """Return the claim of stored rows that are added as they are: the first ones, some later ones, or all."""
+    rows = rows_of(array)
+    stored = stored_of(operand)
+    if rows is None or len(rows) < 2 or not stored or not _in_rows(meeting, rows):
+        return None
+    # the first rows of a table, as many as there are tokens, are positions however narrow they are
+    if rows.shape[1] < NARROWEST and isinstance(operand.value, Constant):
+        return None
+    table = rows if isinstance(operand.value, Constant) else table_of(run, stored, rows.shape[1])
+    if table is None or is_smooth(rows) or _is_split(run, meeting, shape_of(operand.value)):
+        return None
+    first = np.flatnonzero((table == rows[0]).all(1))
+    if not len(first) or not np.array_equal(table[first[0] : first[0] + len(rows)], rows):
+        return None
+    form = learned_form(rows, len(table), int(first[0]))
+    return None if form is None else replace(claim(run, form, meeting, operand), rows=len(table))
+
+
+def _in_rows(meeting: Meeting, rows: Array) -> bool:
+    """Return whether data has a place for each row, and its features last; heads have an axis more."""
+    shapes = [o.value.shape for o in meeting.operands if o is not None and isinstance(o.value, Data)]
+    return any(len(shape) == 3 and shape[-1] == rows.shape[1] and len(rows) in shape[:-1] for shape in shapes)
+
+
+def _is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
+    """Return whether rows are taken apart after the sum: shifts and scales of a norm, and not places."""
+    users = [node for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)]
+    return any(user.op_type in ("Split", "Slice", "Gather") for user in users) and len(shape) > 1
+
+
+def is_smooth(rows: Array) -> bool:
+    """Return whether rows are straight lines, as coordinates are."""
+    numbers = rows.astype(np.float64)
+    size = np.abs(numbers).max()
+    return any(np.abs(np.diff(numbers, 2, axis=axis)).max(initial=0) <= 1e-5 * size for axis in (0, 1))

@@ -1,0 +1,1 @@
+"""Inspections as text and as JSON, with a schema."""

@@ -1,0 +1,89 @@
+"""The run in which encodings are recognised: at usual sizes, or at others where a graph does not go through at those.
+
+A table may have fewer rows than the usual length, a sound may be too long for it, and an image may be of another size
+than the rows of its patches are for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from posenc_export.reading.graph import Graph
+from posenc_export.reading.interpret.budget import Budget
+from posenc_export.reading.interpret.run import interpret
+from posenc_export.reading.interpret.sizes import axes_of
+from posenc_export.reading.interpret.state import small_numbers
+from posenc_export.reading.values import Run
+
+LENGTHS = (7, 5, 3, 2)
+"""Lengths for tables of few rows."""
+SAMPLES = (16000, 401, 161, 121)
+"""Numbers of samples: a second, and those of a few frames."""
+PREFIXES = 6
+"""Rows in front of those of patches, at most: tokens of a class and registers."""
+IMAGE = ("height", "width")
+"""Kinds of axes of an image."""
+SIDES = (224, 256, 384, 512)
+"""Sides of images that models are made for."""
+TRIED = 16
+"""Images, or traced lengths, that are tried, at most."""
+SHAPING, RANK = ("Reshape", "Expand"), 8
+"""Operators that take a shape, and how many axes it has at most."""
+TRACED = range(4, 4097)
+"""Lengths that a graph may have been traced at."""
+
+
+def usual_run(graph: Graph, budget: Budget) -> Run:
+    """Return a graph interpreted at usual sizes; at others, where it goes through at those alone."""
+    run = interpret(graph, budget=budget)
+    if run.stopped is None or is_spent(run):
+        return run
+    for sizes in _others(graph):
+        other = interpret(graph, sizes, budget=budget)
+        if other.stopped is None:
+            return other
+    return run
+
+
+def is_spent(run: Run) -> bool:
+    """Return whether a run stopped because of its budget, and not in a node."""
+    return run.stopped is not None and (not run.nodes or run.nodes[-1].node != run.stopped[1])
+
+
+def traced_lengths(graph: Graph) -> list[int]:
+    """Return lengths that a graph may have been traced at: the sizes in shapes that it stores."""
+    names = {node.inputs[1] for node in graph.nodes if node.op_type in SHAPING and len(node.inputs) > 1}
+    shapes = [graph.constants[name] for name in names if name in graph.constants]
+    small = [shape for shape in shapes if len(shape.shape) == 1 and shape.shape[0] <= RANK and shape.dtype.kind == "i"]
+    # numbers in a file that is not there are none
+    sizes = {int(size) for shape in small if (numbers := small_numbers(shape)) is not None for size in numbers}
+    return [size for size in sorted(sizes) if size in TRACED][:TRIED]
+
+
+def _others(graph: Graph) -> Iterator[Mapping[str, int]]:
+    """Yield other sizes, by kinds of axes."""
+    kinds = set(axes_of(graph).values())
+    if "length" in kinds:
+        yield from ({"length": length} for length in (*LENGTHS, *traced_lengths(graph)))
+    if "samples" in kinds:
+        yield from ({"samples": samples} for samples in SAMPLES)
+    if kinds.issuperset(IMAGE):
+        sides = list(dict.fromkeys((*_sides(graph), *SIDES)))
+        yield from (dict.fromkeys(IMAGE, side) for side in sides[:TRIED])
+
+
+def _sides(graph: Graph) -> Iterator[int]:
+    """Yield the sides of square images whose patches are as many as a table has rows."""
+    patches = {stride[0] for node in graph.nodes if (stride := _strides(node.attributes.get("strides"))) is not None}
+    tables = {value.shape[-2] for value in graph.constants.values() if len(value.shape) in (2, 3)}
+    for patch in sorted(patches, reverse=True):
+        for rows in sorted(tables, reverse=True):
+            squares = (rows - prefix for prefix in range(PREFIXES) if rows - prefix > 1)
+            yield from (math.isqrt(square) * patch for square in squares if math.isqrt(square) ** 2 == square)
+
+
+def _strides(value: object) -> tuple[int, int] | None:
+    """Return the strides of a convolution that takes square patches apart; None for every other attribute."""
+    numbers = tuple(value) if isinstance(value, (tuple, list)) else ()
+    return numbers if len(numbers) == 2 and isinstance(numbers[0], int) and numbers[0] == numbers[1] > 1 else None

@@ -1,0 +1,1 @@
+"""Files that other people's exporters wrote: how they are made, and the truth about each."""

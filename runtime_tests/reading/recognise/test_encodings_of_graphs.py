@@ -1,0 +1,141 @@
+"""Graphs of a few nodes: tables, biases and ids that are named, and constants that are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from helpers.encodings_named import named
+from posenc_export.reading.graph.read import read_graph
+from posenc_export.reading.interpret.run import interpret
+from posenc_export.reading.recognise.encodings import encodings_of
+
+
+def graph(tmp_path: Path, body: str, opset: int = 17, **tables: np.ndarray) -> Path:
+    """Return the file of a graph from features x (1, sequence, 16) to y, in ONNX's text syntax, with stored tables."""
+    ports = "(float[1, sequence, 16] x) => (float[a, b, c] y)"
+    text = f'<ir_version: 10, opset_import: ["" : {opset}]> g {ports} {{ {body} }}'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(table, name) for name, table in tables.items())
+    onnx.save(model, tmp_path / "graph.onnx")
+    return tmp_path / "graph.onnx"
+
+
+RANGE = """
+    shape = Shape(x)
+    zero = Constant<value_int=0>()
+    one = Constant<value_int=1>()
+    length = Gather(shape, one)
+    ids = Range(zero, length, one)
+"""
+COLUMN = """
+    places = Cast<to=1>(ids)
+    axes = Constant<value_ints=[1]>()
+    column = Unsqueeze(places, axes)
+"""
+
+
+def test_rows_without_a_name_are_not_recognised(tmp_path: Path) -> None:
+    body = RANGE + COLUMN + "root = Sqrt(column) rows = Mul(root, scale) y = Add(x, rows)"
+    (encoding,) = named(graph(tmp_path, body, scale=np.linspace(1, 2, 16, dtype=np.float32)))
+    assert (encoding.form.family, encoding.form.name) == ("not recognised", "Add")
+    assert encoding.shape[-1] == 16
+    assert encoding.stored == ("scale",)
+
+
+def test_shifts_of_a_norm_are_no_encoding(tmp_path: Path) -> None:
+    body = "s = Constant<value_ints=[1, 6, 16]>() w = Reshape(x, s) z = Add(w, t) a, y = Split<axis=1>(z)"
+    path = graph(tmp_path, body, t=np.random.default_rng(0).normal(size=(6, 16)).astype(np.float32))
+    assert named(path, 6) == []
+
+
+def test_a_row_of_types_is_no_encoding(tmp_path: Path) -> None:
+    body = RANGE + "none = Mul(ids, zero) rows = Gather(types, none) y = Add(x, rows)"
+    table = np.random.default_rng(0).normal(size=(2, 16)).astype(np.float32)
+    assert named(graph(tmp_path, body, types=table)) == []
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+def test_rows_of_a_stored_table_have_the_offset_of_the_first(offset: int, tmp_path: Path) -> None:
+    body = RANGE + f"first = Constant<value_int={offset}>() at = Add(ids, first) rows = Gather(t, at) y = Add(x, rows)"
+    table = np.random.default_rng(0).normal(size=(500, 16)).astype(np.float32)
+    (encoding,) = named(graph(tmp_path, body, t=table))
+    assert (encoding.form.family, encoding.rows, encoding.form.parameters["offset"]) == ("learned", 500, offset)
+    assert encoding.stored == ("t",)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_biases_of_operators_of_attention_are_named(masked: bool, tmp_path: Path) -> None:
+    slopes = (2.0 ** -np.arange(2, 9, 2)).astype(np.float32).reshape(4, 1, 1)
+    heads = "sizes = Constant<value_ints=[1, -1, 4, 4]>() h = Reshape(x, sizes) q = Transpose<perm=[0, 2, 1, 3]>(h)"
+    steps = (
+        "query = Unsqueeze(places, axes) key = Unsqueeze(places, zeros) d = Sub(key, query) far = Abs(d) n = Neg(far)"
+    )
+    body = f"""{RANGE} {COLUMN} {heads} zeros = Constant<value_ints=[0]>() {steps} three = Mul(n, slopes)
+        bias = Unsqueeze(three, zeros) hidden = Greater(d, least) mask = Where(hidden, low, least)
+        all = {"Add(bias, mask)" if masked else "Identity(bias)"} y = Attention(q, q, q, all)"""
+    constants = {"slopes": slopes, "least": np.float32(0), "low": np.float32(-np.inf)}
+    path = graph(tmp_path, body, opset=23, **{name: np.asarray(array) for name, array in constants.items()})
+    (encoding,) = named(path)
+    assert (encoding.form.family, encoding.form.name, encoding.error) == ("alibi", "distance", 0)
+    assert encoding.form.parameters["heads"] == 4
+
+
+@pytest.mark.parametrize("keys", [40, 200])
+def test_buckets_of_a_single_query_are_named(keys: int, tmp_path: Path) -> None:
+    table = np.random.default_rng(0).normal(size=(32, 16)).astype(np.float32)
+    far = np.arange(keys)[::-1]
+    large = np.minimum(16 + np.log(np.maximum(far, 16) / 16) / np.log(8) * 16 + 1e-6, 31).astype(np.int64)
+    body = RANGE + "at = Gather(buckets, ids) rows = Gather(t, at) y = Mul(x, rows)"
+    path = graph(tmp_path, body, t=table, buckets=np.where(far < 16, far, large))
+    (encoding,) = named(path, keys)
+    assert (encoding.form.family, encoding.form.parameters["bidirectional"]) == ("t5", False)
+    assert encoding.form.parameters["max_distance"] == 128
+
+
+@pytest.mark.parametrize("lookup", [True, False])
+def test_sinusoids_of_eight_bits_are_named(lookup: bool, tmp_path: Path) -> None:
+    angle = np.arange(64)[:, None] * 1e4 ** -(np.arange(8) / 8)
+    table = np.stack([np.sin(angle), np.cos(angle)], -1).reshape(64, 16)
+    scale = (np.abs(table).max(1) / 127).astype(np.float32)
+    stored = {"q": np.rint(table / scale[:, None]).astype(np.int8), "scale": scale, "none": np.zeros(64, np.int8)}
+    take = "rows = Gather(t, ids)" if lookup else "rows = Identity(t)"
+    body = RANGE + f"t = DequantizeLinear<axis=0>(q, scale, none) {take} y = Add(x, rows)"
+    (encoding,) = named(graph(tmp_path, body, **stored), None if lookup else 64)
+    assert (encoding.form.family, encoding.form.parameters["base"]) == ("sinusoidal", 1e4)
+    assert encoding.error is not None
+    assert 1e-3 < encoding.error < 5e-3
+
+
+def test_layers_that_share_a_table_are_named_once(tmp_path: Path) -> None:
+    body = RANGE + "rows = Gather(t, ids) a1 = Add(x, rows) a2 = Relu(a1) y = Add(a2, rows)"
+    table = np.random.default_rng(0).normal(size=(500, 16)).astype(np.float32)
+    (encoding,) = named(graph(tmp_path, body, t=table))
+    assert len(encoding.nodes) == 2
+
+
+@pytest.mark.parametrize("shape", [(16,), (1, 1, 16), (8400, 2), (1, 16, 16)])
+def test_constants_that_are_added_are_no_encoding(shape: tuple[int, ...], tmp_path: Path) -> None:
+    # a norm's bias, anchors of a detector, and coordinates as straight lines, beside data of the same sizes
+    table = np.broadcast_to(np.linspace(0, 1, shape[-1]), shape).astype(np.float32)
+    sizes = [1, *shape[-2:]] if max(shape[:-1], default=1) > 1 else [1, 16, 16]
+    body = f"s = Constant<value_ints={sizes}>() w = Reshape(x, s) y = Add(w, t)"
+    run = interpret(read_graph(graph(tmp_path, body, t=table)), {"sequence": int(np.prod(sizes)) // 16})
+    assert run.stopped is None
+    assert encodings_of(run) == []
+
+
+def test_ids_that_are_cut_or_dequantized_stay_within_their_table(tmp_path: Path) -> None:
+    words = "b = DequantizeLinear(words, scale, none) w = Gather(b, cut)"
+    body = f"zero = Constant<value_int=0>() cut = Gather<axis=2>(input_ids, zero) {words} y = Add(w, w)"
+    inputs = "int64[1, sequence, 4] input_ids"
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (float[1, sequence, 8] y) {{ {body} }}'
+    model = onnx.parser.parse_model(text)
+    tables = {"words": np.ones((7, 8), np.int8), "scale": np.float32(1), "none": np.int8(0)}
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(table), name) for name, table in tables.items())
+    onnx.save(model, tmp_path / "ids.onnx")
+    assert named(tmp_path / "ids.onnx") == []

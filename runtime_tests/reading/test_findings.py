@@ -1,0 +1,65 @@
+"""Findings of `posenc inspect` have codes that stay, and words that `posenc explain` prints."""
+
+from dataclasses import astuple
+
+import pytest
+
+from helpers.shared import ROOT, Cli
+from posenc_export.reading.findings import FINDINGS, USUAL, finding, findings
+from posenc_export.validation.checks.catalogue import Explanation, explanations
+
+CODES = {
+    "PE201": "ends",
+    "PE202": "wrong-beyond",
+    "PE203": "fixed-axis",
+    "PE204": "off-formula",
+    "PE205": "half-noise",
+    "PE206": "no-position",
+    "PE207": "shared-table",
+    "PE208": "parameter",
+    "PE209": "batch-of-one",
+    "PE210": "rejected-form",
+    "PE211": "missing-data",
+    "PE212": "not-recognised",
+    "PE213": "differs",
+    "PE214": "layers",
+}
+"""What scripts look for: a code of a release is here, and never changed nor given again."""
+
+
+def test_codes_are_what_they_have_always_been() -> None:
+    assert {entry.code: entry.name for entry in findings()} == CODES
+    assert set(USUAL) == set(FINDINGS)
+
+
+def test_no_check_has_the_code_or_the_name_of_a_finding() -> None:
+    checks = {word for entry in explanations() for word in (entry.code, entry.name)}
+    assert not checks & {word for entry in findings() for word in (entry.code, entry.name)}
+
+
+@pytest.mark.parametrize("entry", findings(), ids=lambda entry: entry.name)
+def test_each_text_says_something(entry: Explanation) -> None:
+    code, asks, failure, remedy, example, _ = astuple(entry)
+    assert asks.endswith("?"), code
+    assert remedy.endswith("."), code
+    assert not failure.endswith("."), code
+    assert all(len(text) > 20 and "\n" not in text for text in (asks, failure, remedy, example)), code
+
+
+def test_a_finding_has_the_code_of_its_name_and_the_usual_severity() -> None:
+    made = finding("ends", "/rotary/Gather", "ends at 512")
+    assert (made.code, made.severity) == ("PE201", "note")
+    assert finding("ends", "", "ends at 512", "error").severity == "error"
+
+
+def test_explain_says_all_of_a_finding(cli: Cli) -> None:
+    entry = FINDINGS["wrong-beyond"]
+    for word in ("PE202", "pe202", "wrong-beyond"):
+        said = " ".join(cli("explain", word).output.split())
+        assert said.startswith("PE202 wrong-beyond")
+        assert all(text in said for text in (entry.asks, entry.failure, entry.remedy, entry.example))
+
+
+def test_the_page_of_checks_has_the_findings() -> None:
+    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    assert all(f"| {code} | `{name}` |" in page for code, name in CODES.items())
