@@ -156,7 +156,7 @@ def test_web_is_looked_for_where_node_path_says_and_not_beside_a_bundle(
     (beside / "package.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NODE_PATH", os.pathsep.join(["", "nowhere"]))
-    monkeypatch.setattr("posenc_export.runtimes.onnxruntime_web._node", lambda: "node")
+    monkeypatch.setattr("posenc_export.runtimes.onnxruntime_web.node", lambda: "node")
     with pytest.raises(Missing, match=r"not found in NODE_PATH: npm install --prefix DIR onnxruntime-web@\d"):
         RUNTIMES["onnxruntime-web"].check()
     monkeypatch.setenv("NODE_PATH", str(beside.parent))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, Runner, runtime
+from posenc_export.runtimes.npm import node, package
 from posenc_export.runtimes.process import Process
 
 PACKAGE, TRIED = "onnxruntime-web", "1.30.0"
@@ -17,28 +17,9 @@ NO_HALF = f"{PACKAGE} has no tensors of bfloat16"
 NO_WEIGHTS = "weights that lie beside a graph are more than WebAssembly can address"
 
 
-def _node() -> str:
-    """Return the path of Node.js; raise Missing where there is none."""
-    node = shutil.which("node")
-    if node is None:
-        raise Missing("node is not found: install Node.js 20 or newer")
-    return node
-
-
-def _package() -> Path:
-    """Return the folder of the npm package in NODE_PATH; raise Missing where it is not there."""
-    # Node's own search goes up from the current folder, and would run a package that lies beside a bundle.
-    places = filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep))
-    folder = next((Path(place, PACKAGE) for place in places if Path(place, PACKAGE, "package.json").is_file()), None)
-    if folder is None:
-        install = f"npm install --prefix DIR {PACKAGE}@{TRIED}, and set NODE_PATH=DIR/node_modules"
-        raise Missing(f"the npm package {PACKAGE} is not found in NODE_PATH: {install}")
-    return folder.resolve()
-
-
 def _check() -> None:
-    _node()
-    _package()
+    node()
+    package(PACKAGE, TRIED)
 
 
 @runtime("onnxruntime-web", format_="onnx", device="cpu", check=_check, slow=True)
@@ -55,4 +36,4 @@ def load_onnxruntime_web(path: Path, manifest: Manifest) -> Runner:
 
 def started(path: Path) -> Process:
     """Start a runner of an ONNX file; raise RunFailed where it cannot load the file."""
-    return Process("node", [_node(), str(RUNNER), str(_package()), str(path.resolve())], os.environ)
+    return Process("node", [node(), str(RUNNER), str(package(PACKAGE, TRIED)), str(path.resolve())], os.environ)
