@@ -217,9 +217,7 @@ def _check_name(name: str, asked: Asked) -> None:
     """Raise BadInput if a name is too long for a file system, with the ending of its workshop."""
     size, room = len(os.fsencode(name)), NAME_BYTES - len(f".{WORKSHOP}")
     if size > room:
-        raise BadInput(
-            f"{name[:20]}... is too long a name: it has {size} bytes, at most {room} fit; {asked.another}"
-        )
+        raise BadInput(f"{name[:20]}... is too long a name: it has {size} bytes, at most {room} fit; {asked.another}")
 
 
 def _takes_folders(above: Path, target: Path) -> bool:
