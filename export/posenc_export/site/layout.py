@@ -84,7 +84,7 @@ class Frame:
         for entry in entries:
             is_here = entry.path == page.path
             yield f"<li>{self._link(page, entry, CURRENT if is_here else '')}"
-            if is_here:
+            if is_here and not entry.below:
                 yield from _headings(headings)
             if any(below.path.partition("#")[0] == page.path for below in entry.walk()):
                 yield from self._entries(page, headings, entry.below) if entry.below else ()

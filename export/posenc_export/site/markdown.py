@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+COLOURED = frozenset(
+    "k kn kd kt kr kc ow nt s s1 s2 sd sa sb se sh si sx cpf m mi mf mh il nf nc nd nb fm c c1 cm ch cs gp cp".split()
+)
+"""The kinds of words, by their short names in Pygments, that site.css gives a colour."""
+FOLDED = re.compile(r"&lt;(/?(?:details|summary))&gt;")
 TITLE = re.compile(r'title="(.*?)"')
 Attributes = dict[str, str]
 
@@ -138,6 +144,8 @@ def _words(token: Token) -> str:
         return token.content
     if token.type == "softbreak":
         return " "
+    if token.type == "image":  # its alternative text is not read on the page
+        return ""
     return "".join(map(_words, token.children or ()))
 
 
@@ -149,7 +157,8 @@ def _parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark").enable("table")
     rules = {"fence": _fence, "code_block": _code, "table_open": _table, "table_close": _table_end}
-    for name, rule in {**rules, "heading_close": _heading_end}.items():
+    cells = {"th_open": _cell, "th_close": _cell_end, "heading_close": _heading_end}
+    for name, rule in {**rules, **cells, "html_block": _html, "html_inline": _html}.items():
         parser.add_render_rule(name, rule)
     return parser
 
@@ -173,17 +182,20 @@ def _block(code: str, language: str) -> str:
 
 
 def _coloured(code: str, language: str) -> str:
-    """Return code as HTML, with a class for each kind of word where the language is known."""
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
+    """Return code as HTML, with a class for each kind of word that has a colour, where the language is known."""
     from pygments.lexers import get_lexer_by_name
+    from pygments.token import STANDARD_TYPES
     from pygments.util import ClassNotFound
 
     try:
-        lexer = get_lexer_by_name(language, stripnl=False)
+        tokens = get_lexer_by_name(language, stripnl=False).get_tokens(code)
     except ClassNotFound:
         return escape(code)
-    return str(highlight(code, lexer, HtmlFormatter(nowrap=True)))
+    return "".join(_word(STANDARD_TYPES.get(kind, ""), text) for kind, text in tokens)
+
+
+def _word(kind: str, text: str) -> str:
+    return f'<span class="{kind}">{escape(text)}</span>' if kind in COLOURED else escape(text)
 
 
 def _table(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
@@ -192,6 +204,20 @@ def _table(_: object, tokens: Sequence[Token], index: int, options: object, envi
 
 def _table_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
     return "</table></div>\n"
+
+
+def _html(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
+    """Return HTML of a text as it is for what folds; all other HTML is text."""
+    return FOLDED.sub(r"<\1>", escape(COMMENT.sub("", tokens[index].content)))
+
+
+def _cell(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
+    """Return the beginning of a cell of a head: an empty corner is the head of no column."""
+    return "<th>" if tokens[index + 1].content else "<td>"
+
+
+def _cell_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
+    return "</th>\n" if tokens[index - 1].content else "</td>\n"
 
 
 def _heading_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:

@@ -25,8 +25,8 @@ Made by `posenc schemes --markdown > docs/schemes.md`, and the pictures, of the 
 `posenc schemes --pictures docs/pictures`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
 
 """
-FORMS = """A scheme has every form and format that is not ruled out under its name: baked (a table) or dynamic (computed,
-for any length), in float32, float16, bfloat16 and float64.
+FORMS = """A scheme has every form and format that is not ruled out under its name: baked (a table) or dynamic
+(computed, for any length), in float32, float16, bfloat16 and float64.
 """
 SHARED = "Parameters of rope types"
 ByMode = Mapping[Mode, Encoding]
@@ -152,7 +152,7 @@ def section(scheme: Scheme, of_list: Listed, links: Links = ONE_PAGE, level: str
 def _commands(scheme: Scheme) -> str:
     """Return the commands that export a scheme and draw it, as code."""
     dynamic = "" if "dynamic" in scheme.unsupported.modes else " --dynamic"
-    return f"    posenc-export {scheme.name}{dynamic}\n    posenc plot {scheme.name} -o {scheme.name}.png"
+    return f"```bash\nposenc-export {scheme.name}{dynamic}\nposenc plot {scheme.name} -o {scheme.name}.png\n```"
 
 
 def _facts(scheme: Scheme, encodings: ByMode) -> list[str]:

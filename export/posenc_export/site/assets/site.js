@@ -115,7 +115,8 @@
   };
 
   const snippet = (part, query) => {
-    const places = query.map((word) => begins(part.low[2], word)).filter((at) => at >= 0);
+    const isWhole = !part.heading && query.some((word) => begins(part.low[0], word) >= 0);
+    const places = isWhole ? [0] : query.map((word) => begins(part.low[2], word)).filter((at) => at >= 0);
     const from = Math.max(0, (places.length ? Math.min(...places) : 0) - AROUND);
     const text = part.words.slice(from, from + 3 * AROUND);
     return `${from ? "… " : ""}${text}${from + 3 * AROUND < part.words.length ? " …" : ""}`;

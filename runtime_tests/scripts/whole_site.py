@@ -1,6 +1,6 @@
 """The whole site: README.md, every page of docs/ in the order of docs/index.md, the gallery of schemes, sources.
 
-python runtime_tests/scripts/site.py FOLDER
+python runtime_tests/scripts/whole_site.py FOLDER
 """
 
 import re
@@ -19,6 +19,8 @@ from posenc_export.site.write import check_site, write_site
 
 ROOT = Path(__file__).parents[2]
 START, INDEX, SCHEME_LIST = "README.md", "docs/index.md", "docs/schemes.md"
+ALL = "All pages"
+"""What the navigation calls docs/index.md, whose title is a sentence."""
 LAST = ("CHANGELOG.md",)
 """Pages that docs/index.md has no row for."""
 PICTURES = (".png", ".svg")
@@ -60,7 +62,7 @@ def moved(of_schemes: Gallery) -> dict[str, str]:
 
 def entries(pages: Iterable[Page], of_schemes: Gallery) -> Iterator[Entry]:
     """Yield the navigation: README.md, the rows of docs/index.md in their order, then the other pages."""
-    titles = dict(named(INDEX))
+    titles = {**dict(named(INDEX)), INDEX: ALL}
     for page in pages:
         if page.path == SCHEME_LIST:
             yield of_schemes.entry
