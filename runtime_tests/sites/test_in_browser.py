@@ -144,13 +144,12 @@ def test_every_page_of_the_whole_site_is_silent(chromium: Browser, once: Once) -
     with served(folder) as address:
         for screen in SCREENS:
             with on(chromium, screen, bypass_csp=True) as context:
+                page = context.new_page()
                 for place in places:
-                    page = context.new_page()
                     check(page, address, place)
                     if place in LOOKED_AT:
                         assert not violations(page), place
                         keep(page, place)
-                    page.close()
 
 
 @pytest.mark.exhaustive

@@ -98,6 +98,7 @@ class Frame:
 
     def _around(self, page: Page) -> Iterator[str]:
         """Yield links to the pages before and behind this one, and where its text is from."""
+        # kinds are parts of the overview, and no pages to leaf through
         order = [entry for first in self.site.navigation for entry in first.walk() if "#" not in entry.path]
         here = next((number for number, entry in enumerate(order) if entry.path == page.path), None)
         yield "<footer>"

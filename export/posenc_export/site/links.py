@@ -1,4 +1,4 @@
-"""Links between Markdown files, as they stand on a code host, to links between the pages of a site."""
+"""Links between Markdown files, as on a code host, become links between the pages of a site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posenc_export.errors import BadInput
 from posenc_export.site.page import Page, Site
 
 OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-"""The beginning of an address that is no path."""
+"""How an address begins that names a host or a program, where a path has none."""
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -44,6 +44,7 @@ def address(page: Page, link: str, known: Places) -> str:
     if OUTSIDE.match(link):
         return link
     target = target_of(page.path, link)
+    # a part that has a page of its own is at the top of that
     path, sharp, anchor = known.moved.get(target, target).partition("#")
     if path not in known.files or (anchor and anchor not in known.anchors[path]):
         raise BadInput(f"{page.source or page.path} links to {link}, which is not there")
@@ -67,6 +68,7 @@ def picture(page: Page, source: str, known: Places) -> dict[str, str]:
 
 def _size(file: Path) -> dict[str, str]:
     """Return the width and height of a .png, so that a page does not jump when it is loaded."""
+    # the first chunk, behind the signature, begins with both sizes
     with file.open("rb") as opened:
         head = opened.read(24)
     if not head.startswith(PNG):

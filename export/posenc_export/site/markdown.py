@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-COLOURED = frozenset(
-    "k kn kd kt kr kc ow nt s s1 s2 sd sa sb se sh si sx cpf m mi mf mh il nf nc nd nb fm c c1 cm ch cs gp cp".split()
-)
-"""The kinds of words, by their short names in Pygments, that site.css gives a colour."""
+PLAIN = frozenset(("", "w", "n", "p", "o", "go"))
+"""Kinds of words without a colour, by their short names in Pygments: spaces, names, signs, what a command prints."""
 FOLDED = re.compile(r"&lt;(/?(?:details|summary))&gt;")
 TITLE = re.compile(r'title="(.*?)"')
 Attributes = dict[str, str]
@@ -95,6 +93,7 @@ def render(parsed: Parsed, link: Callable[[str], str], picture: Callable[[str], 
         picture: The attributes of a picture, by what names it.
 
     """
+    # links and pictures are inside the tokens of paragraphs and cells
     for token in (inner for outer in parsed.tokens for inner in outer.children or ()):
         if token.type == "link_open":
             token.attrSet("href", link(str(token.attrs["href"])))
@@ -128,6 +127,7 @@ def _anchors(headings: Sequence[str]) -> list[str]:
 
 def _parts(tokens: Sequence[Token], headings: Sequence[Heading]) -> list[Part]:
     """Return what stands below each heading."""
+    # what stands before the first heading belongs to no part
     texts: list[list[str]] = [[] for _ in headings]
     number, is_heading = -1, False
     for token in tokens:
@@ -195,7 +195,7 @@ def _coloured(code: str, language: str) -> str:
 
 
 def _word(kind: str, text: str) -> str:
-    return f'<span class="{kind}">{escape(text)}</span>' if kind in COLOURED else escape(text)
+    return escape(text) if kind in PLAIN else f'<span class="{kind}">{escape(text)}</span>'
 
 
 def _table(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
@@ -222,6 +222,7 @@ def _cell_end(_: object, tokens: Sequence[Token], index: int, options: object, e
 
 def _heading_end(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
     """Return the end of a heading, with a link to it behind the words."""
+    # a heading is three tokens: where it opens, its words, where it closes
     opening, words = tokens[index - 2], escape(_words(tokens[index - 1]))
     link = f' <a class="here" href="#{opening.attrs["id"]}" aria-label="Link to: {words}">#</a>'
     return f"{'' if opening.tag == 'h1' else link}</{opening.tag}>\n"

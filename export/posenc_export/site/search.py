@@ -11,6 +11,7 @@ from posenc_export.site.page import Page
 
 def index(pages: Iterable[tuple[Page, Parsed]]) -> str:
     """Return a script with a list for each part of each page: title, heading, address, words."""
+    # the first part is the page itself: it has no heading of its own, and the address of the whole
     rows = [
         [parsed.title, part.heading.words if number else "", _address(page, part.heading, number), part.words]
         for page, parsed in pages

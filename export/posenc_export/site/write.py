@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from posenc_export.bundle.listing import write_listing
-from posenc_export.bundle.place import Asked, check_folder
+from posenc_export.bundle.place import FolderOption, check_folder
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.site import search
 from posenc_export.site.layout import Frame
@@ -17,14 +17,14 @@ from posenc_export.site.markdown import Parsed, check_installed, parse, render
 from posenc_export.site.page import Page, Site
 
 ASSETS = ("site.css", "site.js", "icon.svg")
-SITE = Asked("--site", "")
-"""How a command asks for the folder of a site: what another program wrote is never replaced."""
+SITE = FolderOption("--site", "")
+"""The option that takes the folder of a site; what another program wrote is never replaced."""
 
 
 def check_site(folder: Path) -> None:
     """Raise BadInput, before any work, where a site cannot be made or cannot be put."""
     check_installed()
-    check_folder(folder, asked=SITE)
+    check_folder(folder, option=SITE)
 
 
 def write_site(site: Site, folder: Path) -> None:
@@ -33,6 +33,7 @@ def write_site(site: Site, folder: Path) -> None:
     Raises BadInput where the folder holds what this tool did not write, and where a link or a picture leads nowhere.
     """
     texts = rendered(site)
+    # nothing is written before every link was followed
     with staged(folder, SITE) as scratch:
         for place, text in texts.items():
             _write(scratch / place, text)
@@ -40,7 +41,7 @@ def write_site(site: Site, folder: Path) -> None:
             (scratch / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, scratch / place)
         write_listing(scratch)
-        install(scratch, folder, asked=SITE)
+        install(scratch, folder, option=SITE)
 
 
 def rendered(site: Site) -> Mapping[str, str]:
