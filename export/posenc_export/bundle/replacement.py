@@ -76,6 +76,8 @@ def install(scratch: Path, place: Path, force: bool = False, option: FolderOptio
 
     """
     check_place(place, force, option)
+    # a path with .. may pass through a folder that is not there
+    place = place.parent.resolve() / place.name
     try:
         for _ in range(ATTEMPTS):
             if _put(scratch, place):
