@@ -56,13 +56,14 @@ export async function openSession(name, folder, bytes) {
   const options = { executionProviders: [provider], logSeverityLevel: VERBOSE };
   const session = await listening(() => ort.InferenceSession.create(bytes, options));
   const adapter = provider === "webgpu" ? await adapterName() : "";
+  const device = provider === "webgpu" ? await ort.env.webgpu.device : null;
   return {
     inputNames: session.inputNames,
     outputNames: session.outputNames,
     adapter,
     version: ort.env.versions.web,
     nodes: placed(lines),
-    run: (feeds) => ran(ort, session, feeds),
+    run: (feeds) => (device ? Promise.race([ran(ort, session, feeds), lost(device)]) : ran(ort, session, feeds)),
     release: () => session.release(),
   };
 }
@@ -77,6 +78,12 @@ async function listening(work) {
   } finally {
     names.forEach((word, i) => (console[word] = own[i]));
   }
+}
+
+// Throws an Error, whose `isLost` is true, where a device is lost: a call on it may never end.
+async function lost(device) {
+  const { message } = await device.lost;
+  throw Object.assign(new Error(`the GPU's device was lost: ${message}`), { isLost: true });
 }
 
 async function ran(ort, session, feeds) {
