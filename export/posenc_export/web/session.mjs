@@ -52,18 +52,29 @@ export async function adapterName() {
 export async function openSession(name, folder, bytes) {
   const ort = await loadLibrary(name, folder);
   const { provider } = BUILDS[name];
-  lines = [];
   const options = { executionProviders: [provider], logSeverityLevel: VERBOSE };
-  const session = await listening(() => ort.InferenceSession.create(bytes, options));
-  const adapter = provider === "webgpu" ? await adapterName() : "";
+  const create = () => listening(() => ort.InferenceSession.create(bytes, options));
+  let session = await create();
+  let failed = false;
+  const run = async (feeds) => {
+    // on WebGPU, an exception of a kernel on the CPU leaves a session locked: its next call would never end
+    if (failed) {
+      await session.release();
+      session = await create();
+    }
+    failed = provider === "webgpu";
+    const outputs = await ran(ort, session, feeds);
+    failed = false;
+    return outputs;
+  };
   const device = provider === "webgpu" ? await ort.env.webgpu.device : null;
   return {
     inputNames: session.inputNames,
     outputNames: session.outputNames,
-    adapter,
+    adapter: device ? await adapterName() : "",
     version: ort.env.versions.web,
     nodes: placed(lines),
-    run: (feeds) => (device ? Promise.race([ran(ort, session, feeds), lost(device)]) : ran(ort, session, feeds)),
+    run: (feeds) => (device ? Promise.race([run(feeds), lost(device)]) : run(feeds)),
     release: () => session.release(),
   };
 }
@@ -72,6 +83,7 @@ export async function openSession(name, folder, bytes) {
 async function listening(work) {
   const names = ["debug", "error", "info", "log", "warn"];
   const own = names.map((word) => console[word]);
+  lines = [];
   for (const word of names) console[word] = (...words) => lines.push(words.join(" "));
   try {
     return await work();
