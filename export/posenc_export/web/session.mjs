@@ -59,8 +59,9 @@ export async function openSession(name, folder, bytes) {
   const run = async (feeds) => {
     // on WebGPU, an exception of a kernel on the CPU leaves a session locked: its next call would never end
     if (failed) {
-      await session.release();
+      const locked = session;
       session = await create();
+      await locked.release(); // only now: without any session the GPU's device ends
     }
     failed = provider === "webgpu";
     const outputs = await ran(ort, session, feeds);
