@@ -17,7 +17,7 @@ from posenc_export.validation.report.report import (
     not_run,
     noted,
     read_from,
-    measured,
+    rows_held,
 )
 from posenc_export.validation.report.rows import Rows, tables
 
@@ -44,7 +44,7 @@ def shown_tables(verdicts: Sequence[Verdict], verbose: bool) -> list[Rows]:
 
 def standing(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, verbose: bool) -> list[str]:
     """Return the lines on what a report is based on: a loose tolerance; with -v rows held, the manifest's SHA-256."""
-    more = [*measured(verdicts), f"manifest.json: sha256 {basis.manifest_sha256}"] if verbose else []
+    more = [*rows_held(verdicts), f"manifest.json: sha256 {basis.manifest_sha256}"] if verbose else []
     return [line for line in (loosest(basis, manifest, verdicts), *more) if line]
 
 

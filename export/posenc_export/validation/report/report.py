@@ -67,8 +67,8 @@ def first_line(manifest: Manifest) -> list[str]:
     return [] if manifest.model is None else [manifest.model.line]
 
 
-def measured(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each check that says what it measured although it passed: rows that were held, nodes on a GPU."""
+def rows_held(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each file on how many of its stored rows were held, and on where a runtime ran its nodes."""
     passed = (v for v in verdicts if v.check in MEASURES and v.status == "pass" and v.detail)
     return [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in passed]
 
@@ -168,7 +168,7 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
     lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", *above, headline(manifest, verdicts), ""]
     lines += [f"* {key}: {value}" for key, value in facts.items()]
     lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
-    lines += [f"* {line}" for line in (*measured(verdicts), *noted(verdicts))]
+    lines += [f"* {line}" for line in (*rows_held(verdicts), *noted(verdicts))]
     lines += [f"* {read_from(manifest)}"] if manifest.origin else []
     below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts), *in_words(shown, lines))]
     parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
