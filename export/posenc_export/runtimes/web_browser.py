@@ -26,9 +26,7 @@ def load_browser_wasm(path: Path, manifest: Manifest) -> Runner:
     return _loaded("wasm", path, manifest)
 
 
-@runtime(
-    "browser-webgpu", format_="onnx", device="webgpu", check=_check, rounds=ROUNDS, lenient=LENIENT, slow=True
-)
+@runtime("browser-webgpu", format_="onnx", device="webgpu", check=_check, rounds=ROUNDS, lenient=LENIENT, slow=True)
 def load_browser_webgpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime on WebGPU, in Chromium: ort.webgpu.min.mjs of onnxruntime-web."""
     return _loaded("webgpu", path, manifest)

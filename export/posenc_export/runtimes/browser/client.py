@@ -123,5 +123,3 @@ def in_browser(build: str, path: Path, manifest: Manifest) -> Runner:
     graph = Graph(build, path, manifest)
     about = tuple(filter(None, (graph.machine, graph.adapter)))
     return Runner(graph, manifest.inputs, manifest.outputs, about, graph.nodes, stop=graph.stop)
-
-
