@@ -1,0 +1,108 @@
+"""Pages opened in the real browser: what they say in the console, what they ask of the network, what axe-core finds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from helpers.browser import REQUIRED_BY
+from helpers.shared import required
+from posenc_export.bundle.folder import Bundle
+from posenc_export.pages.content import Content, content_of
+from posenc_export.runtimes import Missing
+from posenc_export.runtimes.npm import package
+from posenc_export.validation.apart.parent import in_process
+from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.report.basis import basis_of
+from posenc_export.validation.report.result import ValidateResult
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+AXE = "axe-core", "4.14.1"
+SCREENSHOTS = "POSENC_TEST_SCREENSHOTS"
+"""The folder for screenshots, if they are to be kept."""
+Scheme = Literal["light", "dark"]
+
+
+def content_of_bundle(folder: Path) -> Content:
+    """Return what the page of a bundle shows, proved in this process on two runtimes, as export does it."""
+    options = ValidateOptions(runtimes=("ort-cpu", "onnx-reference"))
+    with in_process(folder, options, True) as validate:
+        bundle = Bundle.open(folder, trusted=True)
+        verdicts = validate(bundle)
+    return content_of(ValidateResult(bundle.manifest, tuple(verdicts), basis_of(folder, options)), bundle)
+
+
+@dataclass
+class Opened:
+    """A page that is open, and what it did until now."""
+
+    page: Page
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def run(self, script: str) -> Any:
+        """Run a script as the tools of the browser do, whatever the page's policy says, and return its value."""
+        session = self.page.context.new_cdp_session(self.page)
+        how = {"awaitPromise": True, "returnByValue": True, "allowUnsafeEvalBlockedByCSP": True}
+        answer = session.send("Runtime.evaluate", {"expression": script, **how})
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds."""
+        found = self.run(f"{axe()}; axe.run()")["violations"]
+        return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found]
+
+    def overflow(self) -> int:
+        """Return by how many pixels the page is wider than the window."""
+        width: int = self.run("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        return width
+
+
+def axe() -> str:
+    """Return the script of axe-core; skip a test, or fail it where a browser is required, without the npm package."""
+    try:
+        return (package(*AXE) / "axe.min.js").read_text(encoding="utf-8")
+    except Missing as missing:
+        if REQUIRED_BY in required():
+            pytest.fail(f"{REQUIRED_BY} is required, and axe-core with it: {missing}")
+        pytest.skip(f"axe-core: {missing}")
+
+
+def watched(page: Page) -> Opened:
+    """Return a page with what it will say and ask."""
+    view = Opened(page)
+    page.on("console", lambda message: view.said.append(message.text))
+    page.on("pageerror", lambda error: view.said.append(str(error)))
+    page.on("dialog", lambda dialog: view.said.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: view.asked.append(request.url))
+    return view
+
+
+@contextmanager
+def opened(chromium: Browser, file: Path, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
+    """Open a file as a user does, who clicks on it."""
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    view = watched(context.new_page())
+    view.page.goto(file.as_uri())
+    try:
+        yield view
+    finally:
+        context.close()
+
+
+def screenshot(view: Opened, folder: Path, name: str) -> Path:
+    """Write a screenshot of the whole page into the folder of POSENC_TEST_SCREENSHOTS, or else into this one."""
+    place = Path(os.environ.get(SCREENSHOTS) or folder)
+    place.mkdir(parents=True, exist_ok=True)
+    file = place / f"{name}.png"
+    view.page.screenshot(path=file, full_page=True)
+    return file
