@@ -199,6 +199,15 @@ def test_what_is_no_onnx_file_is_one_line(cli: Cli, tmp_path: Path, content: byt
     path.write_bytes(content)
     result = cli("inspect", str(path))
     assert (result.exit_code, result.output.count("\n"), words in result.output) == (2, 1, True), result.output
+    assert result.output.startswith(f"Error: {path}: "), "the path as it was given, once"
+    assert result.output.count(str(path)) == 1
+
+
+def test_too_little_time_says_that_what_follows_is_not_known(cli: Cli, onnx_file: Path) -> None:
+    result = cli("inspect", str(onnx_file), "--timeout", "0.01")
+    if result.exit_code == 0:  # the file was read, and not interpreted
+        assert "no positional encoding was recognised before reading stopped" in result.output
+    assert "give more with --timeout" in result.output
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.switching import switched
-from posenc_export.reading.usual import usual_run
+from posenc_export.reading.usual import is_spent, usual_run
 from posenc_export.reading.values import Run
 
 LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
@@ -68,7 +68,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     named = switched(graph, run, _named(run), how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
-    inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run))
+    inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = tuple(form_findings(_of_a_batch(graph, run, how)))
     is_strict = how.bound is not None
@@ -127,8 +127,11 @@ def _encoding(
     )
 
 
-def _stopped(run: Run) -> str:
-    return "" if run.stopped is None else f"{run.stopped[1]}: {run.stopped[0]}"
+def _stopped(run: Run, how: Examining) -> str:
+    if run.stopped is None:
+        return ""
+    more = is_spent(run) and how.budget.seconds < Budget().seconds
+    return f"{run.stopped[1]}: {run.stopped[0]}{': give more with --timeout' if more else ''}"
 
 
 def _ends(graph: Graph, digits: Collection[str]) -> Iterator[End]:
