@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -143,10 +143,50 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
     return fields
 
 
-def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
-    """Return the report as Markdown."""
+@dataclass(frozen=True)
+class Parts:
+    """A whole report in words: report.md and report.html are made of it.
+
+    Args:
+        title: What was exported.
+        above: Lines above the headline.
+        headline: The outcome in one line.
+        facts: What was exported, and of what: by name.
+        standing: Lines on what the report is based on.
+        tables: The rows of files and of runtimes.
+        failures: A line for each failure.
+        below: Lines below the tables: what did not run, and what words mean.
+    """
+
+    title: str
+    above: tuple[str, ...]
+    headline: str
+    facts: Mapping[str, str]
+    standing: tuple[str, ...]
+    tables: tuple[Rows, ...]
+    failures: tuple[str, ...]
+    below: tuple[str, ...]
+
+
+def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> Parts:
+    """Return a report in words."""
     shown = tables(verdicts)
-    rows = [table(part.columns, [row.cells for row in part.rows]) for part in shown]
+    method = f" ({manifest.method})" if manifest.method else ""
+    title, above, head = (
+        f"{manifest.scheme}, {manifest.mode}{method}",
+        first_line(manifest),
+        headline(manifest, verdicts),
+    )
+    facts = facts_of(manifest, basis)
+    standing = [line for line in (loosest(basis, manifest, verdicts),) if line]
+    standing += [*rows_held(verdicts), *noted(verdicts), *([read_from(manifest)] if manifest.origin else [])]
+    explained = [title, *above, head, *(f"{key}: {value}" for key, value in facts.items()), *standing]
+    below = (*not_run(verdicts), *in_words(shown, explained))
+    return Parts(title, tuple(above), head, facts, tuple(standing), tuple(shown), tuple(failures(verdicts)), below)
+
+
+def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
+    """Return what was exported, and of what, by name."""
     facts = {
         "parameters": ", ".join(f"{k}={v}" for k, v in manifest.params.items()) or "none",
         "positions": manifest.positions or "as the module takes them",
@@ -159,18 +199,21 @@ def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basi
         "manifest.json": f"sha256 {basis.manifest_sha256}",
         "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
-    method = f" ({manifest.method})" if manifest.method else ""
     facts |= {"assumed": "; ".join(manifest.notes)} if manifest.notes else {}
-    facts |= {"not tried": "; ".join(manifest.not_tried)} if manifest.not_tried else {}
-    above = [text for line in first_line(manifest) for text in (line, "")]
-    lines = [f"# {manifest.scheme}, {manifest.mode}{method}", "", *above, headline(manifest, verdicts), ""]
-    lines += [f"* {key}: {value}" for key, value in facts.items()]
-    lines += [f"* {line}" for line in (loosest(basis, manifest, verdicts),) if line]
-    lines += [f"* {line}" for line in (*rows_held(verdicts), *noted(verdicts))]
-    lines += [f"* {read_from(manifest)}"] if manifest.origin else []
-    below = [f"* {line}" for line in (*failures(verdicts), *not_run(verdicts), *in_words(shown, lines))]
-    parts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
-    return "\n\n".join(printable(part) for part in parts if part) + "\n"
+    return facts | ({"not tried": "; ".join(manifest.not_tried)} if manifest.not_tried else {})
+
+
+def report_markdown(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> str:
+    """Return the report as Markdown."""
+    parts = parts_of(manifest, verdicts, basis)
+    above = [text for line in parts.above for text in (line, "")]
+    lines = [f"# {parts.title}", "", *above, parts.headline, ""]
+    lines += [f"* {key}: {value}" for key, value in parts.facts.items()]
+    lines += [f"* {line}" for line in parts.standing]
+    below = [f"* {line}" for line in (*parts.failures, *parts.below)]
+    rows = [table(part.columns, [row.cells for row in part.rows]) for part in parts.tables]
+    texts = ["\n".join(_one_line(lines)), *rows, "\n".join(_one_line(below))]
+    return "\n\n".join(printable(text) for text in texts if text) + "\n"
 
 
 def _one_line(lines: Sequence[str]) -> list[str]:

@@ -1,0 +1,95 @@
+"""`page_of`: the result of a validation as one HTML file, which loads nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from posenc_export.pages.content import Content
+from posenc_export.pages.policy import Sources, policy
+from posenc_export.pages.texts import MOST, Room, data_text
+from posenc_export.validation.judging.verdict import failed
+from posenc_export.validation.report.report import parts_of
+from posenc_export.validation.report.rows import MEANINGS
+
+
+NOTHING = Markup()
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What another page has beside what `page_of` shows: a section of its own, scripts, and what they may load.
+
+    Args:
+        title: The section's heading; without one there is no section.
+        html: The section below its heading: markup of this tool, in which a bundle's texts are escaped.
+        data: Values for its scripts, which find them as JSON in the element `#addition-data`.
+        styles: Texts of styles, behind the page's own.
+        scripts: Texts of scripts, behind the page's own.
+        modules: Whether its scripts are modules.
+        sources: What the page may load, by directive of its Content-Security-Policy.
+    """
+
+    title: str = ""
+    html: Markup = NOTHING
+    data: object = None
+    styles: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    modules: bool = False
+    sources: Sources = field(default_factory=dict)
+
+
+NO_ADDITION = Addition()
+
+
+def page_of(content: Content, addition: Addition = NO_ADDITION) -> str:
+    """Return a page: one HTML file of less than 1 MB that loads nothing but what `addition` says.
+
+    Args:
+        content: What is shown.
+        addition: What else is in it.
+    """
+    result = content.result
+    manifest, verdicts = result.manifest, result.verdicts
+    styles, scripts = (template("page.css"), *addition.styles), (template("page.js"), *addition.scripts)
+    parts = parts_of(manifest, verdicts, result.basis)
+    return (
+        _environment(Room())
+        .get_template("page.html.jinja")
+        .render(
+            parts=parts,
+            status="not validated" if not verdicts else "FAILED" if failed(verdicts) else "passed",
+            mark="skip" if not verdicts else "fail" if failed(verdicts) else "pass",
+            manifest=manifest,
+            meanings=MEANINGS,
+            most=MOST,
+            policy=policy(scripts, styles, addition.sources),
+            styles=[Markup(text) for text in styles],
+            scripts=[Markup(text) for text in scripts],
+            addition=addition,
+            addition_data=data_text(addition.data),
+            data=data_text({}),
+        )
+    )
+
+
+@cache
+def template(name: str) -> str:
+    """Return the text of a file in templates/."""
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+def _environment(room: Room) -> Environment:
+    """Return what fills templates: everything that is shown is escaped, and goes through the page's room for texts."""
+    return Environment(
+        loader=PackageLoader("posenc_export.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=room.text,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,49 @@
+"""Texts and data of a bundle in a page: cut where they are long, without characters that steer, never markup."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from posenc_export.errors import unsteered
+
+LONGEST = 2000
+"""Characters of a text."""
+SHORTEST = 60
+"""Characters of a text once the room of a page is used up."""
+ROOM = 300_000
+"""Bytes of all texts together; then each is cut to SHORTEST."""
+MOST = 200
+"""Entries of a list or rows of a table that are shown; the others are counted."""
+
+
+@dataclass
+class Room:
+    """How many bytes of texts a page has room for."""
+
+    left: int = ROOM
+
+    def text(self, value: object) -> object:
+        """Return a value as it is shown: a text in one line, cut where it is long; what is markup stays."""
+        if isinstance(value, Markup) or not isinstance(value, str):
+            return value
+        most = LONGEST if self.left > 0 else SHORTEST
+        # before the rest is looked at: a stranger's text may be huge
+        shown = unsteered(value[:most].replace("\n", "\\n")) + ("" if len(value) <= most else _more(len(value) - most))
+        self.left -= len(escape(shown).encode("utf-8", "replace"))
+        return shown
+
+
+def _more(count: int) -> str:
+    return f"\N{HORIZONTAL ELLIPSIS} ({count:,} more characters)"
+
+
+def data_text(data: object) -> Markup:
+    """Return data as JSON for a `script` element: no text in it can close the element, or open another."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # letters beyond ASCII are escaped, too
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
