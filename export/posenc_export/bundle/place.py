@@ -7,12 +7,14 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from posenc.strict_json import parse
 from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
 from posenc_export.bundle.forced import contents, walk, why_contents_protected, why_protected
 from posenc_export.bundle.golden import GOLDEN
+from posenc_export.bundle.listing import listed
 from posenc_export.bundle.manifest import SCHEMA_VERSION
 from posenc_export.bundle.seal import read_sealed
 from posenc_export.bundle.system import APPEND_ONLY, IMMUTABLE, MOUNT_POINT, attributes
@@ -33,6 +35,32 @@ CHANGED = (None, None)
 """The digest of a file that was changed since: it matches no file."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How a command asks for its folder: the words of refusals.
+
+    Args:
+        option: The option that names the folder.
+        force: The option that replaces a folder, whoever wrote it; "" for a command that never does.
+    """
+
+    option: str = "-o"
+    force: str = "--force"
+
+    @property
+    def another(self) -> str:
+        """What to do where a folder cannot be replaced."""
+        return f"give another with {self.option}"
+
+    @property
+    def another_or_force(self) -> str:
+        """What to do where a folder holds what this tool did not write."""
+        return f"{self.another}, or {self.force} to replace it" if self.force else self.another
+
+
+OUTPUT = Asked()
+
+
 def failed_place(target: Path) -> Path:
     """Return where a bundle goes that fails."""
     return target.with_name(f"{target.name}-failed")
@@ -46,17 +74,22 @@ def check_target(target: Path, force: bool = False) -> None:
         force: Replace what is there, whatever it is.
 
     """
+    check_folder(target, force)
+    check_place(failed_place(target), force)
+
+
+def check_folder(target: Path, force: bool = False, asked: Asked = OUTPUT) -> None:
+    """Raise BadInput if a folder cannot be put at `target`, before any work is done."""
     if Path.cwd().is_relative_to(target.resolve()) or target.name in ("", ".."):
-        raise BadInput(f"{target} is, or holds, the current folder, which cannot be replaced: give another with -o")
-    _check_parent(target)
-    for place in (target, failed_place(target)):
-        check_place(place, force)
+        raise BadInput(f"{target} is, or holds, the current folder, which cannot be replaced: {asked.another}")
+    _check_parent(target, asked)
+    check_place(target, force, asked)
 
 
-def check_place(place: Path, force: bool) -> None:
+def check_place(place: Path, force: bool, asked: Asked = OUTPUT) -> None:
     """Raise BadInput, in one line, if the entry at a place is not a folder, cannot be moved or is not ours."""
     if place.is_symlink() or (place.exists() and not place.is_dir()):
-        raise BadInput(f"{place} is not a folder: give another with -o")
+        raise BadInput(f"{place} is not a folder: {asked.another}")
     if not place.exists():
         return
     try:
@@ -65,13 +98,13 @@ def check_place(place: Path, force: bool) -> None:
         protected = why_contents_protected(place) if foreign and force else ""
         fixed = fixed or ("" if foreign and not force else _why_fixed_below(place))
     except OSError as error:
-        raise BadInput(f"{place} cannot be replaced: {error}; give another with -o") from error
+        raise BadInput(f"{place} cannot be replaced: {error}; {asked.another}") from error
     if fixed:
-        raise BadInput(f"{place} cannot be replaced: {fixed}; give another with -o")
+        raise BadInput(f"{place} cannot be replaced: {fixed}; {asked.another}")
     if protected:
-        raise BadInput(f"{place} holds {foreign}, and is left alone: {protected}; give another with -o")
+        raise BadInput(f"{place} holds {foreign}, and is left alone: {protected}; {asked.another}")
     if foreign and not force:
-        raise BadInput(f"{place} holds {foreign}, and is left alone: give another with -o, or --force to replace it")
+        raise BadInput(f"{place} holds {foreign}, and is left alone: {asked.another_or_force}")
 
 
 def removals(target: Path) -> list[str]:
@@ -86,7 +119,7 @@ def removals(target: Path) -> list[str]:
 
 def first_foreign(folder: Path) -> str:
     """Return, in words, the first entry of a folder that is not as this tool wrote it; nothing if all are."""
-    digests = digests_of(folder / MANIFEST)
+    digests = {**digests_of(folder / MANIFEST), **listed(folder)}
     parents = {parent.as_posix() for name in digests for parent in Path(name).parents}
     for path in walk(folder):
         name = path.relative_to(folder).as_posix()
@@ -171,21 +204,21 @@ def _why_fixed_file(path: Path) -> str:
     return f"{path} is mounted or immutable" if attributes(path) & (MOUNT_POINT | IMMUTABLE | APPEND_ONLY) else ""
 
 
-def _check_parent(target: Path) -> None:
+def _check_parent(target: Path, asked: Asked) -> None:
     parent = target.resolve().parent
-    _check_name(target.resolve().name)
+    _check_name(target.resolve().name, asked)
     above = next(p for p in (parent, *parent.parents) if p.exists())
     writable = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
     if not writable or attributes(above) & (IMMUTABLE | APPEND_ONLY) or not _takes_folders(above, target):
-        raise BadInput(f"cannot write into {above}: give a folder that can be written with -o")
+        raise BadInput(f"cannot write into {above}: give a folder that can be written with {asked.option}")
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, asked: Asked) -> None:
     """Raise BadInput if a name is too long for a file system, with the ending of its workshop."""
     size, room = len(os.fsencode(name)), NAME_BYTES - len(f".{WORKSHOP}")
     if size > room:
         raise BadInput(
-            f"{name[:20]}... is too long a name: it has {size} bytes, at most {room} fit; give another with -o"
+            f"{name[:20]}... is too long a name: it has {size} bytes, at most {room} fit; {asked.another}"
         )
 
 
