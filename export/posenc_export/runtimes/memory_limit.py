@@ -33,7 +33,27 @@ def limit_memory(at_most: int = 2**63, *, uses_cuda: bool = True) -> float:
             return 0.0
         share = min(int(SHARE * free_memory()), at_most)
         addresses = size + share + THREAD * (os.cpu_count() or 1)
-        resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
+        # the soft limit alone: a browser, which reserves addresses without end, is bounded otherwise
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (addresses, most))
     except (ImportError, OSError, ValueError, StopIteration):
         return 0.0
     return share / GIB
+
+
+def bound_data_instead() -> None:
+    """Where the addresses of this process are bounded, bound what it and each child write: a share of the free memory.
+
+    A browser reserves hundreds of GiB of addresses, and writes to few of them.
+    """
+    try:
+        import resource
+
+        soft, most = resource.getrlimit(resource.RLIMIT_AS)
+        if soft == most:
+            return
+        _, most_data = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (int(SHARE * free_memory()), most_data))
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    except (ImportError, OSError, ValueError):
+        return

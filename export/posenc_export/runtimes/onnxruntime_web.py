@@ -25,13 +25,18 @@ def _check() -> None:
 @runtime("onnxruntime-web", format_="onnx", device="cpu", check=_check, slow=True)
 def load_onnxruntime_web(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime as WebAssembly, under Node.js: the wasm backend of onnxruntime-web."""
+    check_takes(manifest)
+    process = started(path)
+    inputs, outputs, kill = manifest.inputs, manifest.outputs, process.process.kill
+    return Runner(lambda feeds: process(feeds, outputs), inputs, outputs, ("wasm",), stop=lambda _: kill())
+
+
+def check_takes(manifest: Manifest) -> None:
+    """Raise Missing for a bundle that onnxruntime-web cannot take."""
     if any(port.dtype == "bfloat16" for port in (*manifest.inputs, *manifest.outputs)):
         raise Missing(NO_HALF)
     if any(artifact.format == "onnx.data" for artifact in manifest.artifacts):
         raise Missing(NO_WEIGHTS)
-    process = started(path)
-    inputs, outputs, kill = manifest.inputs, manifest.outputs, process.process.kill
-    return Runner(lambda feeds: process(feeds, outputs), inputs, outputs, ("wasm",), stop=lambda _: kill())
 
 
 def started(path: Path) -> Process:

@@ -51,21 +51,40 @@ class Process:
         if self._answer() != "ready":
             raise RunFailed(f"{title} did not start")
 
-    def __call__(self, feeds: Mapping[str, Array], outputs: tuple[Port, ...]) -> dict[str, Array]:
-        """Run the graph once; raise RunFailed with the error that the runner answers."""
+    def __call__(self, feeds: Mapping[str, Array], outputs: tuple[Port, ...], line: str = ".\t.") -> dict[str, Array]:
+        """Run the graph once; raise RunFailed with the error that the runner answers.
+
+        Args:
+            feeds: What goes in, by name.
+            outputs: What comes out.
+            line: What the runner is asked by; inputs and outputs lie in its working folder.
+        """
         folder = Path(self.scratch.name)
+        for port in outputs:  # nobody must take an output of an earlier call for one of this call
+            (folder / f"{port.name}.npy").unlink(missing_ok=True)
         for name, array in feeds.items():
             # the readers in C++ take .npy files in C order alone
             np.save(folder / f"{name}.npy", np.asarray(to_stored(array), order="C"))
+        self.ask(line)
+        return {p.name: from_stored(np.load(folder / f"{p.name}.npy"), p.dtype) for p in outputs}
+
+    def ask(self, line: str) -> str:
+        """Send a line, and return what follows "ok" in the answer; raise RunFailed with any other answer."""
+        self.tell(line)
+        answer = self._answer()
+        word, _, words = answer.partition(" ")
+        if word == "crashed:":
+            raise Crashed(words)
+        if word != "ok":
+            raise RunFailed(answer.removeprefix("error: "))
+        return words
+
+    def tell(self, line: str) -> None:
+        """Send a line that is not answered."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # the runner has ended: _answer says how
-            # inputs and outputs lie in the working folder of the runner
-            self.process.stdin.write(".\t.\n")
+            self.process.stdin.write(f"{line}\n")
             self.process.stdin.flush()
-        answer = self._answer()
-        if answer != "ok":
-            raise RunFailed(answer.removeprefix("error: "))
-        return {p.name: from_stored(np.load(folder / f"{p.name}.npy"), p.dtype) for p in outputs}
 
     def _answer(self) -> str:
         assert self.process.stdout is not None
