@@ -16,7 +16,6 @@ from posenc_export.validation.judging.verdict import failed
 from posenc_export.validation.report.report import parts_of
 from posenc_export.validation.report.rows import MEANINGS
 
-
 NOTHING = Markup()
 
 

@@ -129,7 +129,7 @@ def _refused_at_once(whole: Subject) -> str:
             verdict = refusal(runtime, runner, golden)
             if verdict.status == "fail":
                 return verdict.detail
-        elif wrong := [c for c in compare_case(context, golden, OPTIONS) if not c.passed]:
+        elif wrong := [m.comparison for m in compare_case(context, golden, OPTIONS) if not m.comparison.passed]:
             return f"{wrong[0].case}: {wrong[0].reason}"
     return failures(CHECKS[name].verdict("onnx", context) for name in QUICK)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from typing import Annotated, Literal, NotRequired, TypeAlias
 
@@ -16,7 +17,7 @@ from typing_extensions import TypedDict
 
 from posenc_export.errors import BadInput, PosencError, ToolFailed, Unavailable, decoded
 from posenc_export.validation.checks.catalogue import CATALOGUE
-from posenc_export.validation.judging.verdict import Against, Comparison, Status, Verdict
+from posenc_export.validation.judging.verdict import Against, Bin, Comparison, Curve, Status, Verdict
 from posenc_export.validation.running.steps import Key
 
 MAX_CHARACTERS = 20_000
@@ -24,6 +25,7 @@ MAX_CHARACTERS = 20_000
 LINE = 2**26
 """Bytes of a line."""
 MAX_ROWS, MAX_COMPARISONS = 1000, 200_000
+MAX_CURVES, MAX_BINS = 2000, 200
 ERRORS: Mapping[str, type[PosencError]] = {kind.__name__: kind for kind in (BadInput, Unavailable, ToolFailed)}
 """The errors that end a validation, by name."""
 Name: TypeAlias = Annotated[str, Field(max_length=100, pattern=r"^[a-z0-9. -]*$")]
@@ -59,6 +61,22 @@ class ComparisonSaid(TypedDict):
     peak: float
 
 
+class BinSaid(TypedDict):
+    """The largest error in a range of positions."""
+
+    position: Position
+    error: float
+    allowed: float
+
+
+class CurveSaid(TypedDict):
+    """The largest errors of an output by position."""
+
+    output: Words
+    against: Against
+    bins: Annotated[list[BinSaid], Field(max_length=MAX_BINS)]
+
+
 class RowSaid(TypedDict):
     """A row of the report."""
 
@@ -68,6 +86,7 @@ class RowSaid(TypedDict):
     detail: Words
     comparisons: Annotated[list[ComparisonSaid], Field(max_length=MAX_COMPARISONS)]
     note: Words
+    curves: Annotated[list[CurveSaid], Field(max_length=MAX_CURVES)]
 
 
 class Message(TypedDict):
@@ -117,7 +136,7 @@ def row_json(row: Verdict) -> dict[str, object]:
     """Return a row as it is written."""
     texts = {"detail": cut(row.detail), "note": cut(row.note)}
     comparisons = [{**vars(comparison), "reason": cut(comparison.reason)} for comparison in row.comparisons]
-    return {**vars(row), **texts, "comparisons": comparisons}
+    return {**vars(row), **texts, "comparisons": comparisons, "curves": [asdict(curve) for curve in row.curves]}
 
 
 def row_read(said: RowSaid) -> Verdict:
@@ -125,4 +144,9 @@ def row_read(said: RowSaid) -> Verdict:
     if said["check"] not in CATALOGUE:
         raise ValueError(f"there is no check {said['check']!r}")
     comparisons = tuple(Comparison(**comparison) for comparison in said["comparisons"])
-    return Verdict(said["subject"], said["check"], said["status"], said["detail"], comparisons, said["note"])
+    curves = tuple(_curve_read(curve) for curve in said["curves"])
+    return Verdict(said["subject"], said["check"], said["status"], said["detail"], comparisons, said["note"], curves)
+
+
+def _curve_read(said: CurveSaid) -> Curve:
+    return Curve(said["output"], said["against"], tuple(Bin(**one) for one in said["bins"]))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from posenc.encoding import Tolerance
-from posenc.ports import Array, Port
+from posenc.ports import Array, Integers, Port
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.rules import rules_of
 from posenc_export.bundle.sampling import long_axis, sample
 from posenc_export.runtimes import RunFailed, Runner, Runtime
+from posenc_export.validation.judging.by_position import Measured, bins_of, positions_of_rows
 from posenc_export.validation.judging.compare import Difference, compare_names, judge, measure
 from posenc_export.validation.judging.context import Context
 from posenc_export.validation.judging.scores import compare_scores
@@ -20,26 +21,26 @@ from posenc_export.validation.judging.verdict import Against, Comparison, Valida
 from posenc_export.validation.planning.padding import padding_of
 
 
-def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions) -> list[Comparison]:
+def compare_case(context: Context, golden: GoldenCase, options: ValidateOptions) -> list[Measured]:
     """Run one case, and compare each output with eager's, the reference's and, where there is one, the model's."""
     runner, runtime = context.loaded
     name = golden.case.name
     try:
         produced = runner.run(golden.feeds)
     except RunFailed as failure:
-        return [Comparison(name, "", "eager", 0.0, 0.0, None, False, str(failure))]
+        return [Measured(Comparison(name, "", "eager", 0.0, 0.0, None, False, str(failure)))]
     names = compare_names(set(produced), set(golden.eager))
     if not names.passed:
-        return [Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason)]
+        return [Measured(Comparison(name, "", "eager", 0.0, 0.0, None, False, names.reason))]
     # tolerances depend on the file and on the device that ran it
     golden = replace(golden, case=_allowed(golden.case, context, runtime, options))
     outputs = {port.name: _sampled(port, produced[port.name], golden.rows.get(port.name)) for port in runner.outputs}
     if context.manifest.foreign and not rules_of(context.manifest.family).derived_tolerances:
         outputs = _with_eager_padding(runner, golden, outputs)
-    comparisons = [c for port in runner.outputs for c in _compare_output(golden, port, outputs[port.name])]
+    measured = [m for port in runner.outputs for m in _compare_output(golden, runner.inputs, port, outputs[port.name])]
     if golden.model and context.manifest.family == "rotary":
-        comparisons += compare_scores(golden, runner.outputs, outputs)
-    return comparisons
+        measured += map(Measured, compare_scores(golden, runner.outputs, outputs))
+    return measured
 
 
 def _with_eager_padding(runner: Runner, golden: GoldenCase, outputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -68,12 +69,13 @@ def _allowed(case: Case, context: Context, runtime: Runtime, options: ValidateOp
     )
 
 
-def _compare_output(golden: GoldenCase, port: Port, actual: Array) -> Iterator[Comparison]:
+def _compare_output(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, actual: Array) -> Iterator[Measured]:
     expected: dict[Against, Mapping[str, Array]]
     expected = {"eager": golden.eager, "reference": golden.reference, "model": golden.model}
     for against, outputs in expected.items():
         if against == "eager" or port.name in outputs:
-            yield _comparison(golden, port, against, measure(actual, outputs[port.name]))
+            difference = measure(actual, outputs[port.name])
+            yield _measured(golden, port, against, difference, _rows(golden, inputs, port, difference))
 
 
 def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
@@ -84,21 +86,23 @@ def _sampled(port: Port, array: Array, rows: Array | None) -> Array:
     return array if array.shape[axis] <= int(rows.max()) else sample(array, rows, axis)
 
 
-def _comparison(golden: GoldenCase, port: Port, against: Against, difference: Difference) -> Comparison:
-    case = golden.case
-    judgement = judge(difference, tolerance_against(case, against))
-    index = _worst_index(port, difference, golden.rows.get(port.name))
-    return Comparison(
-        case.name,
+def _measured(golden: GoldenCase, port: Port, against: Against, difference: Difference, rows: Rows | None) -> Measured:
+    judgement = judge(difference, tolerance_against(golden.case, against))
+    comparison = Comparison(
+        golden.case.name,
         port.name,
         against,
         difference.max_abs,
         difference.max_ulp,
-        None if index is None else case.first + index,
+        None if rows is None else int(rows.positions[difference.worst[rows.axis]]),
         judgement.passed,
         judgement.reason,
         difference.peak,
     )
+    if rows is None or difference.error is None:
+        return Measured(comparison)
+    allowed = np.zeros(()) if judgement.allowed is None else judgement.allowed
+    return Measured(comparison, bins_of(difference.error, allowed, rows.axis, rows.positions))
 
 
 def tolerance_against(case: Case, against: Against) -> Tolerance:
@@ -109,15 +113,24 @@ def tolerance_against(case: Case, against: Against) -> Tolerance:
     return case.eager_tolerance if against == "eager" else case.tolerance
 
 
-def _worst_index(port: Port, difference: Difference, rows: Array | None) -> int | None:
-    """Return where along its long axis an output has its largest error; None without an error, or such an axis."""
+@dataclass(frozen=True)
+class Rows:
+    """The axis of an output along which positions run, and the position of each row."""
+
+    axis: int
+    positions: Integers
+
+
+def _rows(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, difference: Difference) -> Rows | None:
+    """Return where the rows of an output are that differ; None without an error, or without such an axis."""
     error = difference.error
     if error is None or error.ndim < 2 or not difference.max_abs > 0:
         return None
     # without a dynamic length, tokens are the last axis but one
     lengths = [axis for axis in port.dynamic.values() if axis.is_length]
     axis = long_axis(port, error.shape) if lengths else error.ndim - 2
-    index = difference.worst[axis]
-    if rows is None:
-        return index
-    return int(rows[index]) if error.shape[axis] == len(rows) else None
+    kept = golden.rows.get(port.name, np.arange(error.shape[axis]))
+    if error.shape[axis] != len(kept):
+        return None
+    along = port.axes[axis].name if error.ndim == len(port.axes) else ""
+    return Rows(axis, positions_of_rows(inputs, golden.feeds, along, kept, golden.case.first))

@@ -64,10 +64,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a difference is allowed, and why not."""
+    """Whether a difference is allowed, and why not.
+
+    Args:
+        passed: Whether it is allowed.
+        reason: Why it is not.
+        allowed: How far each element may be off, where that was needed to judge.
+    """
 
     passed: bool
     reason: str = ""
+    allowed: Floats | None = None
 
 
 def ulp(magnitude: Floats, dtype: str) -> Floats:
@@ -124,8 +131,8 @@ def judge(difference: Difference, tolerance: Tolerance) -> Judgement:
         return Judgement(difference.same_bits, "" if difference.same_bits else _off(difference, "the same bits"))
     allowed = allowance(difference, tolerance)
     if not np.all(difference.error <= allowed):  # a NaN in `allowed` fails, too
-        return Judgement(False, _off(difference, f"at most {np.max(allowed):.2g}"))
-    return Judgement(True)
+        return Judgement(False, _off(difference, f"at most {np.max(allowed):.2g}"), allowed)
+    return Judgement(True, allowed=allowed)
 
 
 def allowance(difference: Difference, tolerance: Tolerance) -> Floats:

@@ -104,6 +104,24 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Bin:
+    """The largest error in a range of positions: where it is, how large, and how large it may be there."""
+
+    position: int
+    error: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The largest errors of an output on one runtime by position, from the first bin to the last."""
+
+    output: str
+    against: Against
+    bins: tuple[Bin, ...]
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A row of the report: the result of one check.
 
@@ -114,6 +132,7 @@ class Verdict:
         detail: Why it failed or did not run, or what was tried.
         comparisons: The outputs of a runtime in all cases.
         note: What a user should know although nothing failed.
+        curves: The largest errors of a runtime by position, where its outputs differ from what was recorded.
     """
 
     subject: str
@@ -122,6 +141,7 @@ class Verdict:
     detail: str = ""
     comparisons: tuple[Comparison, ...] = ()
     note: str = ""
+    curves: tuple[Curve, ...] = ()
 
 
 def worst(comparisons: Sequence[Comparison], against: Against) -> Comparison | None:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from posenc.spec import Mode
-from posenc_export.bundle.kinds import Digest, Flag, Natural, NoNumber, NoWhole, Text
+from posenc_export.bundle.kinds import Digest, Flag, Natural, NoNumber, NoWhole, Text, Whole
 
 Code = Annotated[str, Field(pattern=r"^PE\d{3}$")]
 
@@ -29,6 +29,22 @@ class ComparisonJson(TypedDict):
     peak: Annotated[NoNumber, Field(description="the largest magnitude that was expected")]
 
 
+class BinJson(TypedDict):
+    """The largest error in a range of positions, two ranges from a power of two to the next."""
+
+    position: Annotated[Whole, Field(description="where that error is")]
+    error: NoNumber
+    allowed: Annotated[NoNumber, Field(description="how far that element may be off")]
+
+
+class CurveJson(TypedDict):
+    """The largest errors of an output by position, in all cases of a runtime."""
+
+    output: Text
+    against: Literal["eager", "reference", "model"]
+    bins: list[BinJson]
+
+
 class VerdictJson(TypedDict):
     """The result of one check of one file, or one runtime."""
 
@@ -39,6 +55,9 @@ class VerdictJson(TypedDict):
     detail: Annotated[str, Field(description="why it failed or did not run; or what was tried")]
     comparisons: list[ComparisonJson]
     note: Annotated[str, Field(description="what a user should know although nothing failed; mostly nothing")]
+    curves: Annotated[
+        NotRequired[list[CurveJson]], Field(description="errors by position, where outputs differ; none in old reports")
+    ]
 
 
 class ReportJson(TypedDict):

@@ -13,9 +13,10 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.formats import runs_code
 from posenc_export.runtimes import NEEDS_TRUST, RUNTIMES, Missing, Progress, RunFailed, Runtime, TimedOut
 from posenc_export.validation.checks import CHECKS, Check, Context, Stage
+from posenc_export.validation.judging.by_position import Measured, curves_of
 from posenc_export.validation.judging.call import compare_case
 from posenc_export.validation.judging.context import Capture
-from posenc_export.validation.judging.verdict import AGREES, MODEL, Comparison, ValidateOptions, Verdict
+from posenc_export.validation.judging.verdict import AGREES, MODEL, ValidateOptions, Verdict
 from posenc_export.validation.running.integrity import UNKNOWN, integrity, integrity_beside, is_known, without_golden
 from posenc_export.validation.running.model import SUBJECT, against_model, unasked
 from posenc_export.validation.running.progress import begin, expect
@@ -139,7 +140,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Vali
 def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterator[Verdict]:
     """Yield the rows on what a loaded graph answers and refuses; a case without an answer in time is the last one."""
     runner, runtime = context.loaded
-    comparisons: list[Comparison] = []
+    measured: list[Measured] = []
     refusals: list[Verdict] = []
     for golden in bundle.golden():
         # such a runtime takes sizes instead of shapes: inputs cannot be unlike
@@ -152,25 +153,29 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
                     refusal(runtime, runner, golden, own=not rules_of(bundle.manifest.family).known_refusals)
                 )
             else:
-                comparisons += compare_case(context, golden, options)
+                measured += compare_case(context, golden, options)
         except TimedOut as late:
-            yield Verdict(runtime.name, AGREES, "fail", f"{golden.case.name}: {late}", tuple(comparisons))
+            tried = tuple(one.comparison for one in measured)
+            yield Verdict(
+                runtime.name, AGREES, "fail", f"{golden.case.name}: {late}", tried, curves=curves_of(measured)
+            )
             return
-    of_model = [comparison for comparison in comparisons if comparison.against == MODEL]
-    others = [comparison for comparison in comparisons if comparison.against != MODEL]
+    of_model = [one.comparison for one in measured if one.comparison.against == MODEL]
+    others = [one for one in measured if one.comparison.against != MODEL]
     yield agreement(runtime, others, sum(not case.refused for case in bundle.manifest.cases))
     if bundle.manifest.model is not None:
         yield from against_model(runtime.name, bundle.manifest.model, of_model)
     yield from folded(refusals)
 
 
-def agreement(runtime: Runtime, comparisons: list[Comparison], cases: int) -> Verdict:
+def agreement(runtime: Runtime, measured: list[Measured], cases: int) -> Verdict:
     """Fold the comparisons of a runtime into one row."""
-    if not comparisons:
+    if not measured:
         return Verdict(runtime.name, AGREES, "fail", "no case was run")
-    wrong = [comparison for comparison in comparisons if not comparison.passed]
+    comparisons = tuple(one.comparison for one in measured)
+    wrong, curves = [comparison for comparison in comparisons if not comparison.passed], curves_of(measured)
     if not wrong:
-        return Verdict(runtime.name, AGREES, "pass", f"{cases} cases", tuple(comparisons))
+        return Verdict(runtime.name, AGREES, "pass", f"{cases} cases", comparisons, curves=curves)
     first, more = wrong[0], f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     where = f"{first.output} against {first.against} in {first.case}" if first.output else first.case
-    return Verdict(runtime.name, AGREES, "fail", f"{where}: {first.reason}{more}", tuple(comparisons))
+    return Verdict(runtime.name, AGREES, "fail", f"{where}: {first.reason}{more}", comparisons, curves=curves)
