@@ -12,6 +12,7 @@ from posenc.strict_json import parse
 from posenc_export.bundle.folder import MANIFEST, Bundle, sha256
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.errors import BadInput
+from posenc_export.pages.content import content_of
 from posenc_export.pages.page import page_of
 from posenc_export.serving.library import Library
 from posenc_export.serving.resources import Resource, resources_of
@@ -50,7 +51,7 @@ def offer_of(folder: Path, library: Library) -> Offer:
         formats = ", ".join(artifact.format for artifact in bundle.manifest.artifacts) or "nothing"
         raise BadInput(f"{folder} has no ONNX file, which browsers run: it has {formats}; export it with -f onnx")
     result = ValidateResult(bundle.manifest, (), Basis(sha256(folder / MANIFEST)))
-    page = page_of(result, section_of(bundle.manifest, graph, library))
+    page = page_of(content_of(result, bundle), section_of(bundle.manifest, graph, library))
     policy = POLICY.search(page)
     assert policy is not None
     return Offer(resources_of(bundle, manifest, library, page), unescape(policy[1]))

@@ -73,7 +73,7 @@ function summary() {
 function show(row, proof) {
   element("table").hidden = false;
   const passed = row.verdicts.filter(({ check, status }) => check !== "agrees" && status === "pass");
-  const figures = row.figures.slice(0, proof.columns.length - 5);
+  const figures = row.figures.slice(0, proof.columns.length - 4);
   const cells = [row.subject, proof.marks[row.status], ...figures, row.cases || "", passed.map(nameOf).join(", ")];
   const line = document.createElement("tr");
   line.className = row.status;
