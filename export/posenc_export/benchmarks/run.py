@@ -17,7 +17,7 @@ from posenc_export.benchmarks import BenchOptions, BenchResult, LengthResult
 from posenc_export.benchmarks.baselines import Baseline, baseline_of
 from posenc_export.benchmarks.contenders import BASELINE, COPY, ONE_OP, Contender, contenders_in, not_run
 from posenc_export.benchmarks.lengths import lengths_of
-from posenc_export.benchmarks.workers import worker
+from posenc_export.benchmarks.workers import workers
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.paths import native_path
@@ -171,13 +171,12 @@ def _baseline_target(baseline: Baseline, manifest: Manifest) -> Target:
 
 
 def _at_length(contenders: Sequence[Contender], length: int, timing: BenchOptions, progress: Progress) -> LengthResult:
-    """Time contenders at one length, in rounds, each contender in a process of its own."""
+    """Time contenders at one length, in rounds."""
     times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    with ExitStack() as stack:
-        workers = {c.name: stack.enter_context(worker(c, length, timing)) for c in contenders}
+    with workers(contenders, length, timing) as rounds:
         # contenders take turns, so that a slow moment of the machine hits all of them
         for i in range(timing.rounds):
-            for name, time_a_round in workers.items():
+            for name, time_a_round in rounds.items():
                 progress(f"length {length}, round {i + 1} of {timing.rounds}: {name}")
                 times[name].append(time_a_round())
                 if i + 1 == timing.rounds:

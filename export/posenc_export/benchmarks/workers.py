@@ -1,4 +1,4 @@
-"""A process for each contender, so that the threads of one do not slow another."""
+"""A process for each contender, so that the threads of one do not slow another; those in a browser share a page."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import multiprocessing
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -29,26 +30,51 @@ SETTLE = 0.25
 """Seconds before a round, in which the threads of the last contender stop spinning."""
 
 
+Round = Callable[[], float]
+"""Has a contender timed for one round; returns seconds, those of the median call."""
+Calls = Callable[[float], list[float]]
+"""Calls a contender for so many seconds; returns how long each call took."""
+
+
 @contextmanager
-def worker(contender: Contender, length: int, timing: BenchOptions) -> Iterator[Callable[[], float]]:
-    """Start a process that holds a contender ready; yield a function that has it time one round, in seconds."""
+def workers(contenders: Sequence[Contender], length: int, timing: BenchOptions) -> Iterator[dict[str, Round]]:
+    """Start processes that hold contenders ready; yield, by name and in order, what has each timed for one round."""
+    rounds: dict[str, Round] = {}
+    with ExitStack() as stack:
+        for group in _groups(contenders):
+            rounds.update(stack.enter_context(_worker(group, length, timing)))
+        yield {contender.name: rounds[contender.name] for contender in contenders}
+
+
+def _groups(contenders: Iterable[Contender]) -> list[list[Contender]]:
+    """Return the contenders of each process: all that run in a browser have one, every other has its own."""
+    groups: dict[str, list[Contender]] = {}
+    for one in contenders:
+        in_page = one.runtime is not None and RUNTIMES[one.runtime].in_page
+        groups.setdefault("browser" if in_page else f"contender {one.name}", []).append(one)
+    return list(groups.values())
+
+
+@contextmanager
+def _worker(group: Sequence[Contender], length: int, timing: BenchOptions) -> Iterator[dict[str, Round]]:
+    """Start a process that holds contenders ready."""
     connection, theirs = multiprocessing.Pipe()
-    arguments = (theirs, contender, length, timing)
+    arguments = (theirs, group, length, timing)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=arguments, daemon=True)
     # the child inherits what this process does on SIGINT
     with _uninterrupted():
         process.start()
     theirs.close()  # else nobody would see that the worker has ended
 
-    def time_a_round() -> float:
+    def time_a_round(name: str) -> float:
         time.sleep(SETTLE)
-        answer = _answer(connection)
+        answer = _answer(connection, name)
         if isinstance(answer, str):
-            raise BadInput(f"{contender.name} cannot be timed: {answer}")
+            raise BadInput(f"{name} cannot be timed: {answer}")
         return answer
 
     try:
-        yield time_a_round
+        yield {contender.name: partial(time_a_round, contender.name) for contender in group}
     finally:
         connection.close()
         process.join(5)
@@ -68,44 +94,44 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _answer(connection: Connection) -> float | str:
-    """Have a worker time a round; return its seconds, or why there are none."""
+def _answer(connection: Connection, name: str) -> float | str:
+    """Have a worker time a round of a contender; return its seconds, or why there are none."""
     try:
         with suppress(BrokenPipeError):  # a worker that has ended has said why
-            connection.send("go")
+            connection.send(name)
         answer: float | str = connection.recv()
     except (EOFError, ConnectionError):
         return "its process ended; a script that calls bench does so below `if __name__ == '__main__':`"
     return answer
 
 
-def _work(connection: Connection, contender: Contender, length: int, timing: BenchOptions) -> None:
-    """Time a round at each request, until the other side closes."""
+def _work(connection: Connection, group: Sequence[Contender], length: int, timing: BenchOptions) -> None:
+    """Time a round of a contender at each request, until the other side closes."""
     try:
-        call = _load(contender, length, timing)
-        while _receives(connection):
-            connection.send(_median_of_calls(call))
+        calls = {contender.name: _load(contender, length, timing) for contender in group}
+        while name := _received(connection):
+            connection.send(_median_of_calls(calls[name]))
     except Exception as error:
         with suppress(OSError):
             connection.send(first_line(error))
 
 
-def _receives(connection: Connection) -> bool:
-    """Wait for a request; return False once the other side has closed."""
+def _received(connection: Connection) -> str:
+    """Wait for a request, and return the contender that it names; "" once the other side has closed."""
     try:
-        connection.recv()
+        return str(connection.recv())
     except (EOFError, ConnectionError):
-        return False
-    return True
+        return ""
 
 
-def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[], object]:
-    """Load a contender and call it once; return the call that is timed."""
+def _load(contender: Contender, length: int, timing: BenchOptions) -> Calls:
+    """Load a contender and call it once; return what calls it for some time."""
     bundle = Bundle.open(contender.folder, contender.trusted)
     manifest = bundle.manifest
     case = Case("bench", sizes_of_call((*manifest.inputs, *manifest.outputs), length, timing))
     if contender.runtime is None:
-        return _copy_of([to_stored(np.ones(p.shape(case.sizes), numpy_dtype(p.dtype))) for p in manifest.outputs])
+        copied = [to_stored(np.ones(p.shape(case.sizes), numpy_dtype(p.dtype))) for p in manifest.outputs]
+        return partial(_times, _copy_of(copied))
     runtime = RUNTIMES[contender.runtime]
     artifact = manifest.artifact(runtime.format)
     assert artifact is not None
@@ -113,9 +139,12 @@ def _load(contender: Contender, length: int, timing: BenchOptions) -> Callable[[
     feeds = feeds_for(manifest.inputs, case, 0)
     runner = runtime.open(bundle.path(artifact), manifest, bundle.trusted)
     runner.run(feeds)
+    if runner.times is not None:
+        return partial(runner.times, feeds)
     if runtime.device == "cpu" or runner.bind is None:
-        return lambda: runner.call(feeds)
-    return runner.bind(feeds).run  # as a program does whose tensors stay on the device: no copies are timed
+        return partial(_times, lambda: runner.call(feeds))
+    # as a program does whose tensors stay on the device: no copies are timed
+    return partial(_times, runner.bind(feeds).run)
 
 
 def _copy_of(arrays: Sequence[Array]) -> Callable[[], None]:
@@ -128,9 +157,9 @@ def _copy_of(arrays: Sequence[Array]) -> Callable[[], None]:
     return copy
 
 
-def _median_of_calls(call: Callable[[], object]) -> float:
-    _times(call, WARM_UP)
-    return float(np.median(_times(call, TIMED)))
+def _median_of_calls(calls: Calls) -> float:
+    calls(WARM_UP)
+    return float(np.median(calls(TIMED)))
 
 
 def _times(call: Callable[[], object], seconds: float) -> list[float]:

@@ -58,6 +58,8 @@ class Runner:
         bind: takes feeds and returns the same call with inputs and outputs in the device's memory.
         stop: ends a call from another thread; None where nothing can.
         limit: seconds that a call may take; 0 for no limit.
+        times: calls the graph on feeds for so many seconds, and returns those of each call by a clock that is nearer to
+            the graph than ours.
 
     """
 
@@ -69,6 +71,7 @@ class Runner:
     bind: Callable[[Feeds], Bound] | None = None
     stop: Stop | None = None
     limit: float = 0.0
+    times: Callable[[Feeds, float], list[float]] | None = None
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         """Check the feeds by name, dtype and shape, then run; raise RunFailed, in one line, where either fails.
@@ -123,6 +126,7 @@ class Runtime:
         slow: it runs only where it is named, or with --prove.
         ends_process: it ends its process where others refuse; that counts as a refusal.
         one_size: why no call can give it inputs of unlike lengths: its functions take one length, not shapes.
+        in_page: its graphs run in pages of one browser, where they are timed by turns.
 
     """
 
@@ -138,6 +142,7 @@ class Runtime:
     slow: bool = False
     ends_process: bool = False
     one_size: str = ""
+    in_page: bool = False
 
     @property
     def same_bits(self) -> bool:
@@ -189,13 +194,14 @@ def runtime(
     slow: bool = False,
     ends_process: bool = False,
     one_size: str = "",
+    in_page: bool = False,
 ) -> Callable[[Loader], Loader]:
     """Register the decorated loader as a runtime; see Runtime for what the arguments mean."""
 
     def register(load: Loader) -> Loader:
         summary = (load.__doc__ or "").partition("\n")[0]
         made = Runtime(
-            name, format_, device, load, summary, check, prepare, lenient, rounds, slow, ends_process, one_size
+            name, format_, device, load, summary, check, prepare, lenient, rounds, slow, ends_process, one_size, in_page
         )
         RUNTIMES.add(name, made)
         return load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.runtimes import Missing, Runner, runtime
+from posenc_export.runtimes import Runner, runtime
 from posenc_export.runtimes.browser.chromium import check_browser
 from posenc_export.runtimes.browser.client import in_browser
 from posenc_export.runtimes.npm import package
@@ -20,21 +20,37 @@ def _check() -> None:
     package(PACKAGE, TRIED)
 
 
-@runtime("browser-wasm", format_="onnx", device="cpu", check=_check, slow=True)
+@runtime("browser-wasm", format_="onnx", device="cpu", check=_check, slow=True, in_page=True)
 def load_browser_wasm(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime as WebAssembly, in Chromium: ort.wasm.min.mjs of onnxruntime-web."""
     return _loaded("wasm", path, manifest)
 
 
 @runtime(
-    "browser-webgpu", format_="onnx", device="webgpu", check=_check, rounds=ROUNDS, lenient=LENIENT, slow=True
+    "browser-webgpu",
+    format_="onnx",
+    device="webgpu",
+    check=_check,
+    rounds=ROUNDS,
+    lenient=LENIENT,
+    slow=True,
+    in_page=True,
 )
 def load_browser_webgpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime on WebGPU, in Chromium: ort.webgpu.min.mjs of onnxruntime-web."""
     return _loaded("webgpu", path, manifest)
 
 
-@runtime("browser-jsep", format_="onnx", device="webgpu", check=_check, rounds=ROUNDS, lenient=LENIENT, slow=True)
+@runtime(
+    "browser-jsep",
+    format_="onnx",
+    device="webgpu",
+    check=_check,
+    rounds=ROUNDS,
+    lenient=LENIENT,
+    slow=True,
+    in_page=True,
+)
 def load_browser_jsep(path: Path, manifest: Manifest) -> Runner:
     """The older WebGPU provider, in JavaScript, in Chromium: ort.all.min.mjs of onnxruntime-web."""
     return _loaded("jsep", path, manifest)

@@ -1,7 +1,7 @@
 // What a page does for posenc_export.runtimes.browser.host: it loads graphs, and runs them on the arrays of the host.
 //
 // Graphs are at model/NUMBER, arrays at arrays/NAME.npy, from where this page was loaded; the library is in ort/. Every
-// function answers an object: {error} with one line where it fails.
+// function answers an object: {error} with one line where it fails, and isLost where no graph of this page runs any more.
 import { npyBytes, parseNpy } from "./npy.mjs";
 import { oneLine, openSession } from "./session.mjs";
 
@@ -18,7 +18,7 @@ async function answered(work) {
   try {
     return await work();
   } catch (error) {
-    return { error: oneLine(error) };
+    return { error: oneLine(error), isLost: Boolean(error && error.isLost) };
   }
 }
 

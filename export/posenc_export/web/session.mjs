@@ -52,17 +52,30 @@ export async function adapterName() {
 export async function openSession(name, folder, bytes) {
   const ort = await loadLibrary(name, folder);
   const { provider } = BUILDS[name];
-  lines = [];
   const options = { executionProviders: [provider], logSeverityLevel: VERBOSE };
-  const session = await listening(() => ort.InferenceSession.create(bytes, options));
-  const adapter = provider === "webgpu" ? await adapterName() : "";
+  const create = () => listening(() => ort.InferenceSession.create(bytes, options));
+  let session = await create();
+  let failed = false;
+  const run = async (feeds) => {
+    // on WebGPU, an exception of a kernel on the CPU leaves a session locked: its next call would never end
+    if (failed) {
+      const locked = session;
+      session = await create();
+      await locked.release(); // only now: without any session the GPU's device ends
+    }
+    failed = provider === "webgpu";
+    const outputs = await ran(ort, session, feeds);
+    failed = false;
+    return outputs;
+  };
+  const device = provider === "webgpu" ? await ort.env.webgpu.device : null;
   return {
     inputNames: session.inputNames,
     outputNames: session.outputNames,
-    adapter,
+    adapter: device ? await adapterName() : "",
     version: ort.env.versions.web,
     nodes: placed(lines),
-    run: (feeds) => ran(ort, session, feeds),
+    run: (feeds) => (device ? Promise.race([run(feeds), lost(device)]) : run(feeds)),
     release: () => session.release(),
   };
 }
@@ -71,12 +84,19 @@ export async function openSession(name, folder, bytes) {
 async function listening(work) {
   const names = ["debug", "error", "info", "log", "warn"];
   const own = names.map((word) => console[word]);
+  lines = [];
   for (const word of names) console[word] = (...words) => lines.push(words.join(" "));
   try {
     return await work();
   } finally {
     names.forEach((word, i) => (console[word] = own[i]));
   }
+}
+
+// Throws an Error, whose `isLost` is true, where a device is lost: a call on it may never end.
+async function lost(device) {
+  const { message } = await device.lost;
+  throw Object.assign(new Error(`the GPU's device was lost: ${message}`), { isLost: true });
 }
 
 async function ran(ort, session, feeds) {

@@ -122,6 +122,5 @@ def in_browser(build: str, path: Path, manifest: Manifest) -> Runner:
     """Return a runner of a file in a page of a browser; raise RunFailed as Graph does."""
     graph = Graph(build, path, manifest)
     about = tuple(filter(None, (graph.machine, graph.adapter)))
-    return Runner(graph, manifest.inputs, manifest.outputs, about, graph.nodes, stop=graph.stop)
-
-
+    inputs, outputs = manifest.inputs, manifest.outputs
+    return Runner(graph, inputs, outputs, about, graph.nodes, stop=graph.stop, times=graph.times)

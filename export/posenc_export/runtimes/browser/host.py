@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,6 +146,9 @@ class Host:
         except Exception as error:
             tab.is_over = True
             raise Crash(f"the page in the browser ended: {first_line(error)}") from error
+        if said.get("isLost"):
+            tab.is_over = True
+            raise Crash(str(said["error"]))
         if "error" in said:
             raise ValueError(said["error"])
         return said
@@ -153,10 +156,11 @@ class Host:
 
 def answered(host: Host, request: Request) -> str:
     """Return the line that answers a request."""
-    work = {"open": host.open, "run": host.run, "time": host.time}[request["do"]]
+    work: Mapping[str, Callable[..., dict[str, object]]] = {"open": host.open, "run": host.run, "time": host.time}
     try:
         host.close(request["left"])
-        return f"ok {json.dumps(work(*request['with']))}"
+        made = work[request["do"]](*request["with"])
+        return f"ok {json.dumps(made)}"
     except KeyError:
         return GONE
     except ValueError as error:

@@ -82,7 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
         array = ARRAY.fullmatch(name)
         file = self.server.arrays / f"{array[1]}.npy" if array else self.server.files.get(name)
         if file is None or not file.is_file():
-            return self._answer(HTTPStatus.NOT_FOUND)
+            self._answer(HTTPStatus.NOT_FOUND)
+            return
         self._answer(HTTPStatus.OK, TYPES.get(file.suffix, ANY), file.stat().st_size)
         with file.open("rb") as source:
             shutil.copyfileobj(source, self.wfile)
@@ -93,7 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         size = int(self.headers["Content-Length"] or -1)
         if not array or not 0 <= size <= LARGEST:
             self.close_connection = True
-            return self._answer(HTTPStatus.NOT_FOUND)
+            self._answer(HTTPStatus.NOT_FOUND)
+            return
         with (self.server.arrays / f"{array[1]}.npy").open("wb") as file:
             while size > 0 and (part := self.rfile.read(min(size, 2**20))):
                 file.write(part)
@@ -108,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(size))
         self.end_headers()
 
-    def log_message(self, format: str, *values: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *values: object) -> None:
         """Print nothing."""
 
 
