@@ -15,7 +15,7 @@ from posenc_export.bundle.inside import check_artifact, check_external_data, che
 from posenc_export.bundle.manifest import Artifact, File, Manifest
 from posenc_export.errors import BadInput, check_machine, decoded
 
-MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md")
+MANIFEST, REPORTS = "manifest.json", ("report.json", "report.md", "report.html")
 MAX_BYTES = 2**26
 """A manifest has a few hundred bytes a case: a file above 64 MiB is not read."""
 

@@ -149,14 +149,16 @@ def digests_of(path: Path) -> Digests:
 
 
 def _digests_of_reports(folder: Path) -> Digests:
-    """Return the digests that report.json says of itself, the other report and the manifest."""
-    as_json, as_markdown = REPORTS
+    """Return the digests that report.json says of itself, the other reports and the manifest."""
+    as_json, as_markdown, as_html = REPORTS
     if not any((folder / name).exists() for name in REPORTS):  # then nothing says the digest of the manifest
         return {MANIFEST: None}
     report = read_sealed(folder / as_json)
     if not report:
-        return {MANIFEST: None, as_json: CHANGED, as_markdown: CHANGED}
+        return {MANIFEST: None, **dict.fromkeys(REPORTS, CHANGED)}
     digests = {MANIFEST: report.get("manifest_sha256"), as_markdown: report.get("markdown_sha256")}
+    if "html_sha256" in report:  # --html wrote a page
+        digests[as_html] = report["html_sha256"]
     return {**{name: (None, digest) for name, digest in digests.items()}, as_json: None}
 
 

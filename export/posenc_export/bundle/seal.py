@@ -1,6 +1,7 @@
 """Reports that show by their digests whether they were changed: they are written last, so no other file can.
 
-report.json holds the SHA-256 of manifest.json, of report.md, and of itself with zeros in the place of its own digest.
+report.json holds the SHA-256 of manifest.json, of report.md, of report.html if there is one, and of itself with zeros
+in the place of its own digest.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from posenc_export.errors import own_files
 from posenc_export.exporter.embedding import embedded
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.exporter.write import write_bundle
+from posenc_export.pages.content import content_of
+from posenc_export.pages.page import page_of
 from posenc_export.runtimes.requests import prepare
 from posenc_export.targets import Target
 from posenc_export.targets.ending import advised
@@ -77,7 +79,8 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         if result.failed:
             # a good bundle that was at `to` stays
             result = replace(result, folder=failed_place(to))
-        write_report(folder, result.manifest, result.verdicts, basis)
+        page = page_of(content_of(result, bundle)) if options.html else None
+        write_report(folder, result.manifest, result.verdicts, basis, page)
         validation.progress(f"writing {result.folder}")
         install(scratch, result.folder, options.force)
     return result

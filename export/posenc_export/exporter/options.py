@@ -39,6 +39,7 @@ class ExportOptions:
         notes: Lines for the report, such as what was assumed of inputs.
         validation: How it is validated.
         cpu_isa: What an AOTInductor package is compiled for.
+        html: Add the report as a page, report.html.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -54,6 +55,7 @@ class ExportOptions:
     notes: tuple[str, ...] = ()
     validation: ValidateOptions = field(default_factory=ValidateOptions)
     cpu_isa: CpuIsa = "native"
+    html: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:

@@ -11,10 +11,8 @@ from markupsafe import Markup
 
 from posenc_export.pages.content import Content
 from posenc_export.pages.policy import Sources, policy
-from posenc_export.pages.texts import MOST, Room, data_text
-from posenc_export.validation.judging.verdict import failed
-from posenc_export.validation.report.report import parts_of
-from posenc_export.validation.report.rows import MEANINGS
+from posenc_export.pages.shown import shown
+from posenc_export.pages.texts import Room, data_text
 
 NOTHING = Markup()
 
@@ -52,27 +50,16 @@ def page_of(content: Content, addition: Addition = NO_ADDITION) -> str:
         content: What is shown.
         addition: What else is in it.
     """
-    result = content.result
-    manifest, verdicts = result.manifest, result.verdicts
     styles, scripts = (template("page.css"), *addition.styles), (template("page.js"), *addition.scripts)
-    parts = parts_of(manifest, verdicts, result.basis)
-    return (
-        _environment(Room())
-        .get_template("page.html.jinja")
-        .render(
-            parts=parts,
-            status="not validated" if not verdicts else "FAILED" if failed(verdicts) else "passed",
-            mark="skip" if not verdicts else "fail" if failed(verdicts) else "pass",
-            manifest=manifest,
-            meanings=MEANINGS,
-            most=MOST,
-            policy=policy(scripts, styles, addition.sources),
-            styles=[Markup(text) for text in styles],
-            scripts=[Markup(text) for text in scripts],
-            addition=addition,
-            addition_data=data_text(addition.data),
-            data=data_text({}),
-        )
+    page = _environment(Room()).get_template("page.html.jinja")
+    return page.render(
+        **shown(content),
+        policy=policy(scripts, styles, addition.sources),
+        styles=[Markup(text) for text in styles],
+        scripts=[Markup(text) for text in scripts],
+        addition=addition,
+        addition_data=data_text(addition.data),
+        data=data_text({"pictures": [picture.data() for picture in content.pictures]}),
     )
 
 

@@ -27,6 +27,9 @@ from posenc_export.formats import FORMATS
 from posenc_export.formats.aoti_package import CPU_ISAS
 from posenc_export.validation.planning.scope import BUDGET
 
+PAGE = "report.html"
+"""What --html adds."""
+
 if TYPE_CHECKING:
     from posenc_export.exporter import ExportResult
     from posenc_export.exporter.settings import Settings
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
         "[default: posenc_SCHEME in headers, DIR's name with --cpp]",
     ),
     click.option("--cpp-name", hidden=True, deprecated="Give --namespace, which says the same; it goes with 0.3."),
+    switch("--html", "Add the report as a page to look at, report.html; see posenc report."),
     path("-o --output", "The folder of the bundle; one that fails is DIR-failed.  [default: ./SCHEME-MODE]", "DIR"),
     switch(
         "--force",
@@ -132,7 +136,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     if values["cpp_name"] and values["namespace"]:
         raise BadInput("--cpp-name is the old name of --namespace: leave it out")
     # names that options share with fields of ExportOptions and ValidateOptions
-    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "force", *VALIDATING)
+    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "html", "force", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
         "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],
@@ -160,6 +164,8 @@ def _print_files(result: ExportResult, verbose: bool) -> None:
 
     for line in result.files():
         click.echo(line)
+    if (result.folder / PAGE).is_file():
+        click.echo(decoded(str(result.folder / PAGE)))
     if verbose:
         print_comparisons(result.verdicts)
     if result.failed:

@@ -59,13 +59,14 @@ def bins_of(error: Floats, allowed: Floats, axis: int, positions: Integers) -> t
     """
     count = len(positions)
     # (..., positions, ...) -> (positions, elements)
-    by_row = np.moveaxis(np.nan_to_num(error, nan=np.inf), axis, 0).reshape(count, -1)
+    by_row = np.moveaxis(np.where(np.isnan(error), np.inf, error), axis, 0).reshape(count, -1)
     bounds = np.moveaxis(np.broadcast_to(allowed, error.shape), axis, 0).reshape(count, -1)
-    rank = np.where(by_row > bounds, by_row + np.max(by_row), by_row)
+    with np.errstate(over="ignore"):
+        rank = np.where(by_row > bounds, by_row + np.max(by_row), by_row)
     every, worst = np.arange(count), np.argmax(rank, 1)
     by_row, bounds, rank = by_row[every, worst], bounds[every, worst], rank[every, worst]  # (positions,)
     numbers = np.asarray([*map(_number, positions.tolist())])
-    order = np.lexsort((rank, numbers))  # the last of each bin is its worst
+    order = np.lexsort((-every, rank, numbers))  # the last of each bin is its worst, of equal ones the first
     ends = np.flatnonzero(np.append(np.diff(numbers[order]) != 0, True))
     return tuple(Bin(int(positions[i]), float(by_row[i]), float(bounds[i])) for i in order[ends])
 

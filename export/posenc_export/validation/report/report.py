@@ -222,9 +222,14 @@ def _one_line(lines: Sequence[str]) -> list[str]:
     return [line.replace("\n", " ") for line in lines]
 
 
-def write_report(folder: Path, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> None:
-    """Write report.md and report.json into a bundle, the second with the digests of both."""
-    as_json, as_markdown = (folder / name for name in REPORTS)
+def write_report(
+    folder: Path, manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, page: str | None = None
+) -> None:
+    """Write report.md, report.html where there is a page, and report.json, the last with the digests of all."""
+    as_json, as_markdown, as_html = (folder / name for name in REPORTS)
     as_markdown.write_text(report_markdown(manifest, verdicts, basis), encoding="utf-8")
     data = {**report_json(manifest, verdicts, basis), "markdown_sha256": sha256(as_markdown)}
+    if page is not None:
+        as_html.write_text(page, encoding="utf-8", newline="\n")
+        data["html_sha256"] = sha256(as_html)
     as_json.write_text(sealed_text(data), encoding="utf-8")

@@ -79,6 +79,7 @@ class ReportJson(TypedDict):
     not_tried: list[Text]
     verdicts: list[VerdictJson]
     markdown_sha256: Annotated[NotRequired[Digest], Field(description="of report.md; only in a bundle's report.json")]
+    html_sha256: Annotated[NotRequired[Digest], Field(description="of report.html, where --html wrote one")]
     sha256: Annotated[
         NotRequired[Digest], Field(description="of report.json, with 64 zeros in the place of this; only there")
     ]

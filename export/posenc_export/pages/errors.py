@@ -1,0 +1,185 @@
+"""Errors by position as charts: a curve for each group of runtimes that gave the same errors, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from posenc_export.pages.scales import NARROW, WIDE, Box, ErrorScale, PositionScale, Tick, short
+from posenc_export.validation.judging.verdict import AGREES, Against, Bin, Curve, Verdict
+
+MOST = 6
+"""Charts, at most."""
+COLOURS = 6
+"""Colours of curves; the next curve has the first again."""
+AGAINST: dict[Against, str] = {
+    "reference": "against the float64 reference",
+    "eager": "against eager PyTorch",
+    "model": "against the model",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """The largest error of a bin of positions: where it is drawn, and its words."""
+
+    x: float
+    y: float
+    words: str
+    wrong: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve of a chart: its points, the path through them, and its number among colours."""
+
+    path: str
+    points: tuple[Point, ...]
+    colour: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart at one size."""
+
+    box: Box
+    lines: tuple[Line, ...]
+    bound: str
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runtimes that gave the same errors."""
+
+    runtimes: tuple[str, ...]
+    bins: tuple[Bin, ...]
+
+    @property
+    def name(self) -> str:
+        """Their names."""
+        return ", ".join(self.runtimes)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Errors of an output by position.
+
+    Args:
+        title: What is compared with what.
+        groups: The curves.
+        joined: Whether the points of a curve are joined: not where only the worst position of each case is known.
+        drawn: The chart for screens, and for phones.
+        words: What the chart shows, for who does not see it.
+    """
+
+    title: str
+    groups: tuple[Group, ...]
+    joined: bool
+    drawn: tuple[Drawn, ...]
+    words: str
+
+
+def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
+    """Return the charts, and lines on what needs none: outputs without any error, and charts beyond the first few."""
+    found: dict[tuple[str, Against], list[tuple[str, tuple[Bin, ...]]]] = {}
+    joined = any(verdict.curves for verdict in verdicts)
+    for verdict in verdicts:
+        for curve in verdict.curves if joined else _points(verdict):
+            found.setdefault((curve.output, curve.against), []).append((verdict.subject, curve.bins))
+    order = sorted(found, key=lambda key: key[1] != "reference")
+    charts = [
+        _chart(f"{output} {AGAINST[against]}", found[output, against], joined) for output, against in order[:MOST]
+    ]
+    more = [f"not drawn: {', '.join(f'{o} {AGAINST[a]}' for o, a in order[MOST:])}"] if len(order) > MOST else []
+    return charts, [*_without(verdicts), *more]
+
+
+def _points(verdict: Verdict) -> Iterator[Curve]:
+    """Yield the worst position of each case, where a report has no more."""
+    keys = dict.fromkeys((c.output, c.against) for c in verdict.comparisons if c.position is not None and c.max_abs)
+    for output, against in keys:
+        bins = (
+            Bin(c.position, c.max_abs, 0.0 if c.passed else -1.0)
+            for c in verdict.comparisons
+            if (c.output, c.against) == (output, against) and c.position is not None
+        )
+        yield Curve(output, against, tuple(sorted(bins, key=lambda one: one.position)))
+
+
+def _without(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield a line on the runtimes whose outputs differ nowhere from eager's, or from the reference."""
+    for against in ("eager", "reference"):
+        same = [v.subject for v in verdicts if v.check == AGREES and _is_same(v, against)]
+        if same:
+            yield f"the same {'bits' if against == 'eager' else 'numbers'} as {_other(against)} at every position: " + (
+                ", ".join(same)
+            )
+
+
+def _other(against: str) -> str:
+    return "eager PyTorch" if against == "eager" else "the float64 reference"
+
+
+def _is_same(verdict: Verdict, against: str) -> bool:
+    errors = [c.max_abs == 0 and c.passed for c in verdict.comparisons if c.against == against]
+    return bool(errors) and all(errors)
+
+
+def _chart(title: str, curves: Sequence[tuple[str, tuple[Bin, ...]]], joined: bool) -> Chart:
+    by_bins: dict[tuple[Bin, ...], list[str]] = {}
+    for runtime, bins in curves:
+        by_bins.setdefault(bins, []).append(runtime)
+    groups = tuple(Group(tuple(names), bins) for bins, names in by_bins.items())
+    worst = max((one for group in groups for one in group.bins), key=lambda one: _size(one.error))
+    far = max(one.position for group in groups for one in group.bins)
+    words = f"{title}: the largest error up to position {far:,} is {short(worst.error)}, at position {worst.position:,}"
+    return Chart(title, groups, joined, tuple(_drawn(groups, joined, box) for box in (WIDE, NARROW)), words)
+
+
+def _size(error: float) -> float:
+    return error if isfinite(error) else float("inf")
+
+
+def _drawn(groups: Sequence[Group], joined: bool, box: Box) -> Drawn:
+    bins = [one for group in groups for one in group.bins]
+    across = PositionScale(max(one.position for one in bins), box.x)
+    up = ErrorScale.over([number for one in bins for number in (one.error, one.allowed)], box.y)
+    lines = tuple(_line(group, i % COLOURS, joined, (across, up)) for i, group in enumerate(groups))
+    return Drawn(box, lines, _bound(bins, across, up), tuple(across.ticks()), tuple(up.ticks()))
+
+
+def _line(group: Group, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> Line:
+    across, up = scales
+    points = tuple(
+        Point(across.at(one.position), up.at(one.error), _words(group, one, joined), _is_wrong(one, joined))
+        for one in group.bins
+    )
+    return Line(_path([(point.x, point.y) for point in points]) if joined else "", points, colour)
+
+
+def _is_wrong(one: Bin, joined: bool) -> bool:
+    return not one.error <= one.allowed if joined else one.allowed < 0
+
+
+def _words(group: Group, one: Bin, joined: bool) -> str:
+    allowed = f", allowed {short(one.allowed)}" if joined else ""
+    return f"position {one.position:,}: {short(one.error)}{allowed} ({group.name})"
+
+
+def _bound(bins: Sequence[Bin], across: PositionScale, up: ErrorScale) -> str:
+    """Return the path of what is allowed: the least at each position that a curve has."""
+    least: dict[int, float] = {}
+    for one in bins:
+        if one.allowed > 0 and isfinite(one.allowed):
+            least[one.position] = min(one.allowed, least.get(one.position, one.allowed))
+    places = [(across.at(position), up.at(least[position])) for position in sorted(least)]
+    if len(places) == 1:
+        places = [(across.edges[0], places[0][1]), (across.edges[1], places[0][1])]
+    return _path(places)
+
+
+def _path(places: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in places) if places else ""

@@ -1,0 +1,73 @@
+"""Pages opened in the real browser: what they say in the console, what they ask of the network, what axe-core finds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from posenc_export.runtimes.npm import package
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SCREENSHOTS = "POSENC_TEST_SCREENSHOTS"
+"""The folder for screenshots, if they are to be kept."""
+Scheme = Literal["light", "dark"]
+
+
+@dataclass
+class Opened:
+    """A page that is open, and what it did until now."""
+
+    page: Page
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def run(self, script: str) -> Any:
+        """Run a script as the tools of the browser do, whatever the page's policy says, and return its value."""
+        session = self.page.context.new_cdp_session(self.page)
+        how = {"awaitPromise": True, "returnByValue": True, "allowUnsafeEvalBlockedByCSP": True}
+        answer = session.send("Runtime.evaluate", {"expression": script, **how})
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds."""
+        axe = (package("axe-core", "4.10.0") / "axe.min.js").read_text(encoding="utf-8")
+        found = self.run(f"{axe}; axe.run()")["violations"]
+        return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found]
+
+    def overflow(self) -> int:
+        """Return by how many pixels the page is wider than the window."""
+        width: int = self.run("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        return width
+
+
+@contextmanager
+def opened(chromium: Browser, file: Path, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
+    """Open a file as a user does, who clicks on it."""
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    view = Opened(page)
+    page.on("console", lambda message: view.said.append(message.text))
+    page.on("pageerror", lambda error: view.said.append(str(error)))
+    page.on("dialog", lambda dialog: view.said.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: view.asked.append(request.url))
+    page.goto(file.as_uri())
+    try:
+        yield view
+    finally:
+        context.close()
+
+
+def screenshot(view: Opened, folder: Path, name: str) -> Path:
+    """Write a screenshot of the whole page into the folder of POSENC_TEST_SCREENSHOTS, or else into this one."""
+    place = Path(os.environ.get(SCREENSHOTS) or folder)
+    place.mkdir(parents=True, exist_ok=True)
+    file = place / f"{name}.png"
+    view.page.screenshot(path=file, full_page=True)
+    return file

@@ -1,0 +1,100 @@
+"""The page of a bundle in the real browser: what it shows, that it loads nothing, and that everybody can read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.opened_pages import Scheme, opened, screenshot
+from posenc_export.pages.content import Content
+from posenc_export.validation.report.report import parts_of, report_markdown
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+SECTIONS = ["verdict", "errors", "tried", "picture", "ports", "graph", "load", "checks", "facts"]
+OTHERS: list[tuple[int, Scheme]] = [(390, "dark"), (1280, "light")]
+
+
+def test_what_the_page_shows(chromium: Browser, content: Content, page_file: Path) -> None:
+    result = content.result
+    parts = parts_of(result.manifest, result.verdicts, result.basis)
+    with opened(chromium, page_file) as view:
+        page = view.page
+        assert page.title() == f"{parts.title}: passed"
+        assert page.locator("h1").inner_text() == parts.title
+        assert parts.headline in page.locator(".outcome").inner_text()
+        assert page.locator("section").evaluate_all("all => all.map(one => one.id)") == SECTIONS
+        assert page.locator("nav a").evaluate_all("all => all.map(one => one.hash)") == [f"#{s}" for s in SECTIONS]
+        rows = page.locator("#verdict tbody tr").evaluate_all(
+            "all => all.map(tr => [...tr.cells].map(c => c.innerText))"
+        )
+        assert rows == [list(row.cells) for table in parts.tables for row in table.rows]
+        assert [line in page.locator("#verdict").inner_text() for line in parts.below] == [True] * len(parts.below)
+        ports = [f"{port.name}" for port in (*result.manifest.inputs, *result.manifest.outputs)]
+        assert page.locator("#ports tbody th").all_inner_texts() == ports
+        assert page.locator("#tried svg:visible .call").count() == len(result.manifest.cases)
+        assert page.locator("#errors svg:visible .curve").count() == 1, "both runtimes gave the same errors"
+        assert page.locator("#errors svg:visible .bound").count() == 1
+        assert "ort-cpu, onnx-reference" in page.locator("#errors .legend").inner_text()
+        assert page.locator("#graph tbody th").first.inner_text() == "model.onnx"
+        assert {v.check for v in result.verdicts} == {*page.locator("#checks summary strong").all_inner_texts()}
+        assert view.said == []
+        assert view.asked == [page_file.as_uri()]
+
+
+def test_the_words_are_those_of_report_md(content: Content, page_file: Path, chromium: Browser) -> None:
+    result = content.result
+    markdown = report_markdown(result.manifest, result.verdicts, result.basis)
+    with opened(chromium, page_file) as view:
+        shown = view.page.locator("body").inner_text()
+    lines = [
+        line.removeprefix("* ").removeprefix("# ") for line in markdown.splitlines() if line.startswith(("* ", "#"))
+    ]
+    missing = [line for line in lines if not all(part in shown for part in line.split(": ", 1))]
+    assert (len(lines) > 10, missing) == (True, [])
+
+
+VIEWS = [(390, "light"), (1280, "dark"), *(pytest.param(*view, marks=pytest.mark.exhaustive) for view in OTHERS)]
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_everybody_can_read_it(chromium: Browser, page_file: Path, width: int, scheme: Scheme, tmp_path: Path) -> None:
+    with opened(chromium, page_file, scheme, width) as view:
+        assert screenshot(view, tmp_path, f"report-{width}-{scheme}").stat().st_size > 10_000
+        assert view.overflow() == 0
+        view.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert view.violations() == []
+        assert view.said == []
+
+
+def test_the_picture_is_chosen_and_read_by_keys(chromium: Browser, content: Content, page_file: Path) -> None:
+    picture = content.pictures[0]
+    with opened(chromium, page_file) as view:
+        page, value = view.page, view.page.locator("#picture-value")
+        page.locator("#picture-canvas").focus()
+        for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+            page.keyboard.press(key)
+        words = f"batch 0, seq {picture.sides[1].kept[1]}, features 2: "
+        assert value.inner_text().startswith(words)
+        assert float(value.inner_text().removeprefix(words)) == pytest.approx(picture.values[0, 1, 2], abs=2e-3)
+        label = page.locator("#picture-canvas").get_attribute("aria-label") or ""
+        assert picture.title in label
+        page.locator("#picture-choices").get_by_label("down").select_option(label=f"features ({picture.sides[2].size})")
+        assert f"{len(picture.sides[2].kept)} of features down" in (
+            page.locator("#picture-canvas").get_attribute("aria-label") or ""
+        )
+        assert view.said == []
+
+
+def test_without_scripts_all_but_the_picture_is_there(chromium: Browser, page_file: Path) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    try:
+        page = context.new_page()
+        page.goto(page_file.as_uri())
+        assert page.locator("#errors svg:visible .curve").count() == 1
+        assert "needs JavaScript" in page.locator("#picture").inner_text()
+    finally:
+        context.close()
