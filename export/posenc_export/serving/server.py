@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         """Send the head of an answer."""
         self.send_response(status)
         allowed = {"Allow": ", ".join(METHODS)} if status == 405 else {}
-        policy = self.server.policy if status == 200 else NOTHING
+        policy = f"{self.server.policy}; frame-ancestors 'none'" if status == 200 else NOTHING
         headers = {**ALWAYS, **allowed, "Content-Type": type_, "Content-Length": str(size)}
         for name, value in {**headers, "Content-Security-Policy": policy}.items():
             self.send_header(name, value)

@@ -22,7 +22,7 @@ export async function compareCase({ manifest, runtime, session, call, recorded, 
   return manifest.outputs.flatMap((port) => {
     const actual = sampled(port, halves(produced[port.name]), recorded.rows[port.name]);
     const against = Object.keys(tolerances).filter((name) => recorded[name][port.name]);
-    return against.map((name) => comparisonOf({ call, port, recorded, actual }, name, tolerances[name]));
+    return against.map((name) => comparisonOf({ call, port, recorded, actual, manifest }, name, tolerances[name]));
   });
 }
 
@@ -55,29 +55,37 @@ function sampled(port, array, rows) {
   return array.dims[axis] <= rows.at(-1) ? array : sample(array, rows, axis);
 }
 
-function comparisonOf({ call, port, recorded, actual }, against, tolerance) {
+function comparisonOf({ call, port, recorded, actual, manifest }, against, tolerance) {
   const difference = measure(actual, recorded[against][port.name]);
-  const index = worstIndex(port, difference, recorded.rows[port.name]);
   return {
     case: call.name,
     output: port.name,
     against,
     maxAbs: maxAbs(difference),
     maxUlp: maxUlp(difference),
-    position: index === null ? null : call.first + index,
+    position: worstPosition({ call, port, recorded, manifest }, difference),
     peak: peakOf(difference),
     ...judge(difference, tolerance),
   };
 }
 
-// Returns where along its long axis an output has its largest error; null without an error, or such an axis.
-function worstIndex(port, difference, rows) {
+// Returns the position at which an output has its largest error; null without an error, or an axis of positions.
+function worstPosition({ call, port, recorded, manifest }, difference) {
   const { error, dims } = difference;
   if (!error || dims.length < 2 || !(maxAbs(difference) > 0)) return null;
   const axis = tokenAxis(port, dims);
-  const index = worst(difference)[axis];
-  if (!rows) return index;
-  return dims[axis] === rows.length ? rows[index] : null;
+  const rows = recorded.rows[port.name] || Array.from({ length: dims[axis] }, (_, row) => row);
+  if (dims[axis] !== rows.length) return null;
+  const row = rows[worst(difference)[axis]];
+  const along = dims.length === port.axes.length ? port.axes[axis].name : "";
+  const { name } = manifest.inputs.find((input) => givesPositions(input, along)) || {};
+  // the first sequence has no padding
+  const positions = name && recorded.feeds[name];
+  return positions && rows.at(-1) < positions.dims[1] ? Number(positions.data[row]) : call.first + row;
+}
+
+function givesPositions({ axes, carries }, along) {
+  return carries.what === "positions" && axes.length === 2 && along !== "" && axes[1].name === along;
 }
 
 // Demands an error where a position is beyond what the graph holds, or an input is longer than another.
@@ -86,7 +94,8 @@ export async function refusalOf({ runtime, session, call, recorded, proof }) {
     await session.run(recorded.feeds);
   } catch (error) {
     const text = oneLine(error);
-    return { status: CRASHED.test(text) ? "fail" : "pass", detail: `${call.name}: ${text}`, note: "" };
+    const crashed = error.isLost || CRASHED.test(text);
+    return { status: crashed ? "fail" : "pass", detail: `${call.name}: ${text}`, note: "" };
   }
   if (runtime.lenient) return { status: "skip", detail: runtime.lenient, note: "" };
   if (!proof.rules.known_refusals && call.unlike) return { status: "pass", detail: "", note: unlikeLengths(call) };

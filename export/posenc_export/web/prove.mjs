@@ -45,9 +45,8 @@ async function* onRuntime(task) {
   const { proof, model, runtime, base } = task;
   yield { progress: `loading ${proof.files[0].file} on ${runtime.name}` };
   if (runtime.unable) return yield { row: notRun(runtime, runtime.unable) };
-  if (runtime.build !== "wasm" && !(await adapterName())) {
-    return yield { row: notRun(runtime, "this browser has no adapter for WebGPU") };
-  }
+  const missing = runtime.build === "wasm" ? "" : await lackOf(task.manifest);
+  if (missing) return yield { row: notRun(runtime, missing) };
   let session = null;
   try {
     session = await openSession(runtime.build, new URL(proof.library.folder, base).href.replace(/\/$/, ""), model);
@@ -59,6 +58,14 @@ async function* onRuntime(task) {
   } finally {
     await session.release();
   }
+}
+
+// Returns what this browser lacks for a bundle on WebGPU, or "".
+async function lackOf({ inputs, outputs }) {
+  if (!(await adapterName())) return "this browser has no adapter for WebGPU";
+  const { features } = await navigator.gpu.requestAdapter();
+  const halves = [...inputs, ...outputs].some(({ dtype }) => dtype === "float16");
+  return halves && !features.has("shader-f16") ? "this browser's adapter for WebGPU has no float16 (shader-f16)" : "";
 }
 
 async function* tried({ proof, manifest, npz, runtime }, session) {
