@@ -121,6 +121,8 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    # connections that wait for the loop: with Python's five, a crowd of clients delays a browser by seconds
+    request_queue_size = 128
     # on Windows it would let another program take the port over
     allow_reuse_address = os.name != "nt"
 
