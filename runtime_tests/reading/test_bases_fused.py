@@ -52,8 +52,8 @@ def test_the_second_layer_is_rotated_by_the_base_of_the_first(tmp_path: Path) ->
         x = np.random.default_rng(0).standard_normal((1, HEADS, tokens, HEAD)).astype(np.float32)
         off = []
         for layer, node in zip(module.layers, (nodes[0], nodes[-1]), strict=True):
-            ids = torch.arange(tokens)[None]
-            right = apply(torch.from_numpy(x), *layer.tables(tokens), ids).numpy()  # type: ignore[operator,union-attr]
+            cos, sin = layer.tables(tokens)  # type: ignore[operator]
+            right = apply(torch.from_numpy(x), cos, sin, torch.arange(tokens)[None]).numpy()
             off.append(float(np.abs(rotated(fused, node, x) - right).max()))
         assert off[0] < 1e-5
         assert off[1] > reported

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from posenc_export.reading.ends import MAX_LENGTH, search_end
+from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import Encoding, End, Inspection
 from posenc_export.reading.interpret.budget import Budget
@@ -65,7 +66,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     run = usual_run(graph, how.budget)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
-    named = switched(graph, run, _named(run), how.budget)
+    named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
     inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
@@ -124,6 +125,7 @@ def _encoding(
         shape=named.shape,
         errors=errors,
         rounded=measuring.rounded(named),
+        moved=form.moved,
     )
 
 

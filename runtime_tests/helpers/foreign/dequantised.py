@@ -42,8 +42,8 @@ def _rounded(before: onnx.ModelProto, after: onnx.ModelProto) -> Iterator[tuple[
         if node.op_type == "MatMulNBits":
             yield weights[node.output[0]], of_blocks(node, stored)
         elif node.op_type == "DequantizeLinear" and all(name in stored for name in node.input):
-            table, scale = (stored[name] for name in node.input)
-            yield node.output[0], (table * scale[:, None]).astype(np.float32)
+            table, scale = (stored[name].astype(np.float32) for name in node.input)
+            yield node.output[0], table * scale[:, None]
 
 
 def of_blocks(node: NodeProto, stored: dict[str, Array]) -> Array:
@@ -51,7 +51,7 @@ def of_blocks(node: NodeProto, stored: dict[str, Array]) -> Array:
     sizes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
     if sizes["bits"] != 4 or len(node.input) != 3:
         raise ValueError(f"{node.name} is not of 4 bits around {MIDDLE}")
-    packed, scales = (stored[name] for name in node.input[1:3])
+    packed, scales = stored[node.input[1]].astype(np.uint8), stored[node.input[2]].astype(np.float32)
     numbers = np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:2], -1).astype(np.float32) - MIDDLE
     rows = numbers * scales.reshape(packed.shape[0], packed.shape[1], 1)
     whole: Array = rows.reshape(packed.shape[0], -1)[:, : sizes["K"]].T.astype(np.float32)
