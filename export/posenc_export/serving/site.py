@@ -65,7 +65,8 @@ def _write(place: Path, resource: Resource) -> None:
     except Changed as changed:
         raise BadInput(f"{resource.folder}: {changed}") from changed
     if resource.sha256 and digest.hexdigest() != resource.sha256:
-        raise BadInput(f"{resource.folder / resource.name} is not as the manifest lists it: `posenc validate` says more")
+        name = resource.folder / resource.name
+        raise BadInput(f"{name} is not as the manifest lists it: `posenc validate` says more")
 
 
 def _beside(library: Library) -> Mapping[str, str]:
@@ -91,5 +92,5 @@ and open http://127.0.0.1:8000/. A page that is opened as a file can load no mod
 * The host must send .mjs files as JavaScript (text/javascript), and .wasm files as application/wasm.
 * WebGPU takes a page by https, or on this machine. Without either WebAssembly runs alone, and the digests of the
   bundle's files are not held.
-* site.json: which files belong here. A later `posenc serve --site` replaces the folder only where nothing else is in it.
+* site.json: which files belong here. A later `posenc serve --site` replaces the folder only where it holds no others.
 """
