@@ -5,9 +5,9 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
@@ -18,6 +18,11 @@ from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, share_of, 
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.apart import parent
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from posenc_export.pages.content import Content
 
 pytest.register_assert_rewrite("helpers.cpp_tools", "helpers.runner_tools")
 
@@ -118,6 +123,23 @@ def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bundle(small_bundle: Path, tmp_path: Path) -> Path:
     """A copy of the small bundle that a test may change."""
     return Path(shutil.copytree(small_bundle, tmp_path / "moved to a folder with spaces"))
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[Browser]":
+    """A real browser for the tests of a module; Playwright refuses a second one in the same process."""
+    from helpers.browser import browser
+
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def content(small_bundle: Path) -> "Content":
+    """What the page of the small bundle shows."""
+    from helpers.opened_pages import content_of_bundle
+
+    return content_of_bundle(small_bundle)
 
 
 @pytest.fixture

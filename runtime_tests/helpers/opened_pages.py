@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from posenc_export.bundle.folder import Bundle
+from posenc_export.pages.content import Content, content_of
 from posenc_export.runtimes.npm import package
+from posenc_export.validation.apart.parent import in_process
+from posenc_export.validation.judging.verdict import ValidateOptions
+from posenc_export.validation.report.basis import basis_of
+from posenc_export.validation.report.result import ValidateResult
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -17,6 +23,15 @@ if TYPE_CHECKING:
 SCREENSHOTS = "POSENC_TEST_SCREENSHOTS"
 """The folder for screenshots, if they are to be kept."""
 Scheme = Literal["light", "dark"]
+
+
+def content_of_bundle(folder: Path) -> Content:
+    """Return what the page of a bundle shows, proved in this process on two runtimes, as export does it."""
+    options = ValidateOptions(runtimes=("ort-cpu", "onnx-reference"))
+    with in_process(folder, options, True) as validate:
+        bundle = Bundle.open(folder, trusted=True)
+        verdicts = validate(bundle)
+    return content_of(ValidateResult(bundle.manifest, tuple(verdicts), basis_of(folder, options)), bundle)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.opened_pages import Scheme, opened, screenshot
 from posenc_export.pages.content import Content
+from posenc_export.pages.page import page_of
 from posenc_export.validation.report.report import parts_of, report_markdown
 
 if TYPE_CHECKING:
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 SECTIONS = ["verdict", "errors", "tried", "picture", "ports", "graph", "load", "checks", "facts"]
 OTHERS: list[tuple[int, Scheme]] = [(390, "dark"), (1280, "light")]
+
+
+@pytest.fixture(scope="module")
+def page_file(content: Content, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "page with spaces.html"
+    file.write_text(page_of(content), encoding="utf-8")
+    return file
 
 
 def test_what_the_page_shows(chromium: Browser, content: Content, page_file: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -11,6 +11,10 @@ from posenc_export.validation.judging.verdict import AGREES, Against, Bin, Curve
 
 MOST = 6
 """Charts, at most."""
+POINTS = 600
+"""Points of all charts, at most."""
+NAMED = 8
+"""Runtimes of a curve that are named."""
 COLOURS = 6
 """Colours of curves; the next curve has the first again."""
 AGAINST: dict[Against, str] = {
@@ -60,7 +64,8 @@ class Group:
     @property
     def name(self) -> str:
         """Their names."""
-        return ", ".join(self.runtimes)
+        more = f" and {len(self.runtimes) - NAMED} more" if len(self.runtimes) > NAMED else ""
+        return ", ".join(self.runtimes[:NAMED]) + more
 
 
 @dataclass(frozen=True)
@@ -84,17 +89,29 @@ class Chart:
 
 def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
     """Return the charts, and lines on what needs none: outputs without any error, and charts beyond the first few."""
-    found: dict[tuple[str, Against], list[tuple[str, tuple[Bin, ...]]]] = {}
     joined = any(verdict.curves for verdict in verdicts)
-    for verdict in verdicts:
-        for curve in verdict.curves if joined else _points(verdict):
-            found.setdefault((curve.output, curve.against), []).append((verdict.subject, curve.bins))
-    order = sorted(found, key=lambda key: key[1] != "reference")
-    charts = [
-        _chart(f"{output} {AGAINST[against]}", found[output, against], joined) for output, against in order[:MOST]
-    ]
-    more = [f"not drawn: {', '.join(f'{o} {AGAINST[a]}' for o, a in order[MOST:])}"] if len(order) > MOST else []
+    curves = [(v.subject, curve) for v in verdicts for curve in (v.curves if joined else _points(v))]
+    keys = dict.fromkeys((curve.output, curve.against) for _, curve in curves)
+    order = sorted(keys, key=lambda key: key[1] != "reference")
+    charts: list[Chart] = []
+    left = POINTS
+    for output, against in order[:MOST]:
+        groups = _groups(
+            (name, curve.bins) for name, curve in curves if (curve.output, curve.against) == (output, against)
+        )
+        left -= sum(len(group.bins) for group in groups)
+        if left >= 0:
+            charts.append(_chart(f"{output} {AGAINST[against]}", groups, joined))
+    more = [f"{len(order) - len(charts)} more outputs are not drawn"] if len(order) > len(charts) else []
     return charts, [*_without(verdicts), *more]
+
+
+def _groups(curves: Iterable[tuple[str, tuple[Bin, ...]]]) -> tuple[Group, ...]:
+    """Return the curves of runtimes, one for those that gave the same errors."""
+    by_bins: dict[tuple[Bin, ...], list[str]] = {}
+    for runtime, bins in curves:
+        by_bins.setdefault(bins, []).append(runtime)
+    return tuple(Group(tuple(names), bins) for bins, names in by_bins.items())
 
 
 def _points(verdict: Verdict) -> Iterator[Curve]:
@@ -114,9 +131,8 @@ def _without(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for against in ("eager", "reference"):
         same = [v.subject for v in verdicts if v.check == AGREES and _is_same(v, against)]
         if same:
-            yield f"the same {'bits' if against == 'eager' else 'numbers'} as {_other(against)} at every position: " + (
-                ", ".join(same)
-            )
+            what = "bits" if against == "eager" else "numbers"
+            yield f"the same {what} as {_other(against)} at every position: {Group(tuple(same), ()).name}"
 
 
 def _other(against: str) -> str:
@@ -128,11 +144,7 @@ def _is_same(verdict: Verdict, against: str) -> bool:
     return bool(errors) and all(errors)
 
 
-def _chart(title: str, curves: Sequence[tuple[str, tuple[Bin, ...]]], joined: bool) -> Chart:
-    by_bins: dict[tuple[Bin, ...], list[str]] = {}
-    for runtime, bins in curves:
-        by_bins.setdefault(bins, []).append(runtime)
-    groups = tuple(Group(tuple(names), bins) for bins, names in by_bins.items())
+def _chart(title: str, groups: tuple[Group, ...], joined: bool) -> Chart:
     worst = max((one for group in groups for one in group.bins), key=lambda one: _size(one.error))
     far = max(one.position for group in groups for one in group.bins)
     words = f"{title}: the largest error up to position {far:,} is {short(worst.error)}, at position {worst.position:,}"

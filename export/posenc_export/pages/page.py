@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
@@ -14,6 +14,8 @@ from posenc_export.pages.policy import Sources, policy
 from posenc_export.pages.shown import shown
 from posenc_export.pages.texts import Room, data_text
 
+LARGEST = 1_000_000
+"""Bytes of a page."""
 NOTHING = Markup()
 
 
@@ -50,8 +52,16 @@ def page_of(content: Content, addition: Addition = NO_ADDITION) -> str:
         content: What is shown.
         addition: What else is in it.
     """
+    page = _page(content, addition)
+    if len(page.encode("utf-8", "replace")) <= LARGEST or not content.pictures:
+        return page
+    return _page(replace(content, pictures=(), unpictured="it would make the page too large"), addition)
+
+
+def _page(content: Content, addition: Addition) -> str:
     styles, scripts = (template("page.css"), *addition.styles), (template("page.js"), *addition.scripts)
-    page = _environment(Room()).get_template("page.html.jinja")
+    room = Room()
+    page = _environment(room).get_template("page.html.jinja")
     return page.render(
         **shown(content),
         policy=policy(scripts, styles, addition.sources),
@@ -59,7 +69,7 @@ def page_of(content: Content, addition: Addition = NO_ADDITION) -> str:
         scripts=[Markup(text) for text in scripts],
         addition=addition,
         addition_data=data_text(addition.data),
-        data=data_text({"pictures": [picture.data() for picture in content.pictures]}),
+        data=data_text({"pictures": [picture.data(room.text) for picture in content.pictures]}),
     )
 
 

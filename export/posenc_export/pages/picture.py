@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -59,15 +59,19 @@ class Picture:
     sides: tuple[Side, ...]
     values: Array
 
-    def data(self) -> Mapping[str, object]:
-        """Return it as JSON values: little-endian float16 in base64, to be multiplied by `scale`."""
+    def data(self, text: Callable[[object], object]) -> Mapping[str, object]:
+        """Return it as JSON values: little-endian float16 in base64, to be multiplied by `scale`.
+
+        Args:
+            text: Makes of a text what is shown of it.
+        """
         peak = float(np.nanmax(np.abs(self.values), initial=0.0))
         scale = 2.0 ** max(0, int(np.ceil(np.log2(peak / LARGEST)))) if peak > 0 else 1.0
         numbers = (self.values / scale).astype("<f2")
-        sides = [{"name": s.name, "kind": s.kind, "size": s.size, "kept": list(s.kept)} for s in self.sides]
+        sides = [{"name": text(s.name), "kind": s.kind, "size": s.size, "kept": list(s.kept)} for s in self.sides]
         return {
-            "title": self.title,
-            "case": self.case,
+            "title": text(self.title),
+            "case": text(self.case),
             "sides": sides,
             "scale": scale,
             "numbers": b64encode(numbers.tobytes()).decode(),

@@ -49,7 +49,8 @@ def _rotated_features(given: Floats, rotated: Floats) -> int:
     """Return how many features, from the first on, differ anywhere: an even number."""
     differs = np.flatnonzero((given != rotated).reshape(-1, given.shape[-1]).any(0))
     count = int(differs[-1]) + 1 if differs.size else 0
-    return min(count + count % 2, given.shape[-1] // 2 * 2)
+    whole: int = given.shape[-1] // 2 * 2
+    return min(count + count % 2, whole)
 
 
 def _pairs(features: Floats, layout: str) -> tuple[Floats, Floats]:

@@ -15,6 +15,8 @@ from posenc_export.carries import kind_of
 
 SIZES = {"batch": 1, "heads": 2, "length": 8, "grid": 4, "features": 4}
 """Sizes of dynamic axes by their kinds."""
+MOST = 40
+"""Ports of an example."""
 NUMPY = {"bfloat16": "ml_dtypes.bfloat16", "bool": "bool"}
 CPP = {"float32": "float", "float64": "double", "int64": "std::int64_t", "int32": "std::int32_t", "bool": "bool"}
 """The types of elements that C++ and ONNX Runtime have in common; of halves, bits."""
@@ -89,8 +91,10 @@ class Loading:
     in_browsers: bool
 
 
-def loading_of(manifest: Manifest) -> Loading:
-    """Return what examples of a bundle are made of."""
+def loading_of(manifest: Manifest) -> Loading | None:
+    """Return what examples of a bundle are made of; None where it has too many ports for one."""
+    if len(manifest.inputs) + len(manifest.outputs) > MOST:
+        return None
     sizes = {axis.name: _size(axis) for axis in axes_of(manifest.inputs)}
     inputs = tuple(_fed(port, sizes) for port in manifest.inputs)
     words = ", ".join(f"{name} = {size}" for name, size in sizes.items())

@@ -10,35 +10,35 @@ from markupsafe import Markup
 
 from posenc_export.errors import unsteered
 
-LONGEST = 2000
-"""Characters of a text."""
-SHORTEST = 60
-"""Characters of a text once the room of a page is used up."""
-ROOM = 300_000
-"""Bytes of all texts together; then each is cut to SHORTEST."""
+LONGEST, SHORT = 2000, 60
+"""Characters of a text; and once that room is used up."""
+ROOM, LITTLE = 200_000, 60_000
+"""Bytes of texts with LONGEST characters at most, then of texts with SHORT ones; no others are shown."""
 MOST = 200
 """Entries of a list or rows of a table that are shown; the others are counted."""
+CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
 @dataclass
 class Room:
     """How many bytes of texts a page has room for."""
 
-    left: int = ROOM
+    left: int = ROOM + LITTLE
 
     def text(self, value: object) -> object:
         """Return a value as it is shown: a text in one line, cut where it is long; what is markup stays."""
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
-        most = LONGEST if self.left > 0 else SHORTEST
+        most = LONGEST if self.left > LITTLE else SHORT if self.left > 0 else 0
         # before the rest is looked at: a stranger's text may be huge
-        shown = unsteered(value[:most].replace("\n", "\\n")) + ("" if len(value) <= most else _more(len(value) - most))
+        shown = unsteered(value[:most].replace("\n", "\\n"))[:most]
+        shown += "" if len(value) <= most else _more(len(value) - most) if most else CUT
         self.left -= len(escape(shown).encode("utf-8", "replace"))
         return shown
 
 
 def _more(count: int) -> str:
-    return f"\N{HORIZONTAL ELLIPSIS} ({count:,} more characters)"
+    return f"{CUT} ({count:,} more characters)"
 
 
 def data_text(data: object) -> Markup:

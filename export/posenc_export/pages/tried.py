@@ -19,7 +19,7 @@ WORDS: dict[Outcome, str] = {
     "refused": "refused, as it must be",
     "skip": "not run",
 }
-MOST = 400
+MOST = 200
 """Calls that are drawn."""
 
 

@@ -47,7 +47,7 @@ def check_place(folder: Path, out: Path, force: bool) -> None:
     try:
         if out.is_dir() or not out.parent.is_dir():
             raise BadInput(f"{out} is a folder, or in none: give the path of a file with -o")
-        if out.resolve().is_relative_to(folder.resolve()):
+        if out.parent.resolve().is_relative_to(folder.resolve()):
             raise BadInput(f"{out} lies in the bundle, which is left as it is: give another with -o")
         if (out.exists() or out.is_symlink()) and not force:
             raise BadInput(f"{out} is there: give another with -o, or --force to replace it")

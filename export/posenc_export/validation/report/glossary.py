@@ -24,6 +24,8 @@ LINES = {
 }
 """The same for lines below the tables."""
 MORE = "checks: posenc explain"
+LONG = 20_000
+"""Letters of a text that are looked through: lines of a stranger's bundle may have millions."""
 
 
 def glossary(cells: Iterable[str], lines: Iterable[str]) -> list[str]:
@@ -36,6 +38,6 @@ def glossary(cells: Iterable[str], lines: Iterable[str]) -> list[str]:
 def _meanings(words: dict[str, str], texts: list[str]) -> Iterable[str]:
     """Yield the meaning of each word that occurs, with the numbers of its first occurrence."""
     for pattern, meaning in words.items():
-        match = next((match for text in texts if (match := re.search(pattern, text))), None)
+        match = next((match for text in texts if (match := re.search(pattern, text[:LONG]))), None)
         if match is not None:
             yield match.expand(meaning)
