@@ -203,3 +203,11 @@ def test_the_script_finds_what_is_not_whole(old: Path) -> None:
     done = subprocess.run(words, env=with_tests(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "at once BROKEN" in done.stderr
+
+
+def test_a_path_may_pass_through_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    place = tmp_path / "none" / ".." / "b"
+    with staged(place) as scratch:
+        (scratch / "file").touch()
+        install(scratch, place)
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers.shared import ROOT, need
+from helpers.sites import AXE
 from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
 
 
@@ -24,6 +25,7 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
         assert f"{package}/py.typed" in names
     assert {"posenc_export/cpp/runner/runner.cpp", "posenc_export/cpp/session/include/posenc/session.hpp"} <= set(names)
     assert {"posenc_export/runtimes/onnxruntime_web.cjs", "posenc_export/web/session.mjs"} <= set(names)
+    assert {f"posenc_export/site/assets/{name}" for name in ("site.css", "site.js", "icon.svg")} <= set(names)
     assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py", "posenc_models/embedding.py"} <= set(names)
     (entry,) = [n for n in names if n.endswith("entry_points.txt")]
     points = zipfile.ZipFile(wheel).read(entry).decode()
@@ -52,6 +54,7 @@ def test_the_install_and_test_commands_are_the_ones_that_ci_runs() -> None:
     assert "pytest -n 2 -q" in readme
     assert "pytest -n 2 -q" in ci
     assert f'npm install --prefix "$fresh/npm" --silent {PACKAGE}@{TRIED}' in ci
+    assert "@".join(AXE) in ci
     for line in ("torch==2.13.0", "-c constraints.txt"):
         assert line in readme
         assert line in ci

@@ -30,5 +30,6 @@ def listed(folder: Path) -> Mapping[str, tuple[object, object] | None]:
     files = data.get("files")
     if data.get("made_by") != MADE_BY or not isinstance(files, list):
         return {}
-    digests = {str(file.get("file")): (file.get("bytes"), file.get("sha256")) for file in files if isinstance(file, dict)}
+    entries = (file for file in files if isinstance(file, dict))
+    digests = {str(entry.get("file")): (entry.get("bytes"), entry.get("sha256")) for entry in entries}
     return {**digests, LISTING: None}

@@ -36,21 +36,21 @@ CHANGED = (None, None)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How a command asks for its folder: the words of refusals.
+class FolderOption:
+    """The option by which a command takes its folder, for the words of refusals.
 
     Args:
-        option: The option that names the folder.
+        name: The option.
         force: The option that replaces a folder, whoever wrote it; "" for a command that never does.
     """
 
-    option: str = "-o"
+    name: str = "-o"
     force: str = "--force"
 
     @property
     def another(self) -> str:
         """What to do where a folder cannot be replaced."""
-        return f"give another with {self.option}"
+        return f"give another with {self.name}"
 
     @property
     def another_or_force(self) -> str:
@@ -58,7 +58,7 @@ class Asked:
         return f"{self.another}, or {self.force} to replace it" if self.force else self.another
 
 
-OUTPUT = Asked()
+OUTPUT = FolderOption()
 
 
 def failed_place(target: Path) -> Path:
@@ -78,18 +78,18 @@ def check_target(target: Path, force: bool = False) -> None:
     check_place(failed_place(target), force)
 
 
-def check_folder(target: Path, force: bool = False, asked: Asked = OUTPUT) -> None:
+def check_folder(target: Path, force: bool = False, option: FolderOption = OUTPUT) -> None:
     """Raise BadInput if a folder cannot be put at `target`, before any work is done."""
     if Path.cwd().is_relative_to(target.resolve()) or target.name in ("", ".."):
-        raise BadInput(f"{target} is, or holds, the current folder, which cannot be replaced: {asked.another}")
-    _check_parent(target, asked)
-    check_place(target, force, asked)
+        raise BadInput(f"{target} is, or holds, the current folder, which cannot be replaced: {option.another}")
+    _check_parent(target, option)
+    check_place(target, force, option)
 
 
-def check_place(place: Path, force: bool, asked: Asked = OUTPUT) -> None:
+def check_place(place: Path, force: bool, option: FolderOption = OUTPUT) -> None:
     """Raise BadInput, in one line, if the entry at a place is not a folder, cannot be moved or is not ours."""
     if place.is_symlink() or (place.exists() and not place.is_dir()):
-        raise BadInput(f"{place} is not a folder: {asked.another}")
+        raise BadInput(f"{place} is not a folder: {option.another}")
     if not place.exists():
         return
     try:
@@ -98,13 +98,13 @@ def check_place(place: Path, force: bool, asked: Asked = OUTPUT) -> None:
         protected = why_contents_protected(place) if foreign and force else ""
         fixed = fixed or ("" if foreign and not force else _why_fixed_below(place))
     except OSError as error:
-        raise BadInput(f"{place} cannot be replaced: {error}; {asked.another}") from error
+        raise BadInput(f"{place} cannot be replaced: {error}; {option.another}") from error
     if fixed:
-        raise BadInput(f"{place} cannot be replaced: {fixed}; {asked.another}")
+        raise BadInput(f"{place} cannot be replaced: {fixed}; {option.another}")
     if protected:
-        raise BadInput(f"{place} holds {foreign}, and is left alone: {protected}; {asked.another}")
+        raise BadInput(f"{place} holds {foreign}, and is left alone: {protected}; {option.another}")
     if foreign and not force:
-        raise BadInput(f"{place} holds {foreign}, and is left alone: {asked.another_or_force}")
+        raise BadInput(f"{place} holds {foreign}, and is left alone: {option.another_or_force}")
 
 
 def removals(target: Path) -> list[str]:
@@ -206,22 +206,20 @@ def _why_fixed_file(path: Path) -> str:
     return f"{path} is mounted or immutable" if attributes(path) & (MOUNT_POINT | IMMUTABLE | APPEND_ONLY) else ""
 
 
-def _check_parent(target: Path, asked: Asked) -> None:
+def _check_parent(target: Path, option: FolderOption) -> None:
     parent = target.resolve().parent
-    _check_name(target.resolve().name, asked)
+    _check_name(target.resolve().name, option)
     above = next(p for p in (parent, *parent.parents) if p.exists())
     writable = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
     if not writable or attributes(above) & (IMMUTABLE | APPEND_ONLY) or not _takes_folders(above, target):
-        raise BadInput(f"cannot write into {above}: give a folder that can be written with {asked.option}")
+        raise BadInput(f"cannot write into {above}: give a folder that can be written with {option.name}")
 
 
-def _check_name(name: str, asked: Asked) -> None:
+def _check_name(name: str, option: FolderOption) -> None:
     """Raise BadInput if a name is too long for a file system, with the ending of its workshop."""
     size, room = len(os.fsencode(name)), NAME_BYTES - len(f".{WORKSHOP}")
     if size > room:
-        raise BadInput(
-            f"{name[:20]}... is too long a name: it has {size} bytes, at most {room} fit; {asked.another}"
-        )
+        raise BadInput(f"{name[:20]}... is too long a name: it has {size} bytes, at most {room} fit; {option.another}")
 
 
 def _takes_folders(above: Path, target: Path) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from posenc_export.bundle.place import OUTPUT, Asked, check_place, failed_place
+from posenc_export.bundle.place import OUTPUT, FolderOption, check_place, failed_place
 from posenc_export.bundle.room import where_full
 from posenc_export.bundle.system import exchange
 from posenc_export.errors import BadInput, ToolFailed, check_machine
@@ -33,7 +33,7 @@ ATTEMPTS = 100
 
 
 @contextmanager
-def staged(target: Path, asked: Asked = OUTPUT) -> Iterator[Path]:
+def staged(target: Path, option: FolderOption = OUTPUT) -> Iterator[Path]:
     """Yield a scratch folder beside `target`, to be filled and given to `install`; remains are removed at the end.
 
     Restores or removes first what killed runs left there. Raises BadInput if nothing can be written.
@@ -45,7 +45,7 @@ def staged(target: Path, asked: Asked = OUTPUT) -> Iterator[Path]:
     except OSError as error:
         check_machine(error)
         raise BadInput(
-            f"cannot write beside {target}: {error.strerror}; give another folder with {asked.option}"
+            f"cannot write beside {target}: {error.strerror}; give another folder with {option.name}"
         ) from error
     try:
         (workshop / NEW).mkdir()
@@ -62,7 +62,7 @@ def staged(target: Path, asked: Asked = OUTPUT) -> Iterator[Path]:
             lock.release()
 
 
-def install(scratch: Path, place: Path, force: bool = False, asked: Asked = OUTPUT) -> None:
+def install(scratch: Path, place: Path, force: bool = False, option: FolderOption = OUTPUT) -> None:
     """Put a finished folder at its place, and remove the old one.
 
     Raises BadInput if the old one is no longer ours to replace, ToolFailed if the system does not let it be moved; it
@@ -72,10 +72,12 @@ def install(scratch: Path, place: Path, force: bool = False, asked: Asked = OUTP
         scratch: The finished folder.
         place: Its place.
         force: Replace the old one, whoever wrote it.
-        asked: How the command asks for the folder.
+        option: The option that named the place.
 
     """
-    check_place(place, force, asked)
+    check_place(place, force, option)
+    # a path with .. may pass through a folder that is not there
+    place = place.parent.resolve() / place.name
     try:
         for _ in range(ATTEMPTS):
             if _put(scratch, place):

@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 @click.command(
     context_settings=SETTINGS,
     short_help="List schemes, with their parameters and defaults.",
-    epilog=epilog(["posenc schemes", "posenc schemes rope"]),
+    epilog=epilog(["posenc schemes", "posenc schemes rope", "posenc schemes --site gallery"]),
 )
 @click.argument("name", required=False, shell_complete=complete_source)
 @JSON
 @switch("--markdown", "Print Markdown, as in docs/schemes.md.")
 @path("--pictures", "Draw each into FOLDER, as in docs/pictures, and print nothing.", "FOLDER")
+@path("--site", "Write a page for each into FOLDER, with pictures and a search, for a browser.", "FOLDER")
 @guarded
-def schemes(name: str | None, as_json: bool, markdown: bool, pictures: Path | None) -> None:
+def schemes(name: str | None, as_json: bool, markdown: bool, pictures: Path | None, site: Path | None) -> None:
     """List the registered schemes, or the one of that NAME, with their parameters and defaults."""
     from posenc.scheme import SCHEMES
     from posenc_export.cli.output.scheme_list import describe, print_schemes
 
-    if sum([as_json, markdown, pictures is not None]) > 1:
-        raise BadInput("--json, --markdown and --pictures are ways to show one list: give one of them")
+    if sum([as_json, markdown, pictures is not None, site is not None]) > 1:
+        raise BadInput("--json, --markdown, --pictures and --site are ways to show one list: give one of them")
     with bad_input():
         chosen = SCHEMES.values() if name is None else [SCHEMES[name]]
     if as_json:
@@ -45,6 +46,8 @@ def schemes(name: str | None, as_json: bool, markdown: bool, pictures: Path | No
         click.echo(markdown_of(chosen), nl=False)
     elif pictures is not None:
         draw_all(chosen, pictures)
+    elif site is not None:
+        write_gallery(chosen, site)
     else:
         print_schemes(console(), chosen)
 
@@ -59,3 +62,16 @@ def draw_all(chosen: list[Scheme], folder: Path) -> None:
         raise BadInput(f"cannot make {folder}: {error.strerror}") from error
     for scheme in chosen:
         draw_small(scheme, folder / f"{scheme.name}.png")
+
+
+def write_gallery(chosen: list[Scheme], folder: Path) -> None:
+    """Write a site with a page for each scheme into a folder, whole or not at all, and say where to begin."""
+    import tempfile
+
+    from posenc_export.cli.output.gallery import site_of
+    from posenc_export.site.write import check_site, write_site
+
+    check_site(folder)
+    with tempfile.TemporaryDirectory() as pictures:
+        write_site(site_of(chosen, Path(pictures)), folder)
+    click.echo(f"{folder / 'index.html'}: open it in a browser, or put the folder on any web server")

@@ -1,10 +1,11 @@
-"""docs/schemes.md: all schemes, with formulas, pictures, forms, formats and parameters."""
+"""Schemes as Markdown, on one page or a page each: formulas, pictures, forms, formats, parameters and commands."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import get_args
 
 from posenc.encoding import Encoding
@@ -23,8 +24,9 @@ HEAD = """# Schemes
 Made by `posenc schemes --markdown > docs/schemes.md`, and the pictures, of the first sample of each scheme, by
 `posenc schemes --pictures docs/pictures`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
 
-A scheme has every form and format that its section does not rule out: baked (a table) or dynamic (computed, for any
-length), in float32, float16, bfloat16 and float64.
+"""
+FORMS = """A scheme has every form and format that is not ruled out under its name: baked (a table) or dynamic
+(computed, for any length), in float32, float16, bfloat16 and float64.
 """
 SHARED = "Parameters of rope types"
 ByMode = Mapping[Mode, Encoding]
@@ -34,15 +36,58 @@ FEW = 3
 """So many samples stand in one line; more are listed."""
 
 
+@dataclass(frozen=True)
+class Links:
+    """Where the text of a scheme leads.
+
+    Args:
+        scheme: The link to a scheme, with {} for its name.
+        picture: The link to its picture.
+        shared: The link to the parameters that several schemes take.
+    """
+
+    scheme: str = "#{}"
+    picture: str = "pictures/{}.png"
+    shared: str = "#parameters-of-rope-types"
+
+
+ONE_PAGE = Links()
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The schemes of a list, and what is worked out for all of them at once.
+
+    Args:
+        by_kind: The schemes of each kind.
+        encodings: The smallest sample of each scheme, by its name.
+        shared: The parameters that several of them take.
+    """
+
+    by_kind: Mapping[str, list[Scheme]]
+    encodings: Mapping[str, ByMode]
+    shared: Mapping[str, Parameter]
+
+    @property
+    def schemes(self) -> list[Scheme]:
+        """The schemes, kind by kind."""
+        return [scheme for schemes in self.by_kind.values() for scheme in schemes]
+
+
+def listed(chosen: list[Scheme]) -> Listed:
+    """Return schemes by kind, with their smallest samples, and with the parameters that several of them take."""
+    kinds = {scheme.name: kind_of(scheme) for scheme in chosen}
+    by_kind = {kind: [scheme for scheme in chosen if kinds[scheme.name] == kind] for kind in KINDS}
+    return Listed(by_kind, {scheme.name: _by_mode(scheme) for scheme in chosen}, _shared(chosen))
+
+
 def markdown_of(chosen: list[Scheme]) -> str:
     """Return docs/schemes.md: contents by kind, a section a scheme, and the parameters that several schemes share."""
-    encodings = {scheme.name: _by_mode(scheme) for scheme in chosen}
-    kinds = {scheme.name: kind_of(scheme) for scheme in chosen}
-    listed = {kind: [scheme for scheme in chosen if kinds[scheme.name] == kind] for kind in KINDS}
-    shared = _shared(chosen)
-    parts = [HEAD, *([_contents(listed), _overview(chosen, encodings)] if len(chosen) > 1 else [])]
-    parts += [_section(scheme, encodings[scheme.name], shared) for schemes in listed.values() for scheme in schemes]
-    return "\n".join([*parts, *([_shared_section(shared)] if shared else [])])
+    of_list = listed(chosen)
+    parts = [HEAD + FORMS]
+    parts += [_contents(of_list.by_kind), overview(of_list, chosen)] if len(chosen) > 1 else []
+    parts += [section(scheme, of_list) for scheme in of_list.schemes]
+    return "\n".join([*parts, *([shared_section(of_list)] if of_list.shared else [])])
 
 
 def _by_mode(scheme: Scheme) -> ByMode:
@@ -53,23 +98,23 @@ def _by_mode(scheme: Scheme) -> ByMode:
     return encodings
 
 
-def _contents(listed: Mapping[str, list[Scheme]]) -> str:
+def _contents(by_kind: Mapping[str, list[Scheme]]) -> str:
     lines = []
-    for kind, schemes in listed.items():
+    for kind, schemes in by_kind.items():
         lines += [f"**{kind}**\n", *(f"* [{s.name}](#{s.name}): {s.summary}" for s in schemes), ""] if schemes else []
     return "\n".join(lines)
 
 
-def _overview(chosen: Iterable[Scheme], encodings: Mapping[str, ByMode]) -> str:
+def overview(of_list: Listed, chosen: Iterable[Scheme], links: Links = ONE_PAGE) -> str:
     """Return the table of formats and modes that each scheme has; schemes that have the same share a row."""
     names = list(dict.fromkeys([*ExportOptions().formats, *FORMATS]))
     # by the cells of a row, the schemes that have them
     rows: dict[tuple[str, ...], list[str]] = {}
     for scheme in chosen:
-        by_mode = encodings[scheme.name]
+        by_mode = of_list.encodings[scheme.name]
         modes = (by_mode.keys() - _reasons(scheme, by_mode, name).keys() for name in names)
         cells = tuple(", ".join(sorted(there)) or "no" for there in modes)
-        rows.setdefault(cells, []).append(f"[{scheme.name}](#{scheme.name})")
+        rows.setdefault(cells, []).append(f"[{scheme.name}]({links.scheme.format(scheme.name)})")
     return table(("scheme", *names), [(", ".join(alike), *cells) for cells, alike in rows.items()]) + "\n"
 
 
@@ -84,20 +129,30 @@ def _shared(chosen: Iterable[Scheme]) -> dict[str, Parameter]:
     return {name: parameters[0] for name, parameters in takers.items() if len(parameters) > 1}
 
 
-def _shared_section(shared: Mapping[str, Parameter]) -> str:
-    return f"## {SHARED}\n\nThe types that take a parameter stand behind it.\n\n{_table(shared.values())}\n"
+def shared_section(of_list: Listed, level: str = "##") -> str:
+    """Return the parameters that several schemes take, under a heading."""
+    parameters = _table(of_list.shared.values())
+    return f"{level} {SHARED}\n\nThe types that take a parameter stand behind it.\n\n{parameters}\n"
 
 
 # ---- a scheme --------------------------------------------------------------------------------------------------------
 
 
-def _section(scheme: Scheme, encodings: ByMode, shared: Mapping[str, Parameter]) -> str:
-    own = [parameter for name, parameter in scheme.parameters.items() if name not in shared]
-    parts = [f"## {scheme.name}", scheme.summary, *([f"    {scheme.formula}"] if scheme.formula else [])]
-    parts += [f"![{scheme.name}](pictures/{scheme.name}.png)", "\n".join(_facts(scheme, encodings)), _table(own)]
+def section(scheme: Scheme, of_list: Listed, links: Links = ONE_PAGE, level: str = "##") -> str:
+    """Return all that is said of a scheme, under a heading of its name."""
+    own = [parameter for name, parameter in scheme.parameters.items() if name not in of_list.shared]
+    parts = [f"{level} {scheme.name}", scheme.summary, *([f"    {scheme.formula}"] if scheme.formula else [])]
+    parts.append(f"![Heat map of {scheme.name}]({links.picture.format(scheme.name)})")
+    parts += ["\n".join(_facts(scheme, of_list.encodings[scheme.name])), _commands(scheme), _table(own)]
     if len(own) < len(scheme.parameters):
-        parts.append(f"It takes the [{SHARED.lower()}](#{SHARED.lower().replace(' ', '-')}), too.")
+        parts.append(f"It takes the [{SHARED.lower()}]({links.shared}), too.")
     return "\n\n".join([*parts, _samples(scheme)]) + "\n"
+
+
+def _commands(scheme: Scheme) -> str:
+    """Return the commands that export a scheme and draw it, as code."""
+    dynamic = "" if "dynamic" in scheme.unsupported.modes else " --dynamic"
+    return f"```bash\nposenc-export {scheme.name}{dynamic}\nposenc plot {scheme.name} -o {scheme.name}.png\n```"
 
 
 def _facts(scheme: Scheme, encodings: ByMode) -> list[str]:

@@ -87,7 +87,7 @@ def _named() -> Path | None:
         if not Path(chosen).is_file():
             raise Missing(f"CHROME_PATH is {chosen}, which is no file: set it to the program of a Chromium")
         return Path(chosen)
-    return next((Path(program) for name in ON_PATH if (program := shutil.which(name))), None)
+    return next((Path(found) for name in ON_PATH if (found := shutil.which(name))), None)
 
 
 def _packed() -> Path:

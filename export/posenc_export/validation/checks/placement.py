@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.validation.checks import Context, Words, check
+from posenc_export.runtimes import Runner
+from posenc_export.validation.checks import Context, Finding, Words, check
 
 if TYPE_CHECKING:
     import onnx
+
+CPU = "CPUExecutionProvider"
+COPIES = ("MemcpyFromHost", "MemcpyToHost")
+"""Nodes that ONNX Runtime adds."""
 
 
 @check(
@@ -35,25 +42,47 @@ def provider(context: Context) -> list[str]:
 @check(
     "placement",
     stage="runner",
-    subjects=("ort-cuda",),
+    subjects=("ort-cuda", "browser-webgpu", "browser-jsep"),
     words=Words(
         code="PE110",
-        asks="Does every node that computes rows run on the GPU of a CUDA session?",
+        asks="Does every node that computes rows run on the GPU of a CUDA session? Which does WebGPU leave to the CPU?",
         failure="Rows are computed on the CPU and copied to the device in each call: right, and slow",
         remedy="Take another opset, or a newer ONNX Runtime, that has the operators that are named on CUDA.",
         example="a Cos of float64, for which the provider has no kernel",
     ),
 )
-def placement(context: Context) -> list[str]:
-    """No node that computes rows runs on the CPU of a CUDA session; sizes and block numbers may."""
-    runner, _ = context.loaded
+def placement(context: Context) -> Finding:
+    """No node that computes rows runs on the CPU of a CUDA session; of WebGPU, the report names the nodes that do."""
+    runner, runtime = context.loaded
     if not runner.nodes:
-        return ["ONNX Runtime does not say where nodes run: it must be 1.23 or newer"]
+        return Finding(["ONNX Runtime does not say where nodes run: it must be 1.23 or newer"])
     small = small_values(context.path)
+    if runtime.device == "webgpu":
+        return _on_webgpu(runner, small)
     stray = [
         f"{op} {name}" for where, name, op in runner.nodes if where != "CUDAExecutionProvider" and name not in small
     ]
-    return [f"on the CPU: {', '.join(stray)}"] if stray else []
+    return Finding([f"on the CPU: {', '.join(stray)}"] if stray else [])
+
+
+def _on_webgpu(runner: Runner, small: Collection[str]) -> Finding:
+    """Return how many nodes run on the GPU, which do not, and a note where those that do not compute rows.
+
+    WebGPU has no float64 and no int64: what counts tokens and positions belongs to the CPU, with the Cast behind it.
+    """
+    left = [(name, op) for where, name, op in runner.nodes if where == CPU and op not in COPIES]
+    there = [op for where, _, op in runner.nodes if where != CPU and op not in COPIES]
+    count, total = len(there), len(there) + len(left)
+    words = f"{'; '.join(runner.providers)}: {count} of {total} nodes on the GPU"
+    rows = [op for name, op in left if name not in small and op != "Cast"]
+    note = f"rows are computed on the CPU, and copied to the GPU: {_counted(rows)}" if rows else ""
+    return Finding((), f"{words}; on the CPU: {_counted([op for _, op in left])}" if left else words, note)
+
+
+def _counted(operators: list[str]) -> str:
+    """Return operators in words, each with the number of its nodes."""
+    counts = Counter(op or "operators without a name" for op in operators)
+    return ", ".join(f"{count} {op}" for op, count in counts.most_common())
 
 
 @check(

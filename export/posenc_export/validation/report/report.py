@@ -28,6 +28,8 @@ from posenc_export.validation.report.rows import Rows, count_of, tables
 
 SCHEMA_VERSION = 1
 """The version of report.json, whose fields docs/report.schema.json describes."""
+MEASURES = ("tables", "placement")
+"""Checks whose measurement stands in a report."""
 SHORT = 4
 """Numbers of the longest list that is shown."""
 
@@ -66,9 +68,9 @@ def first_line(manifest: Manifest) -> list[str]:
 
 
 def rows_held(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line for each file on how many of its stored rows were held, and how far out it was tried."""
-    passed = (v for v in verdicts if v.check == "tables" and v.status == "pass" and v.detail)
-    return [f"{verdict.subject} tables: {verdict.detail}" for verdict in passed]
+    """Return a line for each file on how many of its stored rows were held, and on where a runtime ran its nodes."""
+    passed = (v for v in verdicts if v.check in MEASURES and v.status == "pass" and v.detail)
+    return [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in passed]
 
 
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:

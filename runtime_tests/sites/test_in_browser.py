@@ -1,0 +1,158 @@
+"""Pages in a real Chromium, on a phone and on a desk, light and dark: silent, legible, and found by the search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.browser import browser
+from helpers.shared import Cli, Once
+from helpers.sites import is_wider, pages_of, served, violations, watch
+from posenc.scheme import SCHEMES
+from posenc_export.cli.commands.schemes import write_gallery
+from posenc_export.site.write import write_site
+from scripts.whole_site import whole
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+SCREENS = [((390, 844), "dark"), ((1280, 900), "light")]
+LOOKED_AT = (
+    "index.html",
+    "docs/schemes.html",
+    "docs/schemes/rope.html",
+    "docs/schemes/interpolated.html",
+    "docs/validation.html",
+)
+KEPT = os.environ.get("POSENC_TEST_SCREENSHOTS")
+"""A folder for pictures of pages, for people to look at."""
+
+
+def on(chromium: Browser, screen: tuple[tuple[int, int], str], **how: bool) -> BrowserContext:
+    (width, height), scheme = screen
+    return chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **how)  # type: ignore[arg-type]
+
+
+def keep(page: Page, name: str) -> None:
+    if KEPT:
+        size = page.viewport_size
+        assert size
+        place = Path(KEPT, f"{name.replace('/', '-')}-{size['width']}.png")
+        page.screenshot(path=place, full_page=True)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small(once: Once) -> Path:
+    """A gallery of three schemes, of two kinds."""
+    chosen = [SCHEMES["rope"], SCHEMES["xpos"], SCHEMES["alibi"]]
+    return once("small-gallery", lambda folder: write_gallery(chosen, folder / "gallery")) / "gallery"
+
+
+def check(page: Page, address: str, place: str) -> None:
+    """Open a page: it says nothing, requests nothing from elsewhere, and does not scroll sideways."""
+    said, requested = watch(page)
+    page.goto(address + place)
+    assert not said, place
+    assert requested, place
+    assert all(url.startswith(address) for url in requested), place
+    assert not is_wider(page), place
+
+
+def test_a_gallery_on_a_phone_and_on_a_desk(chromium: Browser, small: Path) -> None:
+    with served(small) as address:
+        for screen in SCREENS:
+            with on(chromium, screen, bypass_csp=True) as context:
+                for place in ("index.html", "schemes/rope.html"):
+                    page = context.new_page()
+                    check(page, address, place)
+                    assert not violations(page), place
+                    keep(page, place)
+                    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+def test_the_search_finds_a_scheme_from_a_server_and_from_a_folder(chromium: Browser, small: Path, scheme: str) -> None:
+    with served(small) as address, on(chromium, SCREENS[0]) as context:
+        page = context.new_page()
+        check(page, address if scheme == "http" else f"{small.as_uri()}/", "schemes/alibi.html")
+        said, _ = watch(page)
+        page.keyboard.press("/")
+        page.keyboard.type("rope")
+        page.wait_for_selector("#results a")
+        assert page.inner_text("#results a strong") == "rope"
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/schemes/rope.html")
+        assert page.inner_text("h1") == "rope"
+        assert not said
+
+
+def test_the_search_finds_models_and_says_when_it_finds_nothing(chromium: Browser, small: Path) -> None:
+    with served(small) as address, on(chromium, SCREENS[1]) as context:
+        page = context.new_page()
+        page.goto(f"{address}index.html")
+        page.fill("#query", "bloom")
+        page.wait_for_selector("#results a")
+        assert page.inner_text("#results a strong") == "alibi"
+        page.fill("#query", "<img src=x onerror=alert(1)>")
+        page.wait_for_selector("#results .none")
+        assert page.inner_text("#found") == "Nothing found"
+        assert page.inner_text("#results") == "Nothing found: <img src=x onerror=alert(1)>"
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#results")
+
+
+def test_light_and_dark_are_chosen_and_kept_and_the_menu_opens(chromium: Browser, small: Path) -> None:
+    with served(small) as address, on(chromium, SCREENS[0]) as context:
+        page = context.new_page()
+        page.goto(f"{address}index.html")
+        assert page.inner_text("#theme") == "Light"
+        page.click("#theme")
+        page.goto(f"{address}schemes/rope.html")
+        assert page.inner_text("#theme") == "Dark"
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert not page.is_visible("#navigation")
+        page.click("#menu")
+        page.click("#navigation >> text=xpos")
+        page.wait_for_url("**/schemes/xpos.html")
+
+
+def test_a_page_is_whole_without_its_script(chromium: Browser, small: Path) -> None:
+    with served(small) as address, on(chromium, SCREENS[0], java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(f"{address}schemes/rope.html")
+        assert page.is_visible("#navigation >> text=xpos")
+        assert not page.is_visible("#menu")
+        assert page.is_visible("main table")
+
+
+@pytest.mark.exhaustive
+def test_every_page_of_the_whole_site_is_silent(chromium: Browser, once: Once) -> None:
+    folder = once("whole-site", lambda folder: write_site(whole(), folder / "site")) / "site"
+    places = [page.relative_to(folder).as_posix() for page in pages_of(folder)]
+    assert {*LOOKED_AT} <= {*places}
+    with served(folder) as address:
+        for screen in SCREENS:
+            with on(chromium, screen, bypass_csp=True) as context:
+                page = context.new_page()
+                for place in places:
+                    check(page, address, place)
+                    if place in LOOKED_AT:
+                        assert not violations(page), place
+                        keep(page, place)
+
+
+@pytest.mark.exhaustive
+def test_the_gallery_of_all_schemes_is_made_by_the_command(cli: Cli) -> None:
+    assert cli("schemes", "--site", "gallery").exit_code == 0
+    assert {page.stem for page in Path("gallery/schemes").iterdir()} == {*SCHEMES, "parameters-of-rope-types"}
