@@ -174,7 +174,7 @@ def server(tmp_path: Path) -> Iterator[PageServer]:
         yield made
 
 
-def asked(server: PageServer, path: str, method: str = "GET", host: str = "", body: bytes = b"") -> Any:
+def fetch(server: PageServer, path: str, method: str = "GET", host: str = "", body: bytes = b"") -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
     connection.request(method, path, body or None, {"Host": host or server.authority})
     return connection.getresponse()
@@ -183,12 +183,12 @@ def asked(server: PageServer, path: str, method: str = "GET", host: str = "", bo
 def test_a_page_gets_what_it_needs_and_is_isolated(server: PageServer) -> None:
     base = f"/{server.token}"
     for name in ("host.html", "web/npy.mjs", "web/session.mjs", "web/page.mjs", "ort/ort.wasm.min.mjs"):
-        answer = asked(server, f"{base}/{name}")
+        answer = fetch(server, f"{base}/{name}")
         assert answer.status == 200
         assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
         assert answer.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
-    assert asked(server, f"{base}/arrays/x.npy", "PUT", body=b"bytes").status == 204
-    assert asked(server, f"{base}/arrays/x.npy").read() == b"bytes"
+    assert fetch(server, f"{base}/arrays/x.npy", "PUT", body=b"bytes").status == 204
+    assert fetch(server, f"{base}/arrays/x.npy").read() == b"bytes"
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_a_page_gets_what_it_needs_and_is_isolated(server: PageServer) -> None:
 )
 def test_nothing_else_is_served(server: PageServer, path: str, host: str) -> None:
     place = path.replace("TOKEN", server.token)
-    assert asked(server, place, host=host).status == 404
-    assert asked(server, place, "PUT", host, b"bytes").status == 404
+    assert fetch(server, place, host=host).status == 404
+    assert fetch(server, place, "PUT", host, b"bytes").status == 404
 
 
 def test_only_this_machine_is_answered(server: PageServer) -> None:
