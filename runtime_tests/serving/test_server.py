@@ -82,7 +82,7 @@ STRANGERS = {
 @pytest.mark.parametrize("name", STRANGERS)
 def test_a_stranger_gets_nothing(server: Server, name: str) -> None:
     words = {key: value.format(port=server.server_port) for key, value in STRANGERS[name].items()}
-    answer = asked(server, **words)  # type: ignore[arg-type]
+    answer = asked(server, **words)
     assert answer.status in (403, 421)
     assert server.door.token.encode() not in answer.body
     assert len(answer.body) < 100

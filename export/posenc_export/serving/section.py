@@ -31,7 +31,7 @@ SCRIPT = f"""import {{ offer }} from "./{WEB}button.mjs";
 offer(JSON.parse(document.getElementById("addition-data").textContent));
 """
 STYLE = """
-.proof button { font: inherit; padding: .5rem 1rem; border: 1px solid var(--line); border-radius: 8px; cursor: pointer; }
+.proof button { font: inherit; padding: .5rem 1rem; border: 1px solid var(--line); border-radius: 8px; }
 .proof #proof-begin { background: var(--link); color: var(--paper); border-color: var(--link); }
 .proof #proof-begin:disabled { background: var(--sunk); color: var(--soft); border-color: var(--line); }
 """

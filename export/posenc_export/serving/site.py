@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from posenc_export.bundle.folder import MANIFEST
 from posenc_export.bundle.listing import write_listing
-from posenc_export.bundle.place import Asked, check_folder
+from posenc_export.bundle.place import FolderOption, check_folder
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.errors import BadInput
 from posenc_export.serving.library import Library
@@ -18,8 +18,8 @@ from posenc_export.serving.offer import Offer
 from posenc_export.serving.resources import LIBRARY, PAGE, Changed, Resource
 from posenc_export.serving.server import ALWAYS
 
-SITE = Asked("--site", "")
-"""How the command asks for the folder: what another program wrote is never replaced."""
+SITE = FolderOption("--site", "")
+"""The option that takes the folder of a site; what another program wrote is never replaced."""
 INDEX = "index.html"
 HEADERS = ("Cross-Origin-Opener-Policy", "Cross-Origin-Embedder-Policy", "X-Content-Type-Options", "Referrer-Policy")
 """What a host should send with every file."""
@@ -29,7 +29,7 @@ PART = 2**20
 
 def check_site(target: Path) -> None:
     """Raise BadInput, before any work, where a site cannot be put."""
-    check_folder(target, asked=SITE)
+    check_folder(target, option=SITE)
     if (target / MANIFEST).exists():
         raise BadInput(f"{target} is a bundle, which no site replaces: {SITE.another}")
 
@@ -47,7 +47,7 @@ def write_site(offer: Offer, library: Library, target: Path) -> int:
             (scratch / name).write_text(text, encoding="utf-8", newline="\n")
         write_listing(scratch)
         size = sum(path.stat().st_size for path in scratch.rglob("*") if path.is_file())
-        install(scratch, target, asked=SITE)
+        install(scratch, target, option=SITE)
     return size
 
 
