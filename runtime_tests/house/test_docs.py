@@ -17,7 +17,7 @@ from posenc_export.cli.text.ports import parse_ports
 from posenc_export.formats import FORMATS
 from posenc_export.plots.kinds import kind_of
 
-TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md"]
+TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md", "examples/web/README.md"]
 PAGES = [*TOP, *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 
 

@@ -10,14 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.bundles import edit, put
+from helpers.hosts import any_host
 from helpers.served import made_library
 from helpers.shared import Cli, need
 from helpers.visits import visited
@@ -121,20 +120,6 @@ def test_a_file_that_is_not_as_listed_makes_no_site(cli: Cli, bundle: Path, libr
     assert cli(*words).exit_code == 2
     assert not Path("site").exists()
     assert [path.name for path in Path().iterdir() if path.name.startswith(".site")] == []
-
-
-@contextmanager
-def any_host(folder: Path) -> Iterator[str]:
-    """Yield the address of a folder that Python's own server shows."""
-    words = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(folder)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            port = re.search(r"port (\d+)", process.stdout.readline())
-            assert port is not None
-            yield f"http://127.0.0.1:{port[1]}/"
-        finally:
-            process.terminate()
 
 
 @pytest.mark.exhaustive
