@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-LONGEST = 120_000
+LONGEST = 60_000
 """Milliseconds that a test waits for a proof."""
 
 
