@@ -3,109 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from helpers.bundles import put, replace_array, sign
-from helpers.bundles import edit as edit_manifest
+from helpers.bundles import edit, put, replace_array, sign
 from helpers.endless import endless
 from helpers.served import serving
-from helpers.shared import Cli, need
+from helpers.shared import need
+from helpers.visits import LONGEST, visited
 from posenc_export.serving.library import Library, find_library
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-LONGEST = 120_000
-"""Milliseconds that a test waits for a proof."""
+    from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
-def real_library() -> Library:
+@pytest.fixture(scope="module")
+def library() -> Library:
+    """The package of NODE_PATH."""
     need("browser-wasm")
     return find_library(None)
 
 
-@dataclass
-class Visit:
-    """A page that a visitor has open: what the console said, and what was asked for."""
-
-    page: Page
-    said: list[str]
-    asked: list[str]
-
-    def prove(self) -> None:
-        """Press the button, and wait for the end."""
-        self.page.locator("#proof-begin").click()
-        self.page.locator("#proof-begin:enabled").wait_for(timeout=LONGEST)
-
-    @property
-    def status(self) -> str:
-        return self.page.locator("#proof-status").inner_text()
-
-    @property
-    def rows(self) -> list[list[str]]:
-        rows: list[list[str]] = self.page.locator("#proof-rows tr").evaluate_all(
-            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
-        )
-        return rows
-
-    @property
-    def lines(self) -> list[str]:
-        return self.page.locator("#proof-lines li").all_inner_texts()
-
-
-@contextmanager
-def visited(chromium: Browser, address: str) -> Iterator[Visit]:
-    """Yield the page at an address, open in a window of its own."""
-    context = chromium.new_context()
-    page = context.new_page()
-    visit = Visit(page, [], [])
-    page.on("console", lambda message: visit.said.append(message.text))
-    page.on("pageerror", lambda error: visit.said.append(str(error)))
-    page.on("request", lambda request: visit.asked.append(request.url))
-    try:
-        page.goto(address)
-        yield visit
-    finally:
-        context.close()
-
-
-def test_a_right_bundle_agrees_on_both_providers(
-    chromium: Browser, small_bundle: Path, real_library: Library, cli: Cli
-) -> None:
-    with serving(small_bundle, real_library) as server, visited(chromium, server.door.url) as visit:
+def test_a_right_bundle_agrees_on_both_providers(chromium: Browser, small_bundle: Path, library: Library) -> None:
+    with serving(small_bundle, library) as server, visited(chromium, server.door.url) as visit:
         assert visit.page.evaluate("crossOriginIsolated") is True
         visit.prove()
         rows = visit.rows
         assert visit.status == "done: 2 agreed"
         assert [row[:2] for row in rows] == [["browser-wasm", "pass"], ["browser-webgpu", "pass"]]
         assert any(line.startswith("browser-webgpu: on ") for line in visit.lines)
-        assert f"onnxruntime-web {real_library.version} (licence: MIT)" in visit.page.locator("#addition").inner_text()
+        assert f"onnxruntime-web {library.version} (licence: MIT)" in visit.page.locator("#addition").inner_text()
         assert visit.said == []
         assert all(url.startswith(server.door.url) for url in visit.asked)
-    # the words and figures are those of `posenc validate` on the same runtime
-    result = cli("validate", str(small_bundle), "--runtime", "browser-wasm,browser-webgpu", "--json")
-    report = json.loads(result.output)
+    # the same bits have the figures of report.md, in its words
+    report = json.loads((small_bundle / "report.json").read_text())
+    (agrees,) = (v for v in report["verdicts"] if (v["subject"], v["check"]) == ("ort-cpu", "agrees"))
+    errors = [c["max_abs"] for c in agrees["comparisons"] if c["against"] == "reference"]
     for row in rows:
-        of_runtime = [v for v in report["verdicts"] if v["subject"] == row[0] and v["check"] == "agrees"]
-        (agrees,) = of_runtime
-        assert agrees["detail"] == f"{row[4]} cases"
         assert row[2] == "same bits"
-        worst = max(c["max_abs"] for c in agrees["comparisons"] if c["against"] == "reference")
-        assert row[3].startswith(f"{worst:.2g}")
+        assert row[3].startswith(f"{max(errors):.2g} at ")
+        assert agrees["detail"] == f"{row[4]} cases"
+        assert f"| {row[2]} | {row[3]} | {row[4]} |" in (small_bundle / "report.md").read_text()
 
 
-def test_a_wrong_file_fails_on_the_page_too(chromium: Browser, bundle: Path, real_library: Library) -> None:
+def test_a_wrong_file_fails_on_the_page_too(chromium: Browser, bundle: Path, library: Library) -> None:
     """The outputs that were recorded are moved by 1%: so a graph that is off by 1% looks."""
     replace_array(bundle, "/y", lambda array: array * np.float32(1.01))
-    with serving(bundle, real_library) as server, visited(chromium, server.door.url) as visit:
+    with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         visit.prove()
         assert visit.status == "done: 2 failed"
         assert [row[1] for row in visit.rows] == ["FAIL", "FAIL"]
@@ -115,10 +62,11 @@ def test_a_wrong_file_fails_on_the_page_too(chromium: Browser, bundle: Path, rea
         assert "(and " in wrong[0]
 
 
-def test_an_answer_where_a_refusal_is_expected_fails(chromium: Browser, bundle: Path, real_library: Library) -> None:
+@pytest.mark.exhaustive
+def test_an_answer_where_a_refusal_is_expected_fails(chromium: Browser, bundle: Path, library: Library) -> None:
     """A case that the graph answers is said to be one that it must refuse."""
-    edit_manifest(bundle, put(True, "cases", 0, "refused"))
-    with serving(bundle, real_library) as server, visited(chromium, server.door.url) as visit:
+    edit(bundle, put(True, "cases", 0, "refused"))
+    with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         visit.prove()
         row = visit.rows[0]
         assert row[:2] == ["browser-wasm", "FAIL"]
@@ -126,8 +74,8 @@ def test_an_answer_where_a_refusal_is_expected_fails(chromium: Browser, bundle: 
 
 
 @pytest.mark.exhaustive
-def test_files_that_are_not_as_listed_are_named(chromium: Browser, bundle: Path, real_library: Library) -> None:
-    with serving(bundle, real_library) as server, visited(chromium, server.door.url) as visit:
+def test_files_that_are_not_as_listed_are_named(chromium: Browser, bundle: Path, library: Library) -> None:
+    with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         content = bytearray((bundle / "model.onnx").read_bytes())
         content[100] ^= 1
         (bundle / "model.onnx").write_bytes(content)
@@ -137,16 +85,16 @@ def test_files_that_are_not_as_listed_are_named(chromium: Browser, bundle: Path,
     (bundle / "golden.npz").write_bytes(b"no zip")
     sign(bundle, "golden.npz")
     sign(bundle, "model.onnx")
-    with serving(bundle, real_library) as server, visited(chromium, server.door.url) as visit:
+    with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         visit.prove()
         assert visit.status == "failed: golden.npz is damaged: it is no zip"
 
 
 @pytest.mark.exhaustive
-def test_a_graph_that_never_ends_is_stopped(chromium: Browser, bundle: Path, real_library: Library) -> None:
+def test_a_graph_that_never_ends_is_stopped(chromium: Browser, bundle: Path, library: Library) -> None:
     endless(bundle)
     sign(bundle, "model.onnx")
-    with serving(bundle, real_library) as server, visited(chromium, server.door.url) as visit:
+    with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         visit.page.locator("#proof-begin").click()
         visit.page.get_by_text("browser-wasm: batch").wait_for(timeout=LONGEST)
         visit.page.locator("#proof-stop").click()
@@ -158,11 +106,11 @@ MARKUP = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 
 @pytest.mark.exhaustive
-def test_a_bundle_puts_no_markup_into_the_page(chromium: Browser, bundle: Path, real_library: Library) -> None:
-    edit_manifest(bundle, put([MARKUP], "notes"))
-    edit_manifest(bundle, put(MARKUP, "scheme"))
-    edit_manifest(bundle, put({"config": MARKUP, "x": MARKUP}, "origin"))
-    with serving(bundle, real_library) as server, visited(chromium, server.door.url) as visit:
+def test_a_bundle_puts_no_markup_into_the_page(chromium: Browser, bundle: Path, library: Library) -> None:
+    edit(bundle, put([MARKUP], "notes"))
+    edit(bundle, put(MARKUP, "scheme"))
+    edit(bundle, put({"config": MARKUP, "x": MARKUP}, "origin"))
+    with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         visit.page.on("dialog", lambda dialog: visit.said.append(dialog.message))
         visit.prove()
         assert visit.status == "done: 2 agreed"

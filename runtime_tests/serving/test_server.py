@@ -2,12 +2,13 @@
 
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from helpers.served import asked, connected, received, sent, serving
+from helpers.served import asked, connected, made_library, received, sent, serving
 from posenc_export.serving import heads
 from posenc_export.serving.connections import MOST
 from posenc_export.serving.library import Library
@@ -21,6 +22,18 @@ ISOLATED = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
 }
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    return made_library(tmp_path_factory.mktemp("npm") / "onnxruntime-web")
+
+
+@pytest.fixture(scope="module")
+def server(small_bundle: Path, library: Library) -> Iterator[Server]:
+    """A server of the small bundle, which no test changes."""
+    with serving(small_bundle, library) as running:
+        yield running
 
 
 def test_the_page_and_what_it_takes(server: Server, small_bundle: Path) -> None:
@@ -69,7 +82,7 @@ STRANGERS = {
 @pytest.mark.parametrize("name", STRANGERS)
 def test_a_stranger_gets_nothing(server: Server, name: str) -> None:
     words = {key: value.format(port=server.server_port) for key, value in STRANGERS[name].items()}
-    answer = asked(server, **words)  # type: ignore[arg-type]
+    answer = asked(server, **words)
     assert answer.status in (403, 421)
     assert server.door.token.encode() not in answer.body
     assert len(answer.body) < 100
@@ -212,7 +225,7 @@ def test_only_this_machine_is_answered(server: Server) -> None:
     assert server.server_address[0] == "127.0.0.1"
     others = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     for address in (address for address in others if not address.startswith("127.")):
-        with pytest.raises(OSError, match="refused|unreachable"):
+        with pytest.raises(OSError, match=r"refused|unreachable"):
             socket.create_connection((address, server.server_port), 5).close()
 
 

@@ -12,6 +12,7 @@ from typing import IO
 from urllib.parse import quote
 
 from posenc_export.bundle.folder import MANIFEST, Bundle
+from posenc_export.bundle.manifest import Artifact, File
 from posenc_export.serving.library import Library
 
 PAGE = ""
@@ -83,7 +84,8 @@ def opened(folder: Path, name: str, size: int) -> IO[bytes]:
 def of_bundle(bundle: Bundle, manifest: bytes) -> Iterator[tuple[str, Resource]]:
     """Yield the manifest, as it was validated, and every file that it lists, by their paths."""
     yield f"{BUNDLE}{MANIFEST}", Resource(TYPES[".json"], len(manifest), manifest)
-    for file in (*bundle.manifest.artifacts, *bundle.manifest.files):
+    listed: tuple[Artifact | File, ...] = (*bundle.manifest.artifacts, *bundle.manifest.files)
+    for file in listed:
         path = f"{BUNDLE}{quote(file.file)}"
         yield path, Resource(BYTES, file.bytes, folder=bundle.folder, name=file.file, sha256=file.sha256)
 

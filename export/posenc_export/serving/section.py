@@ -31,9 +31,9 @@ SCRIPT = f"""import {{ offer }} from "./{WEB}button.mjs";
 offer(JSON.parse(document.getElementById("addition-data").textContent));
 """
 STYLE = """
-.proof button { font: inherit; padding: .5rem 1rem; border-radius: 8px; border: 1px solid var(--line); cursor: pointer; }
+.proof button { font: inherit; padding: .5rem 1rem; border: 1px solid var(--line); border-radius: 8px; }
 .proof #proof-begin { background: var(--link); color: var(--paper); border-color: var(--link); }
-.proof #proof-begin:disabled { background: var(--sunk); color: var(--soft); border-color: var(--line); cursor: default; }
+.proof #proof-begin:disabled { background: var(--sunk); color: var(--soft); border-color: var(--line); }
 """
 
 
@@ -49,7 +49,7 @@ def section_of(manifest: Manifest, graph: Artifact, library: Library) -> Additio
     html = MARKUP.format(
         library=f"{PACKAGE} {library.version}",
         licence=library.licence,
-        heads=Markup("").join(Markup('<th scope="col" title="{}">{}</th>').format(MEANINGS.get(c, ""), c) for c in columns),
+        heads=Markup("").join(HEAD.format(MEANINGS.get(column, ""), column) for column in columns),
     )
     return Addition(
         title=TITLE,
@@ -62,10 +62,11 @@ def section_of(manifest: Manifest, graph: Artifact, library: Library) -> Additio
     )
 
 
+HEAD = Markup('<th scope="col" title="{}">{}</th>')
 MARKUP = Markup("""<div class="proof">
-<p>Your browser fetches the graph and its golden cases from here, runs them, and compares what comes out with what PyTorch
-and the float64 reference gave, by the rules of <code>posenc validate</code>. It runs {library} (licence: {licence}), in
-WebAssembly and, where it has an adapter, on WebGPU. Nothing is sent anywhere.</p>
+<p>Your browser fetches the graph and its golden cases from here, runs them, and compares what comes out with what
+PyTorch and the float64 reference gave, by the rules of <code>posenc validate</code>. It runs {library}
+(licence: {licence}), in WebAssembly and, where it has an adapter, on WebGPU. Nothing is sent anywhere.</p>
 <p><button type="button" id="proof-begin" disabled>Prove it in this browser</button>
 <button type="button" id="proof-stop" hidden>Stop</button></p>
 <noscript><p>The proof takes JavaScript, which is off here.</p></noscript>

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from posenc_export.bundle.folder import MANIFEST
 from posenc_export.bundle.listing import write_listing
-from posenc_export.bundle.place import Asked, check_folder
+from posenc_export.bundle.place import FolderOption, check_folder
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.errors import BadInput
 from posenc_export.serving.library import Library
@@ -18,8 +18,8 @@ from posenc_export.serving.offer import Offer
 from posenc_export.serving.resources import LIBRARY, PAGE, Changed, Resource
 from posenc_export.serving.server import ALWAYS
 
-SITE = Asked("--site", "")
-"""How the command asks for the folder: what another program wrote is never replaced."""
+SITE = FolderOption("--site", "")
+"""The option that takes the folder of a site; what another program wrote is never replaced."""
 INDEX = "index.html"
 HEADERS = ("Cross-Origin-Opener-Policy", "Cross-Origin-Embedder-Policy", "X-Content-Type-Options", "Referrer-Policy")
 """What a host should send with every file."""
@@ -29,7 +29,7 @@ PART = 2**20
 
 def check_site(target: Path) -> None:
     """Raise BadInput, before any work, where a site cannot be put."""
-    check_folder(target, asked=SITE)
+    check_folder(target, option=SITE)
     if (target / MANIFEST).exists():
         raise BadInput(f"{target} is a bundle, which no site replaces: {SITE.another}")
 
@@ -47,7 +47,7 @@ def write_site(offer: Offer, library: Library, target: Path) -> int:
             (scratch / name).write_text(text, encoding="utf-8", newline="\n")
         write_listing(scratch)
         size = sum(path.stat().st_size for path in scratch.rglob("*") if path.is_file())
-        install(scratch, target, asked=SITE)
+        install(scratch, target, option=SITE)
     return size
 
 
@@ -65,7 +65,8 @@ def _write(place: Path, resource: Resource) -> None:
     except Changed as changed:
         raise BadInput(f"{resource.folder}: {changed}") from changed
     if resource.sha256 and digest.hexdigest() != resource.sha256:
-        raise BadInput(f"{resource.folder / resource.name} is not as the manifest lists it: `posenc validate` says more")
+        name = resource.folder / resource.name
+        raise BadInput(f"{name} is not as the manifest lists it: `posenc validate` says more")
 
 
 def _beside(library: Library) -> Mapping[str, str]:
@@ -91,5 +92,5 @@ and open http://127.0.0.1:8000/. A page that is opened as a file can load no mod
 * The host must send .mjs files as JavaScript (text/javascript), and .wasm files as application/wasm.
 * WebGPU takes a page by https, or on this machine. Without either WebAssembly runs alone, and the digests of the
   bundle's files are not held.
-* site.json: which files belong here. A later `posenc serve --site` replaces the folder only where nothing else is in it.
+* site.json: which files belong here. A later `posenc serve --site` replaces the folder only where it holds no others.
 """
