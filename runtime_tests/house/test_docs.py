@@ -17,7 +17,7 @@ from posenc_export.cli.text.ports import parse_ports
 from posenc_export.formats import FORMATS
 from posenc_export.plots.kinds import kind_of
 
-TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md"]
+TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/cpp/README.md", "examples/web/README.md"]
 PAGES = [*TOP, *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
 
 
@@ -43,11 +43,17 @@ RUN_QUICKLY = ("README.md",)
     [
         pytest.param(page, marks=() if page in RUN_QUICKLY else (pytest.mark.exhaustive,))
         for page in PROGRAMS
-        if page != "docs/cpp.md"
+        if page not in ("docs/cpp.md", "docs/browser.md")
     ],
 )
 def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
     check(page, tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_what_the_page_on_browsers_shows_is_what_happens(tmp_path: Path) -> None:
+    need("onnxruntime-web")
+    check("docs/browser.md", tmp_path)
 
 
 @pytest.mark.exhaustive

@@ -15,6 +15,7 @@ from posenc_export.cli.commands.plot import plot
 from posenc_export.cli.commands.prove import prove
 from posenc_export.cli.commands.report import report
 from posenc_export.cli.commands.schemes import schemes
+from posenc_export.cli.commands.serve import serve
 from posenc_export.cli.commands.validate import validate
 from posenc_export.cli.options import SETTINGS, VERSION
 from posenc_export.cli.output.helping import Group, epilog
@@ -32,5 +33,5 @@ def main() -> None:
     """Export positional encodings to ONNX and TorchScript, and prove the result."""
 
 
-for command in (export, validate, report, prove, inspect, extend, compat, explain, schemes, plot, bench, cuda):
+for command in (export, validate, report, serve, prove, inspect, extend, compat, explain, schemes, plot, bench, cuda):
     main.add_command(command)

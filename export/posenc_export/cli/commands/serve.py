@@ -1,0 +1,57 @@
+"""`posenc serve`: a bundle's page, with its proof in the visitor's own browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from posenc_export.cli.declared import number, path
+from posenc_export.cli.options import SETTINGS, guarded
+from posenc_export.cli.output.helping import epilog
+from posenc_export.errors import BadInput
+
+STATUSES = {0: "the site is written", 3: "onnxruntime-web is not here"}
+
+
+@click.command(
+    context_settings=SETTINGS,
+    short_help="Show a bundle in a browser, and prove it there.",
+    epilog=epilog(
+        [
+            "posenc serve sinusoidal-dynamic",
+            "posenc serve sinusoidal-dynamic --port 8000",
+            "posenc serve sinusoidal-dynamic --site public",
+        ],
+        [0, 2, 3, 5, 130],
+        STATUSES,
+    ),
+)
+@click.argument("bundle", type=click.Path(path_type=Path))
+@number("--port", "The port on 127.0.0.1; 0: a free one.  [default: 0]", least=0, end=65535)
+@path("--ort-web", "The npm package onnxruntime-web.  [default: that in NODE_PATH]", "DIR")
+@path("--site", "Write the page and all it takes as static files for any web host, and serve nothing.", "DIR")
+@guarded
+def serve(bundle: Path, port: int | None, ort_web: Path | None, site: Path | None) -> None:
+    """Serve the page of BUNDLE to this machine's browsers, in which it is proved by onnxruntime-web, until Ctrl-C.
+
+    The address has a secret part, and is printed. Nothing of the bundle is run but in the visitor's browser, and no
+    file is served but those that its manifest lists.
+    """
+    from posenc_export.serving.library import find_library
+    from posenc_export.serving.offer import offer_of
+    from posenc_export.serving.server import Server, serve_until_stopped
+    from posenc_export.serving.site import check_site, write_site
+
+    if site is not None and port is not None:
+        raise BadInput("--site writes files, and serves nothing on --port: give one of them")
+    if site is not None:
+        check_site(site)
+    library = find_library(ort_web)
+    offer = offer_of(bundle, library)
+    if site is not None:
+        size = write_site(offer, library, site)
+        click.echo(f"wrote {site}: {size:,} bytes; python -m http.server --bind 127.0.0.1 --directory {site} shows it")
+        return
+    server = Server(port or 0, offer.resources, offer.policy)
+    serve_until_stopped(server, lambda url: click.echo(f"{url} shows {bundle}, until Ctrl-C"))

@@ -1,0 +1,113 @@
+// The section of a page that proves its bundle in the visitor's browser: a button, what is being done, and the table.
+//
+// Whatever a bundle says is put into the page as text, never as markup.
+
+const element = (id) => document.getElementById(`proof-${id}`);
+let worker = null;
+let timer = 0;
+
+// Makes the button work. `proof` is what posenc says of the bundle, see prove.mjs.
+export function offer(proof) {
+  element("begin").addEventListener("click", () => begin(proof));
+  element("stop").addEventListener("click", () => end("stopped"));
+  element("begin").disabled = false;
+}
+
+function begin(proof) {
+  for (const name of ["rows", "lines"]) element(name).replaceChildren();
+  element("table").hidden = true;
+  running(true);
+  worker = new Worker(new URL("worker.mjs", import.meta.url), { type: "module" });
+  worker.onmessage = ({ data }) => heard(data, proof);
+  worker.onerror = (event) => end(`failed: ${event.message || "the worker cannot be loaded"}`);
+  worker.postMessage({ proof, base: document.baseURI });
+  wait(proof);
+}
+
+// A graph that answers nothing for as long as a call may take is stopped.
+function wait(proof) {
+  clearTimeout(timer);
+  if (!proof.timeout) return;
+  const doing = element("status").textContent;
+  timer = setTimeout(() => end(`failed: ${doing}: no answer in ${proof.timeout} seconds`), 1000 * proof.timeout);
+}
+
+function heard(message, proof) {
+  if (message.progress) say(message.progress);
+  if (message.row) show(message.row, proof);
+  if (message.done) return end(summary());
+  if (message.error) return end(`failed: ${message.error}`);
+  wait(proof);
+}
+
+function end(text) {
+  clearTimeout(timer);
+  if (worker) worker.terminate();
+  worker = null;
+  running(false);
+  say(text);
+}
+
+function running(yes) {
+  element("stop").hidden = !yes;
+  element("begin").disabled = yes;
+}
+
+function say(text) {
+  element("status").textContent = text;
+}
+
+// Says how it came out: what agreed and what did not, never that something passed that did not run.
+function summary() {
+  const statuses = [...element("rows").children].map((row) => row.className);
+  const count = (status) => statuses.filter((one) => one === status).length;
+  const parts = [
+    [count("fail"), "failed"],
+    [count("pass"), "agreed"],
+    [count("skip"), "not run"],
+  ];
+  const words = parts.filter(([number]) => number).map(([number, word]) => `${number} ${word}`);
+  return `done: ${words.join(", ") || "nothing was run"}`;
+}
+
+function show(row, proof) {
+  element("table").hidden = false;
+  const passed = row.verdicts.filter(({ check, status }) => check !== "agrees" && status === "pass");
+  const figures = row.figures.slice(0, proof.columns.length - 4);
+  const cells = [row.subject, proof.marks[row.status], ...figures, row.cases || "", passed.map(nameOf).join(", ")];
+  const line = document.createElement("tr");
+  line.className = row.status;
+  line.append(...cells.map((text, i) => cellOf(text, i, row.status)));
+  element("rows").append(line);
+  element("lines").append(...linesOf(row, proof).map((text) => made("li", text)));
+}
+
+const nameOf = ({ check }) => check;
+
+function cellOf(text, column, status) {
+  if (column === 0) return made("th", text, { scope: "row" });
+  if (column > 1) return made("td", text);
+  const cell = document.createElement("td");
+  cell.append(made("span", text, { class: `mark ${status}` }));
+  return cell;
+}
+
+function made(tag, text, attributes = {}) {
+  const node = document.createElement(tag);
+  node.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+// Returns a line for each failure, each check that did not run, each note, and what else is known.
+function linesOf({ subject, verdicts, notTried, adapter }, { codes }) {
+  const of = (wanted) => verdicts.filter(({ status }) => status === wanted);
+  const named = (check) => (check === "agrees" ? subject : `${subject} ${check}`);
+  return [
+    ...of("fail").map(({ check, detail }) => `${codes[check]} ${subject} ${check}: ${detail}`),
+    ...of("skip").map(({ check, detail }) => `not run: ${named(check)}: ${detail}`),
+    ...verdicts.filter(({ note }) => note).map(({ check, note }) => `${subject} ${check}: ${note}`),
+    ...notTried.map((call) => `${subject}: not tried: ${call}`),
+    ...(adapter ? [`${subject}: on ${adapter}`] : []),
+  ];
+}

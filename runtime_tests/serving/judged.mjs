@@ -1,0 +1,35 @@
+// Judges pairs of arrays in Node.js: `node judged.mjs WEB FOLDER`, WEB the folder of our modules.
+//
+// FOLDER/pairs.npz has N/actual and N/expected, FOLDER/tolerances.json a tolerance for each N.
+import fs from "node:fs";
+import path from "node:path";
+
+const [web, folder] = process.argv.slice(2);
+const load = (name) => import(path.join(web, name));
+const judge = await load("judge.mjs");
+const { openNpz } = await load("npz.mjs");
+const { parseNpy } = await load("npy.mjs");
+const { figure } = await load("rows.mjs");
+
+const npz = openNpz(fs.readFileSync(path.join(folder, "pairs.npz")));
+const tolerances = JSON.parse(fs.readFileSync(path.join(folder, "tolerances.json")));
+const text = (number) => (Number.isFinite(number) ? number : String(number));
+const results = [];
+for (const [number, tolerance] of tolerances.entries()) {
+  const [actual, expected] = await Promise.all(
+    ["actual", "expected"].map(async (word) => parseNpy(await npz.read(`${number}/${word}`, 2 ** 24))),
+  );
+  const difference = judge.measure(actual, expected);
+  const measured = [judge.maxAbs, judge.maxUlp, judge.peakOf].map((measure) => measure(difference));
+  const [maxAbs, maxUlp, peak] = measured;
+  const judgement = judge.judge(difference, tolerance);
+  const comparison = { maxAbs, maxUlp, peak, against: "eager", position: null, ...judgement };
+  results.push({
+    measured: measured.map(text),
+    worst: judge.worst(difference),
+    same: difference.sameBits,
+    figure: figure(comparison),
+    ...judgement,
+  });
+}
+console.log(JSON.stringify(results));

@@ -1,0 +1,106 @@
+"""The page judges as `posenc validate` does: the modules and compare.py, on the same arrays, say the same."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.shared import ROOT
+from posenc.encoding import SAME_BITS, Tolerance
+from posenc.ports import Array
+from posenc_export.runtimes.npm import node
+from posenc_export.validation.judging.compare import judge, measure
+from posenc_export.validation.judging.verdict import Comparison
+from posenc_export.validation.report.rows import figure
+
+WEB = ROOT / "export" / "posenc_export" / "web"
+Pair = tuple[Array, Array, Tolerance]
+TOLERANCES = (
+    Tolerance(),
+    SAME_BITS,
+    Tolerance(atol=3e-7, ulps=0.5),
+    Tolerance(rtol=1e-3),
+    Tolerance(vector=2e-3),
+    Tolerance(1e-6, 1e-4, 2.0, 1e-4),
+)
+HALF_TIES = (0.125, 1.25, 0.03125, 2.5, 1125.0, 0.375)
+"""Numbers between two of two or three digits: Python rounds them to the even digit."""
+
+
+def floats() -> Iterator[Pair]:
+    """Outputs that are right, off by little or much, masked, infinite, denormal or NaN, in every dtype."""
+    random = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64, np.float16):
+        exponents = random.integers(-6, 4, (2, 3, 8))
+        expected: Array = (random.standard_normal((2, 3, 8)) * 10.0**exponents).astype(dtype)
+        for nudge in (0.0, 1e-7, 1e-3, 0.5):
+            actual = (expected * (1 + nudge * random.standard_normal(expected.shape))).astype(dtype)
+            for tolerance in TOLERANCES:
+                yield actual, expected, tolerance
+                yield actual, expected.astype(np.float64) * (1 + 1e-5), tolerance
+        for special in (np.nan, np.inf, -np.inf, np.finfo(dtype).min, np.finfo(dtype).smallest_subnormal, -0.0, 5e4):
+            for other in (special, 1.0, 0.0, np.finfo(dtype).max):
+                wrong, right = expected.copy(), expected.copy()
+                wrong[1, 2, 3], right[1, 2, 3] = special, other
+                yield wrong, right, TOLERANCES[2]
+                yield wrong, right, TOLERANCES[5]
+                yield right, wrong, SAME_BITS
+
+
+def others() -> Iterator[Pair]:
+    """Integers, flags, other shapes, other dtypes, nothing, scalars."""
+    large = np.array([[2**53, 2**53 + 1, -7]], np.int64)
+    for actual in (large, large + np.array([[0, 1, 0]]), large * 0):
+        yield actual, large, SAME_BITS
+        yield actual, large.astype(np.float64), Tolerance()
+    yield np.array([True, False]), np.array([True, True]), Tolerance(atol=9.0)
+    yield np.array([True, False]), np.array([True, False]), Tolerance()
+    ones = np.ones((2, 4), np.float32)
+    for other in (ones[:1], ones[0], ones.astype(np.float16), ones.astype(np.int32), np.float32(1)):
+        yield ones, np.asarray(other), Tolerance(atol=9.0)
+    for empty in (ones[:0], np.asarray(np.float32(2)), np.zeros((2, 0), np.float32)):
+        yield empty, empty.copy(), Tolerance(atol=1e-9, vector=1e-9)
+    for tie in HALF_TIES:
+        yield ones * 0 + np.float32(tie), ones * 0, Tolerance(atol=tie / 2)
+
+
+def by_python(pair: Pair) -> dict[str, object]:
+    actual, expected, tolerance = pair
+    difference = measure(actual, expected)
+    judgement = judge(difference, tolerance)
+    measured = (difference.max_abs, difference.max_ulp, difference.peak)
+    comparison = Comparison("", "", "eager", *measured[:2], None, judgement.passed, judgement.reason, measured[2])
+    return {
+        "measured": [number if np.isfinite(number) else text(number) for number in measured],
+        "worst": list(difference.worst),
+        "same": difference.same_bits,
+        "figure": figure(comparison),
+        "passed": judgement.passed,
+        "reason": judgement.reason,
+    }
+
+
+def text(number: float) -> str:
+    return "NaN" if np.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_page_judges_by_the_rules_and_in_the_words_of_validation(tmp_path: Path) -> None:
+    pairs = [*floats(), *others()]
+    arrays = {f"{i}/actual": pair[0] for i, pair in enumerate(pairs)}
+    arrays |= {f"{i}/expected": pair[1] for i, pair in enumerate(pairs)}
+    np.savez(tmp_path / "pairs.npz", **arrays)  # type: ignore[arg-type]
+    (tmp_path / "tolerances.json").write_text(json.dumps([asdict(pair[2]) for pair in pairs]))
+    script = Path(__file__).with_name("judged.mjs")
+    done = subprocess.run([node(), str(script), str(WEB), str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout, parse_int=float)
+    expected = [by_python(pair) for pair in pairs]
+    assert len(said) == len(pairs) > 400
+    for number, (ours, theirs) in enumerate(zip(said, expected, strict=True)):
+        assert ours == theirs, f"pair {number}: {pairs[number][2]}"
+    assert {result["passed"] for result in expected} == {True, False}
