@@ -37,10 +37,10 @@ def rotation(taken: Floats, rotated: Floats) -> Pairs | None:
     layouts: tuple[Literal["halves", "neighbours"], ...] = ("halves", "neighbours")
     for layout in layouts:
         (a, b), (c, d) = _pairs(before, layout), _pairs(after, layout)
-        long, turned = np.hypot(a, b), np.hypot(c, d)
-        if np.all(np.abs(turned - long) <= CLOSE * np.maximum(long, 1)):
+        length, length_after = np.hypot(a, b), np.hypot(c, d)
+        if np.all(np.abs(length_after - length) <= CLOSE * np.maximum(length, 1)):
             with np.errstate(invalid="ignore", divide="ignore"):
-                cosines = np.where(long > SMALL, (a * c + b * d) / (long * turned), np.nan)
+                cosines = np.where(length > SMALL, (a * c + b * d) / (length * length_after), np.nan)
             return Pairs(layout, np.clip(cosines, -1, 1))
     return None
 
