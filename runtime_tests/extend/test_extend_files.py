@@ -199,6 +199,7 @@ def test_what_cannot_be_done_is_said_in_one_line(name: str, tmp_path: Path) -> N
     with pytest.raises(BadInput) as raised:
         posenc_export.extend(path, tmp_path / "out.onnx", **settings)  # type: ignore[arg-type]
     message = raised.value.in_python or raised.value.message
+    assert message.count(f"{path}: ") <= 1, message
     assert words in message
     assert "\n" not in message
     assert {entry.name for entry in tmp_path.iterdir()} == before

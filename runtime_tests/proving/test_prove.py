@@ -151,13 +151,26 @@ def test_weights_beside_the_file_are_taken(tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00" * 99, b"not a model", None])
-def test_what_is_no_onnx_file_is_said_in_a_line(tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty: give an ONNX file"),
+        (b"\x00" * 99, "is damaged or no ONNX file"),
+        (b"not a model", "is damaged or no ONNX file"),
+        (None, "does not exist: give an ONNX file"),
+    ],
+)
+def test_what_is_no_onnx_file_is_said_in_a_line(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "model.onnx"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(BadInput, match=r"expected an ONNX file|is not an ONNX file"):
+    with pytest.raises(BadInput, match=f"^[^\n]*{words}[^\n]*$"):
         proved(path)
+
+
+def test_a_folder_is_said_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is a folder: give the ONNX file in it"):
+        proved(tmp_path)
 
 
 def test_the_command_prints_what_validate_prints(cli: Cli, tmp_path: Path) -> None:

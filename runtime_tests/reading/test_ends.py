@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+import posenc_export
 from helpers.graph_files import exported, graph, runs, written
 from helpers.position_modules import Alibi, Learned, Relative, Rotary
 from posenc_export.reading.ends import MAX_LENGTH, find_end, search_end
@@ -16,7 +17,7 @@ from posenc_export.reading.values import Array
 CASES: dict[str, tuple[nn.Module, int, str, bool]] = {
     "a learned table": (Learned(48), 48, "refuses", False),
     "a learned table whose first rows are left out": (Learned(50, 2), 48, "refuses", False),
-    "MPT's biases": (Alibi(64), 64, "broadcasts", True),
+    "MPT's biases": (Alibi(256), 256, "broadcasts", True),
     "a conformer's distances": (Relative(40), 40, "broadcasts", True),
     "those of a conformer of 500 frames": (Relative(500), 500, "broadcasts", True),
 }
@@ -40,6 +41,16 @@ def test_the_end_is_the_last_right_length(name: str, tmp_path: Path) -> None:
     assert (end.last, end.beyond, end.axis) == (last, beyond, "length")
     assert runs(path, ids(last))
     assert runs(path, ids(last + 1)) is runs_on
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[3]])
+def test_a_file_that_runs_on_is_an_error(name: str, tmp_path: Path) -> None:
+    module, last, _, _ = CASES[name]
+    (found,) = posenc_export.inspect(file_of(tmp_path, module)).findings
+    assert (found.code, found.severity) == ("PE202", "error")
+    words = f"right up to {last} along length; at {last + 1} it runs on with too few positions: 1 places of positions"
+    assert found.detail.startswith(words)
 
 
 @pytest.mark.exhaustive
@@ -131,6 +142,9 @@ def test_a_graph_that_goes_through_at_its_traced_length_alone_ends_there(tmp_pat
     assert end is not None
     assert (end.last, end.beyond) == (23, "refuses")
     assert end.reason.endswith("this one alone goes through: (1, 24, 4) cannot take the shape [1, 23, 2, 2]")
+    # rows drawn at random are a table without a name
+    said = {found.code: found.detail for found in posenc_export.inspect(path).findings}
+    assert "right up to 23 along length; longer calls are refused" in said["PE201"], said
 
 
 def test_long_tables_end_to_the_unit(tmp_path: Path) -> None:

@@ -17,9 +17,13 @@ from helpers.shared import ROOT, Cli
 from posenc_export.errors import BadInput
 from posenc_export.reading import inspect as parent
 from posenc_export.reading.comparing.against import compare_files
+from posenc_export.reading.examine import Examining, examine
+from posenc_export.reading.facts import facts_of
 from posenc_export.reading.findings import finding
+from posenc_export.reading.graph.read import read_graph
 from posenc_export.reading.inspection import End, Errors, GraphInput, Inspection, Rounded
 from posenc_export.reading.report import schema
+from posenc_export.reading.report.text import body_lines
 
 ENDED = End("seq", 512, 1024, "/Gather", "refuses", "index 512 of 512 rows")
 CURVE = Errors((0, 1, 10, 99), (0.0, 1e-7, 2e-3, 3e-3), 1e-3, 10)
@@ -199,6 +203,16 @@ def test_what_is_no_onnx_file_is_one_line(cli: Cli, tmp_path: Path, content: byt
     path.write_bytes(content)
     result = cli("inspect", str(path))
     assert (result.exit_code, result.output.count("\n"), words in result.output) == (2, 1, True), result.output
+    assert result.output.startswith(f"Error: {path}: "), "the path as it was given, once"
+    assert result.output.count(str(path)) == 1
+
+
+def test_too_little_time_says_that_what_follows_is_not_known(onnx_file: Path) -> None:
+    graph = read_graph(onnx_file)
+    how = Examining("model.onnx", None, 1e-9, lambda _: None)
+    lines = list(body_lines(examine(graph, facts_of(graph, "model.onnx"), how)))
+    assert "no positional encoding was recognised before reading stopped" in lines
+    assert lines[-1].endswith("s were spent: give more with --timeout")
 
 
 @pytest.mark.parametrize(

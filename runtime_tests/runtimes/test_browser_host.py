@@ -153,7 +153,7 @@ def test_what_is_missing_has_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path:
     with pytest.raises(Missing, match=r"^no Chromium is found: install one, or set CHROME_PATH to it"):
         RUNTIMES["browser-wasm"].check()
     monkeypatch.setenv("CHROME_PATH", str(tmp_path / "none"))
-    with pytest.raises(Missing, match=r"^CHROME_PATH is .*none, which is no file"):
+    with pytest.raises(Missing, match=r"^CHROME_PATH is .*none, and no such file exists"):
         RUNTIMES["browser-wasm"].check()
     monkeypatch.setenv("CHROME_PATH", sys.executable)
     with pytest.raises(Missing, match=r"onnxruntime-web is not found in NODE_PATH"):

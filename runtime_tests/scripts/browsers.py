@@ -23,14 +23,14 @@ TIMEOUT = 60.0
 """Seconds of a call: the slowest one takes two where the GPU is software."""
 
 
-def results(bundle: Path) -> dict[str, str]:
-    """Return what comes of a bundle on each runtime, in words: of its cases, and of the calls that it must refuse."""
+def results(bundle: Path, names: tuple[str, ...] = RUNTIMES) -> dict[str, str]:
+    """Return what comes of a bundle on runtimes, in words: of its cases, and of the calls that it must refuse."""
     from posenc_export.bundle.folder import Bundle
     from posenc_export.validation.running.run import validate_bundle
 
-    options = ValidateOptions(runtimes=RUNTIMES, timeout=TIMEOUT)
+    options = ValidateOptions(runtimes=names, timeout=TIMEOUT)
     rows = validate_bundle(Bundle.open(bundle, trusted=True), options)
-    return {name: words_of([row for row in rows if row.subject == name]) for name in RUNTIMES}
+    return {name: words_of([row for row in rows if row.subject == name]) for name in names}
 
 
 def words_of(rows: list[Verdict]) -> str:

@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility.md: bundles on runtimes. Written by old_runtimes.py and phones.py, read by tests."""
+"""The tables of docs/compatibility.md: bundles on runtimes. Written by old_runtimes.py, phones.py and browsers.py, read by tests."""
 
 import datetime
 import json
@@ -10,8 +10,8 @@ from pathlib import Path
 from helpers.made_parts import part_of, put_part
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
-SERVERS, PHONES = "measured", "phones"
-"""The parts of the page that are measured: releases of ONNX Runtime and what is like it, and the runtimes of phones."""
+SERVERS, PHONES, BROWSERS = "measured", "phones", "browsers"
+"""The parts of the page that are measured: releases of ONNX Runtime and what is like it, runtimes of phones, browsers."""
 MARKS = {"same bits": "=", "within its tolerance": "~", "loads; from Python no bfloat16 can be given to it": "o"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 Rows = Mapping[str, Mapping[str, str]]
@@ -57,10 +57,11 @@ def measured(bundles: Mapping[str, Path], rows: Rows, note: str = "") -> str:
 
 def title(runtime: str) -> str:
     """Return a runtime with its version, as it heads a column."""
+    from posenc_export.formats.onnx.browsers import RUNS_IN
     from posenc_export.formats.onnx.compatibility import OPENVINO, WEB
     from posenc_export.formats.onnx.phones import MNN, TRACT
 
-    releases = {"openvino": OPENVINO, "onnxruntime-web": WEB, "tract": TRACT, "mnn": MNN}
+    releases = {"openvino": OPENVINO, "onnxruntime-web": WEB, "tract": TRACT, "mnn": MNN, **dict.fromkeys(RUNS_IN, WEB)}
     names = {"openvino": "OpenVINO", "mnn": "MNN"}
     return f"{names.get(runtime, runtime)} {releases[runtime]}" if runtime in releases else runtime
 

@@ -4,6 +4,7 @@ python runtime_tests/scripts/proved.py                     holds every file, and
 python runtime_tests/scripts/proved.py llama bert          holds the files of these models
 python runtime_tests/scripts/proved.py --exported          holds files of exporters alone, none of optimizers
 python runtime_tests/scripts/proved.py --keep=FILE         goes on with what FILE has, and keeps the rest there
+python runtime_tests/scripts/proved.py --keep=FILE --kept  holds nothing more than what FILE has
 python runtime_tests/scripts/proved.py --write             puts the tables into docs/prove.md
 
 It takes an hour on one core, two thirds of that for files of optimizers.
@@ -116,6 +117,8 @@ def main() -> None:
     # a file of two layers by hand has no model of transformers
     truths = [truth for truth in foreign_table().truths if truth.model in (names or TINY)]
     chosen = [truth for truth in truths if not (truth.optimizer and "--exported" in sys.argv)]
+    if "--kept" in sys.argv:
+        chosen = [truth for truth in chosen if truth.file in kept(path)]
     text = summary(list(proved(chosen, path)))
     if "--write" in sys.argv:
         put_part(PAGE, PART, text)

@@ -49,9 +49,9 @@ def workers(contenders: Sequence[Contender], length: int, timing: BenchOptions) 
 def _groups(contenders: Iterable[Contender]) -> list[list[Contender]]:
     """Return the contenders of each process: all that run in a browser have one, every other has its own."""
     groups: dict[str, list[Contender]] = {}
-    for one in contenders:
-        in_page = one.runtime is not None and RUNTIMES[one.runtime].in_page
-        groups.setdefault("browser" if in_page else f"contender {one.name}", []).append(one)
+    for contender in contenders:
+        in_page = contender.runtime is not None and RUNTIMES[contender.runtime].in_page
+        groups.setdefault("browser" if in_page else f"contender {contender.name}", []).append(contender)
     return list(groups.values())
 
 

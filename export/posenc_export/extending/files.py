@@ -15,6 +15,7 @@ import onnx
 from posenc.strict_json import parse
 from posenc_export.errors import BadInput, check_machine
 from posenc_export.extending.model import locations
+from posenc_export.formats.onnx.place import check_file
 
 CONFIG = "genai_config.json"
 """What onnxruntime-genai reads beside a model: it refuses contexts beyond the length there."""
@@ -22,12 +23,11 @@ CONFIG = "genai_config.json"
 
 def check_places(file: Path, out: Path, force: bool) -> None:
     """Raise BadInput, in one line, where there is no file, or where the new one may not be put."""
-    if file.is_dir():
-        raise BadInput(f"{file} is a folder: give the ONNX file in it, as {file / 'model.onnx'}")
-    if not file.is_file():
-        raise BadInput(f"{file} does not exist: give an ONNX file")
-    if out.is_dir() or not out.parent.is_dir():
-        raise BadInput(f"{out} is a folder, or in none: give the path of a file with -o")
+    check_file(file)
+    if out.is_dir():
+        raise BadInput(f"{out} is a folder: give the path of a file with -o, as {out / 'model.onnx'}")
+    if not out.parent.is_dir():
+        raise BadInput(f"{out.parent} is no folder that is there: make it, or give another path with -o")
     if out.exists() and os.path.samefile(file, out) and not force:
         raise BadInput(f"{out} is the file that is read: give another with -o, or --force to replace it")
     if out.exists() and not force:

@@ -17,7 +17,7 @@ from posenc_export.extending.tables import Planned, check_form, planned, proved,
 from posenc_export.extending.walls import grow
 from posenc_export.reading.ends import Searched, search_end
 from posenc_export.reading.graph import Graph
-from posenc_export.reading.graph.read import read_graph
+from posenc_export.reading.graph.read import graph_in
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.values import Constant, Position, Run
 
@@ -67,7 +67,7 @@ class Work:
 
 def begun(request: Request) -> Work:
     """Return the file as it was read, with the encodings that are meant; BadInput where there are none."""
-    graph = read_graph(request.file)
+    graph = graph_in(Path(request.file))
     if graph.missing:
         raise BadInput(f"external data are missing: {', '.join(graph.missing)}: put them beside the file")
     searched = search_end(graph)
@@ -165,7 +165,7 @@ def _forget(work: Work) -> None:
 def _saved(work: Work) -> Graph:
     """Save the model as it is now, and read it back."""
     work.model.save(work.place, work.request.tables)
-    return read_graph(work.place, CONSTANTS)
+    return graph_in(work.place, CONSTANTS)
 
 
 def _prove(work: Work, graph: Graph) -> None:

@@ -52,7 +52,7 @@ def main(request: Request) -> None:
 
 def _inspect(pipe: BinaryIO, request: Request) -> None:
     from posenc_export.reading.facts import facts_of
-    from posenc_export.reading.graph.read import read_graph
+    from posenc_export.reading.graph.read import graph_in
     from posenc_export.reading.inspection import Inspection
     from posenc_export.reading.report.schema import inspection_json
 
@@ -60,7 +60,7 @@ def _inspect(pipe: BinaryIO, request: Request) -> None:
         say(pipe, "known", inspection_json(inspection))
 
     try:
-        graph = read_graph(Path(request["file"]))
+        graph = graph_in(Path(request["file"]))
         facts = facts_of(graph, request["shown"])
         say_known(facts)
         # the first lines are there before all that recognises encodings is imported

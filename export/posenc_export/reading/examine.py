@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from posenc_export.reading.ends import MAX_LENGTH, search_end
+from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import Encoding, End, Inspection
 from posenc_export.reading.interpret.budget import Budget
@@ -19,7 +20,7 @@ from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.switching import switched
-from posenc_export.reading.usual import usual_run
+from posenc_export.reading.usual import is_spent, usual_run
 from posenc_export.reading.values import Run
 
 LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
@@ -65,10 +66,10 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     run = usual_run(graph, how.budget)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
-    named = switched(graph, run, _named(run), how.budget)
+    named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
-    inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run))
+    inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = tuple(form_findings(_of_a_batch(graph, run, how)))
     is_strict = how.bound is not None
@@ -124,11 +125,15 @@ def _encoding(
         shape=named.shape,
         errors=errors,
         rounded=measuring.rounded(named),
+        moved=form.moved,
     )
 
 
-def _stopped(run: Run) -> str:
-    return "" if run.stopped is None else f"{run.stopped[1]}: {run.stopped[0]}"
+def _stopped(run: Run, how: Examining) -> str:
+    if run.stopped is None:
+        return ""
+    more = is_spent(run) and how.budget.seconds < Budget().seconds
+    return f"{run.stopped[1]}: {run.stopped[0]}{': give more with --timeout' if more else ''}"
 
 
 def _ends(graph: Graph, digits: Collection[str]) -> Iterator[End]:

@@ -85,8 +85,9 @@ _finding(
     "error",
     Words(
         code="PE205",
-        asks="Are the angles computed in float16 or bfloat16?",
-        failure="A half holds whole numbers up to 2048 (bfloat16: 256): from the named position on, angles are noise",
+        asks="Are angles, or the logarithms of T5's distances, computed in float16 or bfloat16?",
+        failure="A half holds whole numbers up to 2048 (bfloat16: 256): from the named position on, angles are noise; "
+        "a distance on the edge of two rows gets either, as a runtime rounds",
         remedy="Keep the nodes of the angles in float32 when converting; or posenc extend MODEL.onnx --exact.",
         example="a whole model converted to bfloat16, positions included: position 257 is 256",
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from posenc.memory import GIB
 from posenc_export.errors import BadInput, ToolFailed, bad_input, decoded
+from posenc_export.formats.onnx.place import check_file
 from posenc_export.reading.child import Request
 from posenc_export.reading.inspection import Finding, Inspection
 from posenc_export.reading.messages import raise_error
@@ -51,12 +52,12 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
 
     Raises BadInput, in one line, where one of the files cannot be read, or takes too long or too much memory.
     """
-    _check_file(path)
+    check_file(path)
     if config is not None and not config.exists():
         raise BadInput(f"--config: {config} does not exist: give a config.json, or a model's folder that has one")
     before = None
     if against is not None:
-        _check_file(against)
+        check_file(against)
         before = _read(against, replace(options, begun=lambda _: None))
     inspection = _read(path, options)
     findings = list(inspection.findings)
@@ -79,18 +80,6 @@ def _against_config(inspection: Inspection, config: Path) -> tuple[Finding, ...]
 
     with bad_input("--config: "):
         return compare_config(inspection, config)
-
-
-def _check_file(path: Path) -> None:
-    """Raise BadInput where there is no file: no process is started for that."""
-    try:
-        is_file, is_folder = path.is_file(), path.is_dir()
-    except (OSError, ValueError) as error:
-        raise BadInput(f"cannot open {path}: {error}") from error
-    if is_folder:
-        raise BadInput(f"{path} is a folder: give the ONNX file in it, as {path / 'model.onnx'}")
-    if not is_file:
-        raise BadInput(f"{path} does not exist: give an ONNX file")
 
 
 def _read(path: Path, options: InspectOptions) -> Inspection:

@@ -96,6 +96,7 @@ class Encoding:
         shape: the shape of a value that is not recognised.
         errors: the error by position, where it was measured.
         rounded: what half precision does to it.
+        moved: distances whose row is not the form's, or is up to how a runtime rounds half precision.
     """
 
     family: Family
@@ -113,6 +114,7 @@ class Encoding:
     shape: tuple[int, ...] = ()
     errors: Errors | None = None
     rounded: tuple[Rounded, ...] = ()
+    moved: tuple[int, ...] = ()
 
     @property
     def where(self) -> str:

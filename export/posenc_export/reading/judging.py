@@ -45,6 +45,13 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
     if encoding.name == NO_POSITION:
         yield finding("no-position", encoding.where, f"{encoding.family}: every position gets the same numbers")
         return
+    if encoding.moved:
+        some = ", ".join(map(str, encoding.moved[:LISTED]))
+        words = f"logarithms are in half precision: roundings choose the row of distances {some}"
+        yield finding(
+            "half-noise", encoding.where, f"{encoding.family}: {words}{', ...' * bool(encoding.moved[LISTED:])}"
+        )
+        return
     measured = encoding.errors
     if measured is None or not measured.errors:
         # so far off that its columns are those of the form in no order

@@ -13,7 +13,7 @@ from posenc_export.reading.errors_by_position import curve, errors_by_position
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import Errors, Rounded
 from posenc_export.reading.interpret.budget import Budget
-from posenc_export.reading.interpret.roles import roles_of
+from posenc_export.reading.interpret.roles import Role, roles_of
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import default_sizes
 from posenc_export.reading.recognise.named import Named
@@ -27,6 +27,8 @@ FED = 509
 """How many positions are given to such a file: a prime, unlike sizes of tensors."""
 COUNTED = 2039
 """The length at which a file is read that counts positions itself."""
+STEPS = 997
+"""Steps of time that are given to a file that takes them: models of diffusion are trained with 1000."""
 DENSE = 2**12
 """Positions from 0 on that are all looked at; of those beyond, some."""
 SPARSE = 2**12
@@ -82,11 +84,16 @@ class Measuring:
     def _computed(self, named: Named) -> Errors | None:
         """Return the errors of rows that the graph makes: at positions far out, if it takes them as an input."""
         assert named.form.exact is not None
-        takes_them = any(entry.name == named.positions for entry in self.graph.inputs)
-        positions = self.far_positions if takes_them else np.arange(COUNTED)
-        run = self.far_out if takes_them else self.counted
+        positions, run = self._positions(named.positions)
         arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
         return errors_by_position(arrays, named.form.exact, positions, self.bound)
+
+    def _positions(self, source: str) -> tuple[Indices, Run]:
+        """Return the positions that the graph is read at, by where they come from, and its interpretation there."""
+        role = roles_of(self.graph).get(source)
+        if role == "step":
+            return np.arange(STEPS), self.stepped
+        return (np.arange(COUNTED), self.counted) if role is None else (self.far_positions, self.far_out)
 
     def rounded(self, named: Named) -> tuple[Rounded, ...]:
         """Return what half precision does to an encoding with a closed form: to its table, or to its angles."""
@@ -108,8 +115,12 @@ class Measuring:
     @cached_property
     def far_out(self) -> Run:
         """The graph at positions far out."""
-        sizes = default_sizes(self.graph, {"length": FED})
-        return self._interpreted(sizes, self._fed(sizes))
+        return self._fed("places", self.far_positions, {"length": FED})
+
+    @cached_property
+    def stepped(self) -> Run:
+        """The graph at steps of time, one a sample."""
+        return self._fed("step", np.arange(STEPS), {"batch": STEPS})
 
     @cached_property
     def counted(self) -> Run:
@@ -119,15 +130,15 @@ class Measuring:
     def _interpreted(self, sizes: Mapping[str, int], feeds: Mapping[str, Array]) -> Run:
         return interpret(self.graph, sizes, feeds, replace(self.budget, value_bytes=MASKS))
 
-    def _fed(self, sizes: Mapping[str, int]) -> dict[str, Array]:
-        """Return the positions in the shape of each input that positions come from."""
+    def _fed(self, role: Role, numbers: Indices, sizes: Mapping[str, int]) -> Run:
+        """Return the graph at numbers that are given to each input of a role, along its last axis."""
         feeds: dict[str, Array] = {}
-        for name, role in roles_of(self.graph).items():
+        for name, known in roles_of(self.graph).items():
             value = self.run.values.get(name)
-            if role == "places" and isinstance(value, Position) and value.array.ndim:
-                shape = (*value.array.shape[:-1], FED)
-                feeds[name] = np.broadcast_to(self.far_positions, shape).astype(value.array.dtype)
-        return feeds
+            if known == role and isinstance(value, Position) and value.array.ndim:
+                shape = (*value.array.shape[:-1], len(numbers))
+                feeds[name] = np.broadcast_to(numbers, shape).astype(value.array.dtype)
+        return self._interpreted(default_sizes(self.graph, sizes), feeds)
 
     def _of_table(self, named: Named, rows: int) -> Errors | None:
         assert named.form.exact is not None

@@ -34,8 +34,8 @@ def limit_memory(at_most: int = 2**63, *, uses_cuda: bool = True) -> float:
         share = min(int(SHARE * free_memory()), at_most)
         addresses = size + share + THREAD * (os.cpu_count() or 1)
         # the soft limit alone: a browser, which reserves addresses without end, is bounded otherwise
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (addresses, most))
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (addresses, hard))
     except (ImportError, OSError, ValueError, StopIteration):
         return 0.0
     return share / GIB
@@ -49,11 +49,11 @@ def bound_data_instead() -> None:
     try:
         import resource
 
-        soft, most = resource.getrlimit(resource.RLIMIT_AS)
-        if soft == most:
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if soft == hard:
             return
-        _, most_data = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (int(SHARE * free_memory()), most_data))
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        _, hard_data = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (int(SHARE * free_memory()), hard_data))
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     except (ImportError, OSError, ValueError):
         return

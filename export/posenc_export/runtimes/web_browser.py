@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.runtimes import Runner, runtime
+from posenc_export.formats.onnx import read_onnx
+from posenc_export.formats.onnx.dtypes import holds_float64
+from posenc_export.runtimes import Missing, Runner, runtime
 from posenc_export.runtimes.browser.chromium import check_browser
 from posenc_export.runtimes.browser.client import in_browser
 from posenc_export.runtimes.npm import package
@@ -13,6 +15,8 @@ from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED, check_takes
 
 ROUNDS = "a shader may round a product and a sum in one step"
 LENIENT = "WebGPU reports no position out of range"
+
+NO_DOUBLE = "the WebGPU build of onnxruntime-web computes nothing in float64, on the CPU either"
 
 
 def _check() -> None:
@@ -38,6 +42,8 @@ def load_browser_wasm(path: Path, manifest: Manifest) -> Runner:
 )
 def load_browser_webgpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime on WebGPU, in Chromium: ort.webgpu.min.mjs of onnxruntime-web."""
+    if holds_float64(read_onnx(path)):
+        raise Missing(NO_DOUBLE)
     return _loaded("webgpu", path, manifest)
 
 

@@ -56,11 +56,19 @@ def gives_complex(module: HfModule, x: Tensor) -> bool:
         return False
 
 
-def calls_of(spec: Spec, reading: Reading | None = None, end: int = END) -> list[Tensor]:
-    """Return the positions to compare at, of each call: the frequencies of a reading may switch between them."""
+def calls_of(spec: Spec, reading: Reading | None = None, end: int = END, context: int | None = None) -> list[Tensor]:
+    """Return the positions to compare at, of each call, those of the longest one up to a model's context.
+
+    Args:
+        spec: how ours compute: a baked form ends with its rows.
+        reading: of the config, whose frequencies may switch between two calls.
+        end: positions are below it.
+        context: how many positions the model has, where its config says so.
+    """
     end = min(end, spec.max_len) if spec.mode == "baked" else end
     parameters = {} if reading is None else reading.parameters
     if not is_by_length(parameters.get("rope_type", "default")):
-        return calls(end)
+        return calls(end, context=context)
     # longrope switches at its original context, dynamic NTK at its context
-    return calls(end, parameters.get("original_max_position_embeddings", parameters.get("max_position_embeddings")))
+    switch = parameters.get("original_max_position_embeddings", parameters.get("max_position_embeddings"))
+    return calls(end, switch, context)

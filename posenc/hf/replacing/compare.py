@@ -34,9 +34,13 @@ class Difference(NamedTuple):
     words: str
 
 
-def calls(end: int, switch: int | None = None) -> list[Tensor]:
-    """Return the positions of calls of several lengths, all below `end`, some around a switch: (1, n) each."""
-    lengths = {*LENGTHS, *((switch - 1, switch, switch + 1, 2 * switch + 3) if switch else ())}
+def calls(end: int, switch: int | None = None, context: int | None = None) -> list[Tensor]:
+    """Return the positions of calls of several lengths, all below `end`: (1, n) each.
+
+    Some lie around a switch, and the longest has as many as a model's context.
+    """
+    around = (switch - 1, switch, switch + 1, 2 * switch + 3) if switch else ()
+    lengths = {*LENGTHS, *around, *((context,) if context else ())}
     spread = [np.geomspace(1, n, PROBES).astype(np.int64) - 1 for n in sorted({min(n, end) for n in lengths})]
     return [torch.from_numpy(np.unique(positions)).unsqueeze(0) for positions in spread]
 

@@ -10,6 +10,7 @@ longest call, the frequencies are those of the call's own length.
 """
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,7 @@ from posenc.hf.replacing.diffusion.replace import is_rotary as is_of_diffusers
 from posenc.hf.replacing.diffusion.replace import replacement as of_diffusers
 from posenc.hf.replacing.diffusion.replace import untracked
 from posenc.hf.replacing.fusible import fusible as fusible_form
+from posenc.hf.replacing.logits import compared, doubled, logits_of, text_for
 from posenc.hf.replacing.modules import (
     ComplexCosSin,
     CosSin,
@@ -47,7 +49,9 @@ ARRANGEMENTS = (
 """How rotary modules lay out the cosines of a head's pairs."""
 
 
-def replace_rotary(model: nn.Module, spec: Spec | None = None, *, fusible: bool = False) -> dict[str, str]:
+def replace_rotary(
+    model: nn.Module, spec: Spec | None = None, *, fusible: bool = False, logits: bool = False
+) -> dict[str, str]:
     """Swap the rotary modules of a model for ours, in place: {name: class and rope type, or pairs and proof, before}.
 
     Args:
@@ -55,9 +59,11 @@ def replace_rotary(model: nn.Module, spec: Spec | None = None, *, fusible: bool 
         spec: how ours compute, by default in mode "dynamic" by method "exact"; positions are those of the model.
         fusible: ours compute Cos and Sin of stored angles of `spec.max_len` positions, without a spec of as many as the
             model's config says: the form that `ort_fusions` of transformers' exporter put into GroupQueryAttention.
+        logits: the logits of a causal language model are compared, too, with padding on the left and behind caches of
+            two lengths: "logits" in what is returned says how near they are. It takes 20 calls of at most 24 tokens.
 
-    Raises ValueError, in one line, for a model without rotary modules and for a module that ours cannot stand in for:
-    the model is then as it was.
+    Raises ValueError, in one line, for a model without rotary modules, for a module that ours cannot stand in for, and
+    for logits that move by more than float32 angles explain: the model is then as it was.
     """
     rows = spec.max_len if spec else getattr(getattr(model, "config", None), "max_position_embeddings", Spec().max_len)
     spec = _explicit(spec or Spec(mode="dynamic", method="exact"))
@@ -69,10 +75,25 @@ def replace_rotary(model: nn.Module, spec: Spec | None = None, *, fusible: bool 
             f"{type(model).__name__} {reason}: expected a transformers model, or one of diffusers, that holds one"
         )
     ours = {id(m): _replacement(name, m, spec, rows if fusible else 0) for name, m in theirs.items()}
-    for name, module in theirs.items():
+    said = {name: f"{type(m).__name__} ({ours[id(m)].words})" for name, m in theirs.items()}
+    swap = partial(_put, model, {name: ours[id(m)].module for name, m in theirs.items()})
+    if not logits:
+        swap()
+        return said
+    read = text_for(model)
+    before = [logits_of(model, part) for part in (read, doubled(read))]
+    swap()
+    try:
+        return {**said, "logits": compared(model, read, *before)}
+    except ValueError:
+        _put(model, theirs)
+        raise
+
+
+def _put(model: nn.Module, modules: Mapping[str, nn.Module | HfModule]) -> None:
+    for name, module in modules.items():
         parent, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(parent), attribute, ours[id(module)].module.train(model.training))
-    return {name: f"{type(m).__name__} ({ours[id(m)].words})" for name, m in theirs.items()}
+        setattr(model.get_submodule(parent), attribute, module.train(model.training))
 
 
 def _explicit(spec: Spec) -> Spec:
@@ -180,7 +201,8 @@ def _text(module: HfModule, spec: Spec, layer_type: str | None = None) -> Replac
     if gives_complex(module, x):
         ours, words = [ComplexCosSin(m) for m in ours], [*words, "complex"]
     candidates = [Candidate(m, partial(parts_of, m.to(inv_freq.device), x)) for m in ours]
-    positions = [p.to(inv_freq.device) for p in calls_of(spec, reading)]
+    context = getattr(module.config, "max_position_embeddings", None)
+    positions = [p.to(inv_freq.device) for p in calls_of(spec, reading, context=context)]
     if axes is not None:  # different positions a token: (axes, 1, n)
         positions = [torch.stack([p, p.flip(1), p.roll(1), p.roll(3)][:axes]) for p in positions]
     return Replacement(fitting(original, candidates, positions), ", ".join(words))

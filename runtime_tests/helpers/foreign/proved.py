@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import posenc_export
+from helpers.foreign.dequantised import dequantised
 from helpers.foreign.models import ROWS
 from helpers.foreign.rebuilt import Rebuilt
 from helpers.foreign.towers import TINY
@@ -35,7 +36,7 @@ TAKEN: Mapping[str, str] = {
     "timestep": "int64[batch] in 0..1000",
 }
 """What an input of a model is, as `-i` says it."""
-OF_KIND: Mapping[str, Mapping[str, str]] = {
+OF_KIND: dict[str, Mapping[str, str]] = {
     "grid": {"pixel_values": "float32[batch, 3, height % 8, width % 8]"},
     "masked_pixels": {
         "pixel_values": "float32[batch, 3, height % 16, width % 16]",
@@ -56,9 +57,29 @@ LONGEST: Mapping[str, int] = {
 OTHER_WEIGHTS = (("optimum", "roberta"), ("optimum", "roformer"), ("optimum", "vit"))
 """Files whose weights transformers 4 drew otherwise than 5 does."""
 
-QUANTIZERS = ("quantize_dynamic", "MatMulNBits", "rows int8")
+ROUNDED = ("MatMulNBits", "rows int8")
+"""Quantizers of weights alone: their files give what the file before gives with the weights that they made."""
 QUANTIZED = 2.0
-"""What those may be off by: half of the largest numbers, where rows at wrong places are off by more than that."""
+"""What quantize_dynamic may be off by, which rounds activations, too: half of the largest numbers, where rows at wrong
+places are off by more than that."""
+
+CAUSES: Mapping[str, str] = {
+    "gemma3.mobius.onnx": "embeddings times 5.65625, which is the root of 32 in bfloat16, and 5.65685 in the model",
+    "detr.plain-new.onnx": "a mask that hides all of an image: see below",
+    **dict.fromkeys(
+        ("conformer.transformers.exporters.onnx", "conformer.transformers.exporters-ort_fusions.onnx"),
+        "it ends at 48 frames, and the model makes rows for longer calls",
+    ),
+    **dict.fromkeys(
+        ("t5.plain-old.ORT-float16.onnx", "t5.plain-old.ORT-bert-float16.onnx"),
+        "logarithms in half precision: a key 16 tokens away gets the row of 15, on this processor",
+    ),
+    **dict.fromkeys(
+        ("unet.plain-new.ORT-float16.onnx", "unet.plain-new.ORT-bert-float16.onnx"),
+        "angles of steps in half precision: noise from step 681 on",
+    ),
+}
+"""What was found of files that do not pass, beside the faults of the table of files."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +171,14 @@ class Proved:
 
 def measured(path: Path, truth: Truth, before: Path | None) -> Proved:
     """Hold a file against its model, or an optimized one against the file before it."""
-    row = Proved(truth.file, truth.model, truth.exporter, truth.optimizer, "refused", fault=truth.must_find)
+    row = Proved(
+        truth.file,
+        truth.model,
+        truth.exporter,
+        truth.optimizer,
+        "refused",
+        fault=CAUSES.get(truth.file, truth.must_find),
+    )
     try:
         result = held_against_model(path, truth) if before is None else held_against_file(path, before, truth)
     except BadInput as refusal:
@@ -173,9 +201,11 @@ def first_reason(verdict: Verdict) -> str:
 
 
 def held_against_file(path: Path, before: Path, truth: Truth, max_len: int = 0) -> ValidateResult:
-    """Hold an optimized file against the one before it; a quantized one is farther off than rounding alone explains."""
+    """Hold an optimized file against the one before it, a quantized one against that with the rounded weights."""
     how = call_of(before, truth)
-    atol = QUANTIZED if truth.optimizer in QUANTIZERS else None
+    atol = QUANTIZED if truth.optimizer == "quantize_dynamic" else None
+    if truth.optimizer in ROUNDED:
+        before = dequantised(before, path, path.with_name("rounded.onnx"))
     return posenc_export.prove(
         path, before, inputs=how.inputs, max_len=max_len or how.max_len, runtimes="ort-cpu", atol=atol
     )

@@ -16,10 +16,10 @@ HEAD = WIDTH // HEADS
 class Tables(nn.Module):
     """Cosines and sines of positions, the halves of a row alike."""
 
-    def __init__(self, theta: float) -> None:
+    def __init__(self, theta: float, rows: int) -> None:
         super().__init__()
         inv_freq = theta ** (-torch.arange(0, HEAD, 2).double() / HEAD)
-        angles = torch.arange(ROWS).double()[:, None] * inv_freq
+        angles = torch.arange(rows).double()[:, None] * inv_freq
         angles = torch.cat((angles, angles), -1)
         self.register_buffer("cos_cached", angles.cos().float(), persistent=False)
         self.register_buffer("sin_cached", angles.sin().float(), persistent=False)
@@ -45,10 +45,10 @@ def apply(x: Tensor, cos: Tensor, sin: Tensor, ids: Tensor) -> Tensor:
 class Layer(nn.Module):
     """An attention."""
 
-    def __init__(self, theta: float) -> None:
+    def __init__(self, theta: float, rows: int) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
-        self.tables = Tables(theta)
+        self.tables = Tables(theta, rows)
 
     def forward(self, x: Tensor, ids: Tensor) -> Tensor:
         """Return what attention gives."""
@@ -66,13 +66,14 @@ class TwoThetas(nn.Module):
     Args:
         thetas: one a layer.
         own_ids: ids are made inside, for a batch of one, and not taken.
+        rows: how many positions it has.
     """
 
-    def __init__(self, thetas: tuple[float, float] = (1e4, 1e6), own_ids: bool = False) -> None:
+    def __init__(self, thetas: tuple[float, float] = (1e4, 1e6), own_ids: bool = False, rows: int = ROWS) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.table, self.own_ids = nn.Embedding(64, WIDTH), own_ids
-        self.layers = nn.ModuleList([Layer(theta) for theta in thetas])
+        self.layers = nn.ModuleList([Layer(theta, rows) for theta in thetas])
         with torch.no_grad():
             for parameter in self.parameters():
                 parameter.normal_(std=0.3)

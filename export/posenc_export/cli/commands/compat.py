@@ -33,12 +33,13 @@ def compat(bundle: Path, as_json: bool) -> None:
 
     The ONNX Runtime that is installed loads the file in a process of its own; the graph is not called.
     """
+    from posenc_export.formats.onnx.browsers import browser_claims
     from posenc_export.formats.onnx.compatibility import claims, external_files, operators_used, refused
     from posenc_export.formats.onnx.loading import installed_release, why_refused
     from posenc_export.formats.onnx.phones import phone_claims
 
     name, model = _model(bundle)
-    runtimes, operators = (*claims(model), *phone_claims(model)), operators_used(model)
+    runtimes, operators = (*claims(model), *browser_claims(model), *phone_claims(model)), operators_used(model)
     release = installed_release()
     # the installed ONNX Runtime is asked; its answer is stronger than the table
     reason = why_refused(bundle / name) if release else ""

@@ -13,8 +13,8 @@ from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first
 from posenc_export.formats import OPSETS, Digests, Format, Request, quiet
 from posenc_export.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.formats.onnx import attention
+from posenc_export.formats.onnx.copied import keep_copies_apart
 from posenc_export.formats.onnx.folded import name_folded
-from posenc_export.formats.onnx.copied import unname_copied_axes
 from posenc_export.formats.onnx.forms import load_on_more
 from posenc_export.formats.onnx.lengths import demand_equal_lengths
 from posenc_export.formats.onnx.library import sources_unread
@@ -127,7 +127,7 @@ def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
         name_axes(model, captured.inputs, captured.outputs)
-        unname_copied_axes(model)
+        keep_copies_apart(model)
         free_names(model)
         # onnx_ir writes the newest, which older runtimes refuse
         model.ir_version = OPSETS[request.opset].ir_version

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_export.bundle.inside import locations
-from posenc_export.errors import BadInput, check_machine, first_line
+from posenc_export.errors import BadInput, check_machine
+from posenc_export.formats.onnx.place import check_file
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -71,6 +72,7 @@ def read_foreign(path: Path) -> ForeignFile:
     """Read a file; raise BadInput, in one line, where it is no ONNX file, or takes its weights from elsewhere."""
     import onnx
 
+    check_file(path)
     try:
         # before any of it is read into memory
         if path.stat().st_size >= PROTOBUF:
@@ -78,14 +80,16 @@ def read_foreign(path: Path) -> ForeignFile:
         model = onnx.load(path, load_external_data=False)
     except OSError as error:
         check_machine(error)
-        raise BadInput(f"cannot open {path}: {error.strerror}; expected an ONNX file") from error
+        raise BadInput(f"cannot open {path}: {error.strerror}") from error
     except BadInput:
         raise
     except Exception as error:  # protobuf has an error of its own for each way to be damaged
         check_machine(error)
-        raise BadInput(f"{path} is not an ONNX file: {first_line(error)}") from error
+        raise BadInput(f"{path}: is damaged or no ONNX file: it cannot be parsed") from error
     if not model.graph.output:
-        raise BadInput(f"{path} is not an ONNX file: its graph has no output")
+        empty = path.stat().st_size == 0
+        words = "is empty: give an ONNX file" if empty else "is damaged or no ONNX file: its graph has no output"
+        raise BadInput(f"{path}: {words}")
     _check_weights(path, model)
     # files of IR version 3 list stored tensors among the inputs
     stored = {tensor.name for tensor in model.graph.initializer}

@@ -40,7 +40,7 @@ def phone_claims(model: ModelProto) -> tuple[Claim, ...]:
 def _tract(model: ModelProto) -> Claim:
     if holds(model, BFLOAT16):
         return Claim("tract", "no", "", ("it has no tensors of bfloat16",))
-    doubts = _untried(model)
+    doubts = untried(model)
     if holds(model, DOUBLE):
         doubts.append("it lacks some operators in float64")
     if _scales_places(model):
@@ -59,7 +59,7 @@ def _mnn(model: ModelProto) -> Claim:
     names = {operator.name for operator in operators_of(model)}
     if "RotaryEmbedding" in names:
         return Claim("MNN", "no", "", ("its converter has no RotaryEmbedding",))
-    doubts = _untried(model)
+    doubts = untried(model)
     if any(holds(model, dtype) for dtype in (HALF, BFLOAT16)):
         doubts.append("in half precision it was not run")
     if _multiplies_many(model):
@@ -74,7 +74,7 @@ def _judged(runtime: str, release: str, doubts: list[str], notes: list[str]) -> 
     return Claim(runtime, "yes", release, tuple(notes))
 
 
-def _untried(model: ModelProto) -> list[str]:
+def untried(model: ModelProto) -> list[str]:
     """Return the operators, and weights beside a file, that were tried on neither."""
     operators = {f"{op.domain} {op.name}" for op in operators_of(model) if op.domain != ONNX or op.name not in TRIED}
     words = [f"{name} was not tried there" for name in sorted(operators)]

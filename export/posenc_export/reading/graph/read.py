@@ -37,22 +37,26 @@ MOST_INPUTS = 4096
 
 
 def read_graph(path: str | Path, limit: int = LIMIT) -> Graph:
-    """Return the graph of an ONNX file; BadInput says in one line what is wrong with it.
+    """Return the graph of an ONNX file; BadInput says in one line which file it is, and what is wrong with it."""
+    with bad_input(f"{path}: "):
+        return graph_in(Path(path), limit)
+
+
+def graph_in(path: Path, limit: int = LIMIT) -> Graph:
+    """Return the graph of an ONNX file; ValueError says in one line what is wrong, to whoever knows the file's name.
 
     Args:
         path: the file. External data beside it are read when constants are.
         limit: bytes that a constant may take in memory when it is read.
     """
-    path = Path(path)
-    with bad_input(f"{path}: "):
-        model, store = load(path, limit)
-        check_count(model)
-        check_texts(model)
-        nodes = expanded(model)
-        graph = _graph(model.graph, nodes, _opsets(model), store)
-        check_made(nodes, graph.outputs, [*graph.constants, *(item.name for item in graph.inputs)])
-        _check_ranks(model.graph, {item.name for item in graph.inputs})
-        return graph
+    model, store = load(path, limit)
+    check_count(model)
+    check_texts(model)
+    nodes = expanded(model)
+    graph = _graph(model.graph, nodes, _opsets(model), store)
+    check_made(nodes, graph.outputs, [*graph.constants, *(item.name for item in graph.inputs)])
+    _check_ranks(model.graph, {item.name for item in graph.inputs})
+    return graph
 
 
 def inner_graph(proto: onnx.GraphProto, outer: Graph) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,10 @@ USUAL = dict.fromkeys((128, 256, 64, 512, 1024, 2048, 800, 32, 20, 16))
 """Values of max_distance that models have, T5's first."""
 FARTHEST = 4096
 """Up to which max_distance T5's formula is tried."""
+EDGE = 1e-4
+"""By how much a logarithm in float32 may miss the edge between two buckets."""
+HALF_EDGE = 2.0**-8
+"""The same for float16: its numbers near 8 buckets are as far apart."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +73,36 @@ def t5_buckets(
     return np.asarray(bucket + (direction * (distance > 0) if bidirectional else 0), np.int64)
 
 
+def on_edges(form: Form, length: int) -> Form:
+    """Return a form of T5's with the distances that lie on the edge of two rows: half precision rounds to either.
+
+    ONNX Runtime keeps float32 between two nodes where its CPU has none for halves, and so rounds otherwise than a GPU.
+    """
+    rows, far, both = (form.parameters[name] for name in ("num_buckets", "max_distance", "bidirectional"))
+    distance = np.arange(1 - length, length)
+    below, above = (t5_buckets(distance, int(rows), int(far), bool(both), edge) for edge in (-HALF_EDGE, HALF_EDGE))  # type: ignore[arg-type]
+    # where logarithms begin, there is that of 1 alone, which is 0 whoever rounds
+    beyond = np.abs(distance) > int(rows) // (4 if both else 2)  # type: ignore[arg-type]
+    return replace(form, moved=tuple(sorted({*form.moved, *distance[(below != above) & beyond].tolist()}, key=abs)))
+
+
 def _t5_form(values: Integers, distance: Integers, rows: int) -> Form | None:
     for bidirectional in (True, False):
         if bidirectional and rows % 2:
             continue
-        fitting = _max_distances(values, distance, rows, bidirectional, 1e-4)
+        fitting = _max_distances(values, distance, rows, bidirectional, EDGE)
         if not USUAL.keys() & set(fitting):
             # logarithms of half precision move edges
             rough = _max_distances(values, distance, rows, bidirectional, 0.1)
             fitting = [far for far in rough if far in USUAL] or fitting
         if not fitting:
             continue
-        parameters: dict[str, Parameter] = {"num_buckets": rows, "bidirectional": bidirectional}
-        parameters["max_distance"] = next((far for far in USUAL if far in fitting), fitting[0])
+        far = next((far for far in USUAL if far in fitting), fitting[0])
+        parameters: dict[str, Parameter] = {"num_buckets": rows, "bidirectional": bidirectional, "max_distance": far}
         several = f"max_distance from {fitting[0]} to {fitting[-1]} fits as well at this length"
-        return Form("t5", "buckets", parameters, also=(several,) if len(fitting) > 1 else ())
+        below, above = (t5_buckets(distance, rows, far, bidirectional, edge) for edge in (-EDGE, EDGE))
+        moved = distance[(values != below) & (values != above)]
+        return Form("t5", "buckets", parameters, None, (several,) if len(fitting) > 1 else (), tuple(moved.tolist()))
     return None
 
 

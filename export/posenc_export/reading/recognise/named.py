@@ -26,6 +26,7 @@ class Form:
             attention_factor, head_dim, rotary_dim, layout, rows, offset, num_heads and others.
         exact: the numbers in float64 at given positions; None where they follow no formula.
         also: other forms that fit as well, in words.
+        moved: distances whose row is not the form's, or is up to how a runtime rounds half precision.
     """
 
     family: Family
@@ -33,6 +34,7 @@ class Form:
     parameters: Mapping[str, Parameter]
     exact: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = field(default=None, compare=False)
     also: tuple[str, ...] = ()
+    moved: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class EncodingJson(TypedDict):
     shape: Annotated[tuple[int, ...], Field(description="of a value that is not recognised")]
     errors: ErrorsJson | None
     rounded: tuple[RoundedJson, ...]
+    moved: Annotated[tuple[int, ...], Field(description="distances whose row is up to how half precision is rounded")]
 
 
 class EndJson(TypedDict):

@@ -37,7 +37,8 @@ def body_lines(inspection: Inspection) -> Iterator[str]:
     yield ""
     named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
     if not named:
-        yield "no positional encoding was recognised"
+        # what lies behind may hold one
+        yield f"no positional encoding was recognised{' before reading stopped' if inspection.stopped else ''}"
     for encoding in named:
         yield from _encoding(encoding)
     for end in inspection.ends:

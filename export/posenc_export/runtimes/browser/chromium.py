@@ -85,7 +85,7 @@ def _named() -> Path | None:
     chosen = os.environ.get("CHROME_PATH")
     if chosen:
         if not Path(chosen).is_file():
-            raise Missing(f"CHROME_PATH is {chosen}, which is no file: set it to the program of a Chromium")
+            raise Missing(f"CHROME_PATH is {chosen}, and no such file exists: set it to the program of a Chromium")
         return Path(chosen)
     return next((Path(found) for name in ON_PATH if (found := shutil.which(name))), None)
 

@@ -77,7 +77,7 @@ class Host:
             self.tabs.clear()
             self.browser = launch(self.playwright, self.chromium)
             processes = self.browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
-            self.pid = next(int(one["id"]) for one in processes if one["type"] == "browser")
+            self.pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         return self.browser
 
     def kill(self) -> None:

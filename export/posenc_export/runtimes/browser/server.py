@@ -64,7 +64,7 @@ class PageServer(ThreadingHTTPServer):
     def named(self, path: str, host: str | None) -> str:
         """Return what a request names; "" where another host, or another path, is asked for."""
         _, token, name = [*path.split("/", 2), "", ""][:3]
-        # a name of a stranger's domain that leads here shows itself in this header
+        # another domain may lead here: this header has its name then
         known = host == self.authority and secrets.compare_digest(token.encode(), self.token.encode())
         return name if known else ""
 

@@ -1,0 +1,40 @@
+"""What is known of onnxruntime-web in a browser, for an ONNX file: read from the file, which may be untrusted.
+
+It was measured: docs/compatibility.md has the table, and a test holds these claims against it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_export.formats.onnx.compatibility import LOOKS_UP, WEB, Claim, external_files
+from posenc_export.formats.onnx.dtypes import BFLOAT16, DOUBLE, holds
+from posenc_export.formats.onnx.operators import operators_of
+from posenc_export.formats.onnx.phones import VALIDATE, untried
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+RUNS_IN = ("browser-wasm", "browser-webgpu", "browser-jsep")
+"""The runtimes: WebAssembly, and both WebGPU providers of onnxruntime-web."""
+ON_GPU = RUNS_IN[1:]
+
+
+def browser_claims(model: ModelProto) -> tuple[Claim, ...]:
+    """Return what is known of each runtime in a browser for a file."""
+    return tuple(_claim(name, model) for name in RUNS_IN)
+
+
+def _claim(name: str, model: ModelProto) -> Claim:
+    if holds(model, BFLOAT16):
+        return Claim(name, "no", "", ("it has no tensors of bfloat16",))
+    if external_files(model):
+        return Claim(name, "no", "", ("it takes no weights that lie beside a graph",))
+    if name == "browser-webgpu" and holds(model, DOUBLE):
+        return Claim(name, "no", "", ("this build computes nothing in float64, on the CPU either",))
+    looks_up = {operator.name for operator in operators_of(model)}.intersection(LOOKS_UP)
+    notes = ("a position that there is not gives another row, without an error",) if looks_up and name in ON_GPU else ()
+    doubts = untried(model)
+    if doubts:
+        return Claim(name, "not known", "", (*doubts, VALIDATE.format(name), *notes))
+    return Claim(name, "yes", WEB, notes)

@@ -1,0 +1,142 @@
+"""Graphs in a real browser: what is promised of each provider, where nodes run, and dtypes."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import posenc
+from helpers.one_runtime import verdicts
+from helpers.runner_tools import a_case
+from helpers.shared import Cli, need, one_of_each
+from posenc.spec import DType, Spec
+from posenc_export.bundle.folder import Bundle
+from posenc_export.runtimes import RUNTIMES, RunFailed
+from posenc_export.runtimes.browser.client import Graph
+from scripts.browsers import RUNTIMES as NAMES
+from scripts.browsers import results
+from scripts.compat_table import BROWSERS, cells
+from scripts.old_runtimes import GOOD, export, spec_of
+from scripts.phones import samples
+
+MEASURED = {(cell.file, cell.runtime): cell for cell in cells(BROWSERS)}
+QUICK = NAMES[:2]
+
+
+def family_of(file: str) -> str:
+    """Return the family of a sample; of rows, those of a position and those of a number are two."""
+    one = samples()[file]
+    return posenc.build(one[0], spec_of(one), **one[1]).family
+
+
+def test_both_versions_are_known(small_bundle: Path) -> None:
+    need("browser-wasm")
+    runner = RUNTIMES["browser-wasm"].open(small_bundle / "model.onnx", Bundle.open(small_bundle).manifest)
+    assert re.fullmatch(r"Chromium \d+(\.\d+)+, onnxruntime-web \d+(\.\d+)+", runner.providers[0])
+    assert {provider for provider, _, _ in runner.nodes} == {"CPUExecutionProvider"}
+
+
+@pytest.mark.parametrize("file", one_of_each([name for name in samples() if name.endswith("baked")], family_of))
+def test_a_sample_of_each_family_agrees(tmp_path: Path, file: str) -> None:
+    for name in QUICK:
+        need(name)
+    export(samples()[file], tmp_path)
+    found = results(tmp_path, QUICK)
+    assert set(found.values()) <= set(GOOD), found
+    assert found["browser-wasm"] == found["browser-webgpu"], "with this adapter the bits are those of a CPU"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("file", list(samples()))
+def test_the_table_says_what_is_so(tmp_path: Path, file: str) -> None:
+    for name in NAMES:
+        need(name)
+    export(samples()[file], tmp_path)
+    for name, words in results(tmp_path).items():
+        cell = MEASURED.get((file, name))
+        if cell is not None:  # a new scheme waits for the next table
+            assert (words in GOOD) == cell.good, (name, words, cell.words)
+        if name == "browser-wasm":
+            assert words in GOOD
+
+
+def test_the_table_has_every_provider_and_each_hole_its_reason() -> None:
+    assert {runtime for _, runtime in MEASURED} == set(NAMES)
+    assert all(cell.good for cell in MEASURED.values() if cell.runtime == "browser-wasm")
+    assert all(cell.good or len(cell.words) > 5 for cell in MEASURED.values()), "a hole without its reason"
+
+
+def test_the_report_says_where_nodes_run(cli: Cli, small_bundle: Path) -> None:
+    need("browser-webgpu")
+    result = cli("validate", str(small_bundle), "--runtime", "browser-webgpu", "-v")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"placement: Chromium .*; \w.*: \d+ of \d+ nodes on the GPU; on the CPU: \d+ ", result.output)
+
+
+@pytest.mark.parametrize("name", one_of_each(["browser-wasm", "browser-webgpu", "browser-jsep"], lambda _: ""))
+def test_a_call_that_is_refused_is_one_line_and_the_next_one_is_answered(bundle: Path, name: str) -> None:
+    need(name)
+    runner = RUNTIMES[name].open(bundle / "model.onnx", Bundle.open(bundle).manifest)
+    _, feeds, expected = a_case(bundle)
+    for _ in range(2):
+        beyond = {**feeds, "start": np.array([2**24], np.int64)}
+        if RUNTIMES[name].lenient:
+            assert runner.run(beyond)["y"].tobytes() != expected.tobytes()
+        else:
+            with pytest.raises(RunFailed, match="indices element out of data bounds"):
+                runner.run(beyond)
+        assert runner.run(feeds)["y"].tobytes() == expected.tobytes()
+
+
+class Told:
+    """Outputs of a graph, as a manifest has them."""
+
+    inputs: tuple[Any, ...] = ()
+    outputs = (posenc.ports.Port("y", (), "float32", None),)
+
+
+@pytest.mark.parametrize("build", one_of_each(["jsep", "webgpu"], lambda _: ""))
+def test_after_an_exception_on_the_cpu_the_session_is_made_again(tmp_path: Path, build: str) -> None:
+    """Sums of int64 run on the CPU; sizes that do not meet throw, and a session that has thrown never answers again."""
+    need("browser-webgpu")
+    ports = [helper.make_tensor_value_info(name, TensorProto.INT64, [name]) for name in "ab"]
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
+    nodes = [helper.make_node("Add", ["a", "b"], ["sum"]), helper.make_node("Cast", ["sum"], ["y"], to=1)]
+    graph = helper.make_graph(nodes, "adds", ports, [made])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
+    called = Graph(build, path, Told())
+    three, four = np.arange(3), np.arange(4)
+    for _ in range(2):
+        with pytest.raises(RunFailed, match="Attempting to broadcast"):
+            called({"a": three, "b": four})
+        assert called({"a": three, "b": three})["y"].tolist() == [0, 2, 4]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp64"])
+def test_other_dtypes_agree_or_are_named(tmp_path: Path, name: str, dtype: DType) -> None:
+    need(name)
+    spec = Spec("dynamic", "exact", "explicit", 70, dtype)
+    agrees = verdicts("rope", spec, {"head_dim": 16}, tmp_path, name)["agrees"]
+    reason = OTHER_DTYPES.get((name, dtype), "")
+    assert (agrees.status, reason in agrees.detail) == ("pass" if not reason else agrees.status, True)
+    assert (agrees.status == "pass") == (not reason)
+
+
+OTHER_DTYPES: dict[tuple[str, str], str] = {
+    **{(name, "bf16"): "has no tensors of bfloat16" for name in NAMES},
+}
+
+
+def test_times_are_those_of_one_page(cli: Cli, small_bundle: Path) -> None:
+    need("browser-wasm")
+    words = ["bench", str(small_bundle), "--runtime", "browser-wasm", "--rounds", "1", "--lengths", "4", "--json"]
+    result = cli(*words)
+    assert result.exit_code == 0, result.output
+    assert '"browser-wasm"' in result.stdout
