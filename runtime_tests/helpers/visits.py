@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-LONGEST = 60_000
+PATIENCE = 60_000
 """Milliseconds that a test waits for a proof."""
 
 
@@ -25,7 +25,7 @@ class Visit:
     def prove(self) -> None:
         """Press the button, and wait for the end."""
         self.page.locator("#proof-begin").click()
-        self.page.locator("#proof-begin:enabled").wait_for(timeout=LONGEST)
+        self.page.locator("#proof-begin:enabled").wait_for(timeout=PATIENCE)
 
     @property
     def status(self) -> str:

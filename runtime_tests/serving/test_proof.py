@@ -13,7 +13,7 @@ from helpers.bundles import edit, put, replace_array, sign
 from helpers.endless import endless
 from helpers.served import serving
 from helpers.shared import need
-from helpers.visits import LONGEST, visited
+from helpers.visits import PATIENCE, visited
 from posenc_export.serving.library import Library, find_library
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_a_graph_that_never_ends_is_stopped(chromium: Browser, bundle: Path, lib
     sign(bundle, "model.onnx")
     with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         visit.page.locator("#proof-begin").click()
-        visit.page.get_by_text("browser-wasm: batch").wait_for(timeout=LONGEST)
+        visit.page.get_by_text("browser-wasm: batch").wait_for(timeout=PATIENCE)
         visit.page.locator("#proof-stop").click()
         assert visit.status == "stopped"
         assert visit.page.locator("#proof-begin").is_enabled()

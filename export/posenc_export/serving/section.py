@@ -111,7 +111,7 @@ def _runtime(build: str, manifest: Manifest) -> dict[str, object]:
         "name": runtime.name,
         "same_bits": runtime.same_bits,
         "lenient": runtime.lenient,
-        "unable": _why_unable(manifest),
+        "unable": _why_unable(manifest),  # the same reasons as for the runtimes of browsers
     }
 
 
