@@ -63,8 +63,8 @@ class Opened:
 
 
 @contextmanager
-def opened(chromium: Browser, file: Path, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
-    """Open a file as a user does, who clicks on it."""
+def opened(chromium: Browser, place: Path | str, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
+    """Open a file as a user does, who clicks on it, or an address."""
     context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     view = Opened(page)
@@ -72,7 +72,7 @@ def opened(chromium: Browser, file: Path, scheme: Scheme = "light", width: int =
     page.on("pageerror", lambda error: view.said.append(str(error)))
     page.on("dialog", lambda dialog: view.said.append(f"dialog: {dialog.message}"))
     page.on("request", lambda request: view.asked.append(request.url))
-    page.goto(file.as_uri())
+    page.goto(place if isinstance(place, str) else place.as_uri())
     try:
         yield view
     finally:

@@ -11,6 +11,7 @@ import pytest
 
 from helpers.bundles import edit, put, replace_array, sign
 from helpers.endless import endless
+from helpers.opened_pages import Scheme, screenshot
 from helpers.served import serving
 from helpers.shared import need
 from helpers.visits import PATIENCE, visited
@@ -111,8 +112,28 @@ def test_a_bundle_puts_no_markup_into_the_page(chromium: Browser, bundle: Path, 
     edit(bundle, put(MARKUP, "scheme"))
     edit(bundle, put({"config": MARKUP, "x": MARKUP}, "origin"))
     with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
-        visit.page.on("dialog", lambda dialog: visit.said.append(dialog.message))
         visit.prove()
         assert visit.status == "done: 2 agreed"
         assert visit.page.locator("img").count() == 0
         assert visit.said == []
+
+
+VIEWS: list[tuple[int, Scheme]] = [(390, "dark"), (1280, "light")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("shown", VIEWS)
+def test_everybody_can_read_the_proof(
+    chromium: Browser, bundle: Path, library: Library, tmp_path: Path, shown: tuple[int, Scheme]
+) -> None:
+    width, scheme = shown
+    replace_array(bundle, "batch1-seq1/y", lambda array: array + np.float32(1))
+    with serving(bundle, library) as server, visited(chromium, server.door.url, scheme, width) as visit:
+        assert visit.violations() == []
+        visit.page.locator("#proof-begin").focus()
+        visit.page.keyboard.press("Enter")
+        visit.page.locator("#proof-begin:enabled").wait_for(timeout=PATIENCE)
+        assert visit.status == "done: 2 failed"
+        assert visit.violations() == []
+        assert visit.overflow() <= 0
+        screenshot(visit, tmp_path, f"proof-{width}-{scheme}")
