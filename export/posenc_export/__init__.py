@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
-from posenc_export.any_file import extend, in_python, inspect
+from posenc_export.any_file import extend, in_python, inspect, report
 from posenc_export.errors import worded
 
 if TYPE_CHECKING:
@@ -161,36 +161,6 @@ def validate(
     from posenc_export.validation.judging.verdict import ValidateOptions
 
     return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings), trust)
-
-
-@worded(in_python)
-def report(
-    folder: str | PathLike[str],
-    to: str | PathLike[str],
-    *,
-    trust: bool = False,
-    force: bool = False,
-    options: ValidateOptions | None = None,
-    **settings: object,
-) -> ValidateResult:
-    """Check a bundle as `validate` does, and write the result as a page in HTML: one file, which loads nothing.
-
-    Args:
-        folder: The bundle, which is left as it is; what its own report says is not believed.
-        to: The file of the page, which ends in .html; it is written for a bundle that fails, too.
-        trust: As for `validate`.
-        force: Whether a file is replaced that is there.
-        options: As for `validate`.
-        **settings: As for `validate`.
-
-    Raises BadInput where the page cannot be written, before any work, and otherwise as `validate` does.
-    """
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.pages.write import report_folder
-    from posenc_export.validation.judging.verdict import ValidateOptions
-
-    asked = with_fields(options or ValidateOptions(), settings)
-    return report_folder(Path(folder), Path(to), asked, trust=trust, force=force)
 
 
 @worded(in_python)

@@ -1,4 +1,4 @@
-"""Functions for ONNX files that anybody may have made: inspect and extend."""
+"""Functions for files that anybody may have made: inspect and extend for ONNX files, report for bundles."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from posenc_export.extending.result import Extended
     from posenc_export.reading.inspect import InspectOptions
     from posenc_export.reading.inspection import Inspection
+    from posenc_export.validation.judging.verdict import ValidateOptions
+    from posenc_export.validation.report.result import ValidateResult
 
 
 def in_python(message: str) -> str:
@@ -80,3 +82,33 @@ def extend(
 
     chosen = with_fields(options or ExtendOptions(), settings)
     return extend_file(Path(file), Path(to), replace(chosen, parameters={**chosen.parameters, **(parameters or {})}))
+
+
+@worded(in_python)
+def report(
+    folder: str | PathLike[str],
+    to: str | PathLike[str],
+    *,
+    trust: bool = False,
+    force: bool = False,
+    options: ValidateOptions | None = None,
+    **settings: object,
+) -> ValidateResult:
+    """Check a bundle as `validate` does, and write the result as a page in HTML: one file, which loads nothing.
+
+    Args:
+        folder: The bundle, which is left as it is; what its own report says is not believed.
+        to: The file of the page, which ends in .html; it is written for a bundle that fails, too.
+        trust: As for `validate`.
+        force: Whether a file is replaced that is there.
+        options: As for `validate`.
+        **settings: As for `validate`.
+
+    Raises BadInput where the page cannot be written, before any work, and otherwise as `validate` does.
+    """
+    from posenc_export.exporter.settings import with_fields
+    from posenc_export.pages.write import report_folder
+    from posenc_export.validation.judging.verdict import ValidateOptions
+
+    chosen = with_fields(options or ValidateOptions(), settings)
+    return report_folder(Path(folder), Path(to), chosen, trust=trust, force=force)

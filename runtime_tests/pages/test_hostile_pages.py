@@ -21,7 +21,7 @@ from posenc_export.pages.content import Content
 from posenc_export.pages.graph import Inside, Table, Used, inside_apart
 from posenc_export.pages.page import page_of
 from posenc_export.pages.picture import Picture
-from posenc_export.pages.texts import LONGEST, ROOM, SHORT, Room, data_text
+from posenc_export.pages.texts import LETTERS, ROOM, SHORT, Room, data_text
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, Verdict
 from posenc_export.validation.report.result import ValidateResult
@@ -121,9 +121,9 @@ def test_data_close_no_element() -> None:
 
 def test_texts_are_cut() -> None:
     room = Room()
-    assert room.text("a" * 10_000) == "a" * LONGEST + f"… ({10_000 - LONGEST:,} more characters)"
-    for _ in range(ROOM // LONGEST + 1):
-        room.text("<" * LONGEST)
+    assert room.text("a" * 10_000) == "a" * LETTERS + f"… ({10_000 - LETTERS:,} more characters)"
+    for _ in range(ROOM // LETTERS + 1):
+        room.text("<" * LETTERS)
     assert str(room.text("b" * 10_000)).startswith("b" * SHORT + "…")
     assert room.text(7) == 7
 

@@ -85,13 +85,13 @@ def test_the_picture_is_chosen_and_read_by_keys(chromium: Browser, content: Cont
         page.locator("#picture-canvas").focus()
         for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
             page.keyboard.press(key)
-        words = f"batch 0, seq {picture.sides[1].kept[1]}, features 2: "
+        words = f"batch 0, seq {picture.sides[1].places[1]}, features 2: "
         assert value.inner_text().startswith(words)
         assert float(value.inner_text().removeprefix(words)) == pytest.approx(picture.values[0, 1, 2], abs=2e-3)
         label = page.locator("#picture-canvas").get_attribute("aria-label") or ""
         assert picture.title in label
         page.locator("#picture-choices").get_by_label("down").select_option(label=f"features ({picture.sides[2].size})")
-        assert f"{len(picture.sides[2].kept)} of features down" in (
+        assert f"{len(picture.sides[2].places)} of features down" in (
             page.locator("#picture-canvas").get_attribute("aria-label") or ""
         )
         assert view.said == []

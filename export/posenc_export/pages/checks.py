@@ -12,7 +12,7 @@ ORDER: tuple[Status, ...] = ("fail", "pass", "skip")
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckRows:
     """A check: its words, and its rows.
 
     Args:
@@ -26,13 +26,13 @@ class Asked:
     rows: tuple[Verdict, ...]
 
 
-def checks_of(verdicts: Sequence[Verdict]) -> list[Asked]:
+def checks_of(verdicts: Sequence[Verdict]) -> list[CheckRows]:
     """Return the checks of a report: those that failed first, then by their codes."""
     by_check: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         by_check.setdefault(verdict.check, []).append(verdict)
-    checks = [Asked(CATALOGUE[name], _gravest(rows), tuple(rows)) for name, rows in by_check.items()]
-    return sorted(checks, key=lambda asked: (asked.status != "fail", asked.words.code))
+    checks = [CheckRows(CATALOGUE[name], _gravest(rows), tuple(rows)) for name, rows in by_check.items()]
+    return sorted(checks, key=lambda check: (check.status != "fail", check.words.code))
 
 
 def _gravest(rows: Sequence[Verdict]) -> Status:

@@ -123,7 +123,7 @@ def _points(verdict: Verdict) -> Iterator[Curve]:
             for c in verdict.comparisons
             if (c.output, c.against) == (output, against) and c.position is not None
         )
-        yield Curve(output, against, tuple(sorted(bins, key=lambda one: one.position)))
+        yield Curve(output, against, tuple(sorted(bins, key=lambda peak: peak.position)))
 
 
 def _without(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -145,8 +145,8 @@ def _is_same(verdict: Verdict, against: str) -> bool:
 
 
 def _chart(title: str, groups: tuple[Group, ...], joined: bool) -> Chart:
-    worst = max((one for group in groups for one in group.bins), key=lambda one: _size(one.error))
-    far = max(one.position for group in groups for one in group.bins)
+    worst = max((peak for group in groups for peak in group.bins), key=lambda peak: _size(peak.error))
+    far = max(peak.position for group in groups for peak in group.bins)
     words = f"{title}: the largest error up to position {far:,} is {short(worst.error)}, at position {worst.position:,}"
     return Chart(title, groups, joined, tuple(_drawn(groups, joined, box) for box in (WIDE, NARROW)), words)
 
@@ -156,9 +156,9 @@ def _size(error: float) -> float:
 
 
 def _drawn(groups: Sequence[Group], joined: bool, box: Box) -> Drawn:
-    bins = [one for group in groups for one in group.bins]
-    across = PositionScale(max(one.position for one in bins), box.x)
-    up = ErrorScale.over([number for one in bins for number in (one.error, one.allowed)], box.y)
+    bins = [peak for group in groups for peak in group.bins]
+    across = PositionScale(max(peak.position for peak in bins), box.x)
+    up = ErrorScale.over([number for peak in bins for number in (peak.error, peak.allowed)], box.y)
     lines = tuple(_line(group, i % COLOURS, joined, (across, up)) for i, group in enumerate(groups))
     return Drawn(box, lines, _bound(bins, across, up), tuple(across.ticks()), tuple(up.ticks()))
 
@@ -166,27 +166,27 @@ def _drawn(groups: Sequence[Group], joined: bool, box: Box) -> Drawn:
 def _line(group: Group, colour: int, joined: bool, scales: tuple[PositionScale, ErrorScale]) -> Line:
     across, up = scales
     points = tuple(
-        Point(across.at(one.position), up.at(one.error), _words(group, one, joined), _is_wrong(one, joined))
-        for one in group.bins
+        Point(across.at(peak.position), up.at(peak.error), _words(group, peak, joined), _is_wrong(peak, joined))
+        for peak in group.bins
     )
     return Line(_path([(point.x, point.y) for point in points]) if joined else "", points, colour)
 
 
-def _is_wrong(one: Bin, joined: bool) -> bool:
-    return not one.error <= one.allowed if joined else one.allowed < 0
+def _is_wrong(peak: Bin, joined: bool) -> bool:
+    return not peak.error <= peak.allowed if joined else peak.allowed < 0
 
 
-def _words(group: Group, one: Bin, joined: bool) -> str:
-    allowed = f", allowed {short(one.allowed)}" if joined else ""
-    return f"position {one.position:,}: {short(one.error)}{allowed} ({group.name})"
+def _words(group: Group, peak: Bin, joined: bool) -> str:
+    allowed = f", allowed {short(peak.allowed)}" if joined else ""
+    return f"position {peak.position:,}: {short(peak.error)}{allowed} ({group.name})"
 
 
 def _bound(bins: Sequence[Bin], across: PositionScale, up: ErrorScale) -> str:
     """Return the path of what is allowed: the least at each position that a curve has."""
     least: dict[int, float] = {}
-    for one in bins:
-        if one.allowed > 0 and isfinite(one.allowed):
-            least[one.position] = min(one.allowed, least.get(one.position, one.allowed))
+    for peak in bins:
+        if peak.allowed > 0 and isfinite(peak.allowed):
+            least[peak.position] = min(peak.allowed, least.get(peak.position, peak.allowed))
     places = [(across.at(position), up.at(least[position])) for position in sorted(least)]
     if len(places) == 1:
         places = [(across.edges[0], places[0][1]), (across.edges[1], places[0][1])]

@@ -133,8 +133,10 @@ def inside_apart(path: Path) -> Inside:
 def _read(line: bytes) -> Inside:
     """Return what a line of the process says; raise ValueError where no such process writes it."""
     said = TypeAdapter(InsideSaid).validate_json(line, strict=True)
-    operators = tuple(Used(**one) for one in said["operators"])
-    tables = tuple(Table(one["name"], one["dtype"], tuple(one["shape"]), one["bytes"]) for one in said["tables"])
+    operators = tuple(Used(**entry) for entry in said["operators"])
+    tables = tuple(
+        Table(entry["name"], entry["dtype"], tuple(entry["shape"]), entry["bytes"]) for entry in said["tables"]
+    )
     return Inside(said["nodes"], operators, said["kinds"], tables, said["tensors"], said["bytes"], said["problem"])
 
 
@@ -178,7 +180,7 @@ def _table(tensor: TensorProto) -> Table:
     except (KeyError, ValueError):
         width, dtype = 0, f"type {tensor.data_type}"
     shape = tuple(max(0, size) for size in tensor.dims[:64])
-    # the product of a stranger's sizes may be any number
+    # sizes in a file of anybody's may be any numbers
     return Table(tensor.name[:LETTERS], dtype, shape, min(prod(shape) * width, LARGEST))
 
 
@@ -191,10 +193,10 @@ def main(path: Path) -> None:
         return
     limit_memory(uses_cuda=False)
     try:
-        found = inside(path)
+        content = inside(path)
     except Exception as error:
-        found = Inside(problem=_problem(path, error))
-    print(json.dumps(asdict(found)), file=answer, flush=True)
+        content = Inside(problem=_problem(path, error))
+    print(json.dumps(asdict(content)), file=answer, flush=True)
 
 
 def _problem(path: Path, error: Exception) -> str:

@@ -40,7 +40,7 @@ class Side:
     name: str
     kind: str
     size: int
-    kept: tuple[int, ...]
+    places: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Picture:
         peak = float(np.nanmax(np.abs(self.values), initial=0.0))
         scale = 2.0 ** max(0, int(np.ceil(np.log2(peak / LARGEST)))) if peak > 0 else 1.0
         numbers = (self.values / scale).astype("<f2")
-        sides = [{"name": text(s.name), "kind": s.kind, "size": s.size, "kept": list(s.kept)} for s in self.sides]
+        sides = [{"name": text(s.name), "kind": s.kind, "size": s.size, "places": list(s.places)} for s in self.sides]
         return {
             "title": text(self.title),
             "case": text(self.case),
@@ -132,7 +132,7 @@ def _views(manifest: Manifest, golden: GoldenCase) -> Iterator[View]:
         output = golden.eager[port.name].astype(np.float64)
         if output.ndim < 1 or not output.size or output.ndim != len(port.axes):
             continue
-        like = [one for one in taken if one.axes == port.axes and one.dtype == port.dtype]
+        like = [port_in for port_in in taken if port_in.axes == port.axes and port_in.dtype == port.dtype]
         own = like[min(i, len(like) - 1)] if like else None
         yield from _of_output(manifest, golden, port, own)
 
@@ -142,28 +142,28 @@ def _of_output(manifest: Manifest, golden: GoldenCase, port: Port, own: Port | N
     if own is None:
         yield View(port.name, port.axes, output)
         return
-    given = golden.feeds[own.name].astype(np.float64)
-    kept = golden.rows.get(port.name)
-    if kept is not None or given.shape != output.shape:
+    fed = golden.feeds[own.name].astype(np.float64)
+    sampled = golden.rows.get(port.name)
+    if sampled is not None or fed.shape != output.shape:
         yield View(port.name, port.axes, output)
         return
     if manifest.added:
-        yield View(f"{port.name} - {own.name}: what is added", port.axes, output - given)
+        yield View(f"{port.name} - {own.name}: what is added", port.axes, output - fed)
         return
-    pairs = rotation(given, output)
+    pairs = rotation(fed, output)
     if pairs is not None:
         yield View(f"{port.name}: cosine of each pair's angle ({pairs.layout})", port.axes, pairs.cosines)
     yield View(f"{port.name}, of numbers at random", port.axes, output)
 
 
-def _picture(view: View, golden: GoldenCase, most: int) -> Picture:
-    kept = _kept([axis.kind for axis in view.axes], view.values.shape, most)
-    values = view.values[np.ix_(*kept)]
-    limit = HUGE.get(golden.eager[next(iter(golden.eager))].dtype.name, MASK)
-    finite = np.where(np.isfinite(values) & (np.abs(values) < limit), values, np.nan).astype(np.float32)
+def _picture(view: View, golden: GoldenCase, limit: int) -> Picture:
+    picked = _picked([axis.kind for axis in view.axes], view.values.shape, limit)
+    values = view.values[np.ix_(*picked)]
+    huge = HUGE.get(golden.eager[next(iter(golden.eager))].dtype.name, MASK)
+    finite = np.where(np.isfinite(values) & (np.abs(values) < huge), values, np.nan).astype(np.float32)
     sides = tuple(
         Side(axis.name or axis.kind, axis.kind, size, tuple(_numbers(axis, indices, golden.case)))
-        for axis, size, indices in zip(view.axes, view.values.shape, kept, strict=True)
+        for axis, size, indices in zip(view.axes, view.values.shape, picked, strict=True)
     )
     return Picture(view.title, golden.case.name, sides, finite)
 
@@ -174,15 +174,15 @@ def _numbers(axis: Axis, indices: Integers, case: Case) -> list[int]:
     return [first + int(index) for index in indices]
 
 
-def _kept(kinds: Sequence[str], shape: Sequence[int], most: int) -> list[Integers]:
+def _picked(kinds: Sequence[str], shape: Sequence[int], limit: int) -> list[Integers]:
     """Return which indices are kept along each axis: the first ones; of batches and heads some, in even steps."""
     sizes = [min(size, USUAL[kind]) for kind, size in zip(kinds, shape, strict=True)]
     for kind, least in LESS:
-        if prod(sizes) > most:
+        if prod(sizes) > limit:
             sizes = [min(size, least) if own == kind else size for own, size in zip(kinds, sizes, strict=True)]
-    while prod(sizes) > most:
-        longest = max(range(len(sizes)), key=lambda i: sizes[i])
-        sizes[longest] = -(-sizes[longest] // 2)
+    while prod(sizes) > limit:
+        widest = max(range(len(sizes)), key=lambda i: sizes[i])
+        sizes[widest] = -(-sizes[longest] // 2)
     return [_indices(kind, size, count) for kind, size, count in zip(kinds, shape, sizes, strict=True)]
 
 

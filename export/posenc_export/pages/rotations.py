@@ -23,33 +23,33 @@ class Pairs:
     cosines: Floats
 
 
-def rotation(given: Floats, rotated: Floats) -> Pairs | None:
-    """Return the pairs that were rotated; None where lengths of pairs change: that is no rotation of pairs.
+def rotation(taken: Floats, rotated: Floats) -> Pairs | None:
+    """Return the pairs that were rotated; None where lengths of pairs change, as no rotation changes them.
 
     Args:
-        given: What went in, features along the last axis.
+        taken: What went in, features along the last axis.
         rotated: What came out, of the same shape.
     """
-    count = _rotated_features(given, rotated)
+    count = _rotated_features(taken, rotated)
     if count < 2:
         return None
-    before, after = given[..., :count], rotated[..., :count]
+    before, after = taken[..., :count], rotated[..., :count]
     layouts: tuple[Literal["halves", "neighbours"], ...] = ("halves", "neighbours")
     for layout in layouts:
         (a, b), (c, d) = _pairs(before, layout), _pairs(after, layout)
-        long, turned = np.hypot(a, b), np.hypot(c, d)
-        if np.all(np.abs(turned - long) <= CLOSE * np.maximum(long, 1)):
+        length, length_after = np.hypot(a, b), np.hypot(c, d)
+        if np.all(np.abs(length_after - length) <= CLOSE * np.maximum(length, 1)):
             with np.errstate(invalid="ignore", divide="ignore"):
-                cosines = np.where(long > SMALL, (a * c + b * d) / (long * turned), np.nan)
+                cosines = np.where(length > SMALL, (a * c + b * d) / (length * length_after), np.nan)
             return Pairs(layout, np.clip(cosines, -1, 1))
     return None
 
 
-def _rotated_features(given: Floats, rotated: Floats) -> int:
+def _rotated_features(taken: Floats, rotated: Floats) -> int:
     """Return how many features, from the first on, differ anywhere: an even number."""
-    differs = np.flatnonzero((given != rotated).reshape(-1, given.shape[-1]).any(0))
+    differs = np.flatnonzero((taken != rotated).reshape(-1, taken.shape[-1]).any(0))
     count = int(differs[-1]) + 1 if differs.size else 0
-    whole: int = given.shape[-1] // 2 * 2
+    whole: int = taken.shape[-1] // 2 * 2
     return min(count + count % 2, whole)
 
 

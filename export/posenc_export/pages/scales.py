@@ -84,7 +84,7 @@ class ErrorScale:
         return cls(floor(min(logs)), max(ceil(max(logs)), floor(min(logs)) + 1), edges)
 
     def at(self, error: float) -> float:
-        """Return where an error lies: 0 at the lower edge, what is no number or infinite at the upper."""
+        """Return where an error lies: 0 at the lower edge, NaN and infinity at the upper."""
         if not isfinite(error):
             return self.edges[0]
         if error <= 0:

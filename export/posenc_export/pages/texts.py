@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from posenc_export.errors import unsteered
 
-LONGEST, SHORT = 2000, 60
+LETTERS, SHORT = 2000, 60
 """Characters of a text; and once that room is used up."""
 ROOM, LITTLE = 200_000, 60_000
-"""Bytes of texts with LONGEST characters at most, then of texts with SHORT ones; no others are shown."""
+"""Bytes of texts with LETTERS characters at most, then of texts with SHORT ones; no others are shown."""
 MOST = 200
 """Entries of a list or rows of a table that are shown; the others are counted."""
 CUT = "\N{HORIZONTAL ELLIPSIS}"
@@ -29,10 +29,10 @@ class Room:
         """Return a value as it is shown: a text in one line, cut where it is long; what is markup stays."""
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
-        most = LONGEST if self.left > LITTLE else SHORT if self.left > 0 else 0
-        # before the rest is looked at: a stranger's text may be huge
-        shown = unsteered(value[:most].replace("\n", "\\n"))[:most]
-        shown += "" if len(value) <= most else _more(len(value) - most) if most else CUT
+        limit = LETTERS if self.left > LITTLE else SHORT if self.left > 0 else 0
+        # before the rest is looked at: texts of anybody's may be huge
+        shown = unsteered(value[:limit].replace("\n", "\\n"))[:limit]
+        shown += "" if len(value) <= limit else _more(len(value) - limit) if limit else CUT
         self.left -= len(escape(shown).encode("utf-8", "replace"))
         return shown
 

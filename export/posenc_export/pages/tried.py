@@ -103,8 +103,8 @@ def _map(calls: Sequence[Tried], box: Box) -> Map:
     across = PositionScale(max(max(call.last, call.first) for call in calls), box.x)
     up = PositionScale(max(call.length for call in calls), (box.y[1] - 8, box.y[0] + 4))
     marks = tuple(Mark(across.at(call.first), across.at(call.last), up.at(call.length), call) for call in calls)
-    longest = max(call.length for call in calls)
-    doublings = thinned(range(int(log2(longest)) + 1))
+    tallest = max(call.length for call in calls)
+    doublings = thinned(range(int(log2(tallest)) + 1))
     ticks = tuple(Tick(up.at(2**k), amount(2**k)) for k in doublings)
     return Map(box, marks, tuple(across.ticks()), ticks)
 

@@ -34,7 +34,7 @@ PAGE = options(
     epilog=epilog(
         [
             "posenc report sinusoidal-dynamic -o proof.html",
-            "posenc report sinusoidal-dynamic --trust --require ort-cpp -o proof.html --force",
+            "posenc report sinusoidal-dynamic --trust --require ort-cuda -o proof.html",
         ],
         [0, 1, 2, 3, 5, 130],
     ),

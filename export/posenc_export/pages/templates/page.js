@@ -27,7 +27,7 @@
   function index(sides, row, column) {
     return sides.reduce((sum, side, i) => {
       const at = i === shown.down ? row : i === shown.across ? column : shown.at[i];
-      return sum * side.kept.length + at;
+      return sum * side.places.length + at;
     }, 0);
   }
 
@@ -51,7 +51,7 @@
 
   function draw() {
     const { picture, sides, values } = current();
-    const rows = sides[shown.down].kept.length, columns = shown.across === shown.down ? 1 : sides[shown.across].kept.length;
+    const rows = sides[shown.down].places.length, columns = shown.across === shown.down ? 1 : sides[shown.across].places.length;
     const picked = [];
     for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) picked.push(index(sides, row, column));
     const [low, high] = shown.bounds = bounds(values, picked);
@@ -87,12 +87,12 @@
   function read() {
     const { sides, values } = current();
     const [row, column] = shown.cell;
-    const place = sides.map((side, i) => `${side.name} ${side.kept[i === shown.down ? row : i === shown.across ? column : shown.at[i]]}`);
+    const place = sides.map((side, i) => `${side.name} ${side.places[i === shown.down ? row : i === shown.across ? column : shown.at[i]]}`);
     value.textContent = `${place.join(", ")}: ${words(values[index(sides, row, column)])}`;
   }
   function move(row, column) {
     const { sides } = current();
-    const clamp = (x, side) => Math.min(Math.max(x, 0), sides[side].kept.length - 1);
+    const clamp = (x, side) => Math.min(Math.max(x, 0), sides[side].places.length - 1);
     shown.cell = [clamp(row, shown.down), clamp(column, shown.across)];
     read();
   }
@@ -105,9 +105,9 @@
   }
   function slider(label, side, at, change) {
     const range = document.createElement("input");
-    Object.assign(range, { type: "range", min: 0, max: side.kept.length - 1, step: 1, value: at });
+    Object.assign(range, { type: "range", min: 0, max: side.places.length - 1, step: 1, value: at });
     const text = add(label, range);
-    const say = () => { text.textContent = `${label} ${side.kept[range.value]}`; };
+    const say = () => { text.textContent = `${label} ${side.places[range.value]}`; };
     range.addEventListener("input", () => { change(Number(range.value)); say(); draw(); });
     say();
   }
@@ -138,7 +138,7 @@
       choice("across", names, shown.across, (i) => { if (i === shown.down) shown.down = shown.across; shown.across = i; all(); });
     }
     sides.forEach((side, i) => {
-      if (i !== shown.down && i !== shown.across && side.kept.length > 1) slider(side.name, side, shown.at[i], (at) => { shown.at[i] = at; });
+      if (i !== shown.down && i !== shown.across && side.places.length > 1) slider(side.name, side, shown.at[i], (at) => { shown.at[i] = at; });
     });
     [...form.children].find((box) => box.textContent === focus)?.querySelector("select")?.focus();
   }
@@ -146,8 +146,8 @@
 
   canvas.addEventListener("pointermove", (event) => {
     const { sides } = current(), box = canvas.getBoundingClientRect();
-    const columns = shown.across === shown.down ? 1 : sides[shown.across].kept.length;
-    move(Math.floor((event.clientY - box.top) / box.height * sides[shown.down].kept.length), Math.floor((event.clientX - box.left) / box.width * columns));
+    const columns = shown.across === shown.down ? 1 : sides[shown.across].places.length;
+    move(Math.floor((event.clientY - box.top) / box.height * sides[shown.down].places.length), Math.floor((event.clientX - box.left) / box.width * columns));
   });
   const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   canvas.addEventListener("keydown", (event) => {

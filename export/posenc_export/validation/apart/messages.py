@@ -149,4 +149,4 @@ def row_read(said: RowSaid) -> Verdict:
 
 
 def _curve_read(said: CurveSaid) -> Curve:
-    return Curve(said["output"], said["against"], tuple(Bin(**one) for one in said["bins"]))
+    return Curve(said["output"], said["against"], tuple(Bin(**peak) for peak in said["bins"]))

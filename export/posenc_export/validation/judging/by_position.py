@@ -13,7 +13,7 @@ from posenc_export.validation.judging.verdict import Against, Bin, Comparison, C
 HALVES = 2
 """Bins of positions from a power of two to the next."""
 FLAT = 2
-"""Axes of positions of which each token has one: batch and length."""
+"""Axes of positions where a token has a single one: batch and length."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ def bins_of(error: Floats, allowed: Floats, axis: int, positions: Integers) -> t
 
 def curves_of(measured: Iterable[Measured]) -> tuple[Curve, ...]:
     """Return a curve for each output and what it was compared with: the worst of all cases in each bin."""
-    found: dict[tuple[str, Against], dict[int, Bin]] = {}
-    for one in measured:
-        worst = found.setdefault((one.comparison.output, one.comparison.against), {})
-        _take(worst, one.bins)
+    peaks: dict[tuple[str, Against], dict[int, Bin]] = {}
+    for output in measured:
+        worst = peaks.setdefault((output.comparison.output, output.comparison.against), {})
+        _take(worst, output.bins)
     return tuple(
         Curve(output, against, tuple(worst[number] for number in sorted(worst)))
-        for (output, against), worst in found.items()
+        for (output, against), worst in peaks.items()
         if worst
     )
 
@@ -93,8 +93,8 @@ def _take(worst: dict[int, Bin], bins: Iterable[Bin]) -> None:
             worst[number] = candidate
 
 
-def _rank(one: Bin) -> tuple[bool, float]:
-    return one.error > one.allowed, one.error
+def _rank(peak: Bin) -> tuple[bool, float]:
+    return peak.error > peak.allowed, peak.error
 
 
 def _number(position: int) -> int:

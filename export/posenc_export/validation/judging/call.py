@@ -129,8 +129,8 @@ def _rows(golden: GoldenCase, inputs: tuple[Port, ...], port: Port, difference: 
     # without a dynamic length, tokens are the last axis but one
     lengths = [axis for axis in port.dynamic.values() if axis.is_length]
     axis = long_axis(port, error.shape) if lengths else error.ndim - 2
-    kept = golden.rows.get(port.name, np.arange(error.shape[axis]))
-    if error.shape[axis] != len(kept):
+    indices = golden.rows.get(port.name, np.arange(error.shape[axis]))
+    if error.shape[axis] != len(indices):
         return None
     along = port.axes[axis].name if error.ndim == len(port.axes) else ""
-    return Rows(axis, positions_of_rows(inputs, golden.feeds, along, kept, golden.case.first))
+    return Rows(axis, positions_of_rows(inputs, golden.feeds, along, indices, golden.case.first))

@@ -139,7 +139,7 @@ def report_json(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -
 def verdict_json(verdict: Verdict) -> dict[str, object]:
     """Return a row as JSON values; a NaN or infinite error becomes null, as JSON has no such numbers."""
     fields = {**asdict(verdict), "code": code_of(verdict.check)}
-    bins = [one for curve in fields["curves"] for one in curve["bins"]]
+    bins = [peak for curve in fields["curves"] for peak in curve["bins"]]
     for numbers in (*fields["comparisons"], *bins):
         for key in {"max_abs", "max_ulp", "peak", "error", "allowed"} & numbers.keys():
             numbers[key] = numbers[key] if np.isfinite(numbers[key]) else None

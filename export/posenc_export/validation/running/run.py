@@ -155,13 +155,13 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
             else:
                 measured += compare_case(context, golden, options)
         except TimedOut as late:
-            tried = tuple(one.comparison for one in measured)
+            tried = tuple(output.comparison for output in measured)
             yield Verdict(
                 runtime.name, AGREES, "fail", f"{golden.case.name}: {late}", tried, curves=curves_of(measured)
             )
             return
-    of_model = [one.comparison for one in measured if one.comparison.against == MODEL]
-    others = [one for one in measured if one.comparison.against != MODEL]
+    of_model = [output.comparison for output in measured if output.comparison.against == MODEL]
+    others = [output for output in measured if output.comparison.against != MODEL]
     yield agreement(runtime, others, sum(not case.refused for case in bundle.manifest.cases))
     if bundle.manifest.model is not None:
         yield from against_model(runtime.name, bundle.manifest.model, of_model)
@@ -172,7 +172,7 @@ def agreement(runtime: Runtime, measured: list[Measured], cases: int) -> Verdict
     """Fold the comparisons of a runtime into one row."""
     if not measured:
         return Verdict(runtime.name, AGREES, "fail", "no case was run")
-    comparisons = tuple(one.comparison for one in measured)
+    comparisons = tuple(output.comparison for output in measured)
     wrong, curves = [comparison for comparison in comparisons if not comparison.passed], curves_of(measured)
     if not wrong:
         return Verdict(runtime.name, AGREES, "pass", f"{cases} cases", comparisons, curves=curves)
