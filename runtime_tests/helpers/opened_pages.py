@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pytest
+
+from helpers.browser import REQUIRED_BY
+from helpers.shared import required
 from posenc_export.bundle.folder import Bundle
 from posenc_export.pages.content import Content, content_of
+from posenc_export.runtimes import Missing
 from posenc_export.runtimes.npm import package
 from posenc_export.validation.apart.parent import in_process
 from posenc_export.validation.judging.verdict import ValidateOptions
@@ -20,6 +25,7 @@ from posenc_export.validation.report.result import ValidateResult
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+AXE = "axe-core", "4.14.1"
 SCREENSHOTS = "POSENC_TEST_SCREENSHOTS"
 """The folder for screenshots, if they are to be kept."""
 Scheme = Literal["light", "dark"]
@@ -52,8 +58,7 @@ class Opened:
 
     def violations(self) -> list[str]:
         """Return what axe-core finds."""
-        axe = (package("axe-core", "4.10.0") / "axe.min.js").read_text(encoding="utf-8")
-        found = self.run(f"{axe}; axe.run()")["violations"]
+        found = self.run(f"{axe()}; axe.run()")["violations"]
         return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found]
 
     def overflow(self) -> int:
@@ -62,17 +67,32 @@ class Opened:
         return width
 
 
-@contextmanager
-def opened(chromium: Browser, place: Path | str, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
-    """Open a file as a user does, who clicks on it, or an address."""
-    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page = context.new_page()
+def axe() -> str:
+    """Return the script of axe-core; skip a test, or fail it where a browser is required, without the npm package."""
+    try:
+        return (package(*AXE) / "axe.min.js").read_text(encoding="utf-8")
+    except Missing as missing:
+        if REQUIRED_BY in required():
+            pytest.fail(f"{REQUIRED_BY} is required, and axe-core with it: {missing}")
+        pytest.skip(f"axe-core: {missing}")
+
+
+def watched(page: Page) -> Opened:
+    """Return a page with what it will say and ask."""
     view = Opened(page)
     page.on("console", lambda message: view.said.append(message.text))
     page.on("pageerror", lambda error: view.said.append(str(error)))
     page.on("dialog", lambda dialog: view.said.append(f"dialog: {dialog.message}"))
     page.on("request", lambda request: view.asked.append(request.url))
-    page.goto(place if isinstance(place, str) else place.as_uri())
+    return view
+
+
+@contextmanager
+def opened(chromium: Browser, place: Path | str, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
+    """Open a file as a user does, who clicks on it, or an address."""
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    view = watched(context.new_page())
+    view.page.goto(place if isinstance(place, str) else place.as_uri())
     try:
         yield view
     finally:

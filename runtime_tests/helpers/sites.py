@@ -12,22 +12,10 @@ from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
-
-import pytest
-
-from helpers.browser import REQUIRED_BY
-from helpers.shared import required
-from posenc_export.runtimes import Missing
-from posenc_export.runtimes.npm import package
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 LOADED = {("img", "src"), ("script", "src"), ("link", "href"), ("source", "src"), ("iframe", "src"), ("img", "srcset")}
 """Attributes whose addresses a browser loads without being asked."""
-AXE = "axe-core", "4.14.1"
 
 
 @dataclass
@@ -120,36 +108,3 @@ def served(folder: Path) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def watch(page: Page) -> tuple[list[str], list[str]]:
-    """Return two lists that grow: what a page says in its console, or as an error; and what it requests."""
-    said: list[str] = []
-    requested: list[str] = []
-    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: requested.append(request.url))
-    return said, requested
-
-
-def axe() -> str:
-    """Return the script of axe-core; skip a test, or fail it where a browser is required, without the npm package."""
-    try:
-        return (package(*AXE) / "axe.min.js").read_text(encoding="utf-8")
-    except Missing as missing:
-        if REQUIRED_BY in required():
-            pytest.fail(f"{REQUIRED_BY} is required, and checked by axe-core: {missing}")
-        pytest.skip(f"axe-core: {missing}")
-
-
-def violations(page: Page) -> list[str]:
-    """Return what axe-core finds wrong with a page; its context must have been made with bypass_csp."""
-    page.evaluate(axe())
-    found = page.evaluate("async () => (await axe.run()).violations.map(v => `${v.id}: ${v.nodes[0].html}`)")
-    assert isinstance(found, list)
-    return [str(one) for one in found]
-
-
-def is_wider(page: Page) -> bool:
-    """Return whether a page scrolls sideways as a whole."""
-    return bool(page.evaluate("document.documentElement.scrollWidth > innerWidth"))

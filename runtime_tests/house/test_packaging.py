@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.opened_pages import AXE
 from helpers.shared import ROOT, need
-from helpers.sites import AXE
 from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
 
 

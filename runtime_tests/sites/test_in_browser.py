@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.browser import browser
+from helpers.opened_pages import Opened, screenshot, watched
 from helpers.shared import Cli, Once
-from helpers.sites import is_wider, pages_of, served, violations, watch
+from helpers.sites import pages_of, served
 from posenc.scheme import SCHEMES
 from posenc_export.cli.commands.schemes import write_gallery
 from posenc_export.site.write import write_site
 from scripts.whole_site import whole
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext
 
 SCREENS = [((390, 844), "dark"), ((1280, 900), "light")]
 LOOKED_AT = (
@@ -28,8 +28,6 @@ LOOKED_AT = (
     "docs/schemes/interpolated.html",
     "docs/validation.html",
 )
-KEPT = os.environ.get("POSENC_TEST_SCREENSHOTS")
-"""A folder for pictures of pages, for people to look at."""
 
 
 def on(chromium: Browser, screen: tuple[tuple[int, int], str], **how: bool) -> BrowserContext:
@@ -37,12 +35,10 @@ def on(chromium: Browser, screen: tuple[tuple[int, int], str], **how: bool) -> B
     return chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **how)  # type: ignore[arg-type]
 
 
-def keep(page: Page, name: str) -> None:
-    if KEPT:
-        size = page.viewport_size
-        assert size
-        place = Path(KEPT, f"{name.replace('/', '-')}-{size['width']}.png")
-        page.screenshot(path=place, full_page=True)
+def check_barriers(view: Opened, place: str, width: int, folder: Path) -> None:
+    """Nobody is kept out of a page; a picture of it is left for people to look at."""
+    assert not view.violations(), place
+    screenshot(view, folder, f"site-{place.replace('/', '-')}-{width}")
 
 
 @pytest.fixture(scope="module")
@@ -58,34 +54,30 @@ def small(once: Once) -> Path:
     return once("small-gallery", lambda folder: write_gallery(chosen, folder / "gallery")) / "gallery"
 
 
-def check(page: Page, address: str, place: str) -> None:
+def check(view: Opened, address: str, place: str) -> None:
     """Open a page: it says nothing, requests nothing from elsewhere, and does not scroll sideways."""
-    said, requested = watch(page)
-    page.goto(address + place)
-    assert not said, place
-    assert requested, place
-    assert all(url.startswith(address) for url in requested), place
-    assert not is_wider(page), place
+    view.page.goto(address + place)
+    assert not view.said, place
+    assert view.asked, place
+    assert all(url.startswith(address) for url in view.asked), place
+    assert view.overflow() <= 0, place
 
 
-def test_a_gallery_on_a_phone_and_on_a_desk(chromium: Browser, small: Path) -> None:
+def test_a_gallery_on_a_phone_and_on_a_desk(chromium: Browser, small: Path, tmp_path: Path) -> None:
     with served(small) as address:
         for screen in SCREENS:
-            with on(chromium, screen, bypass_csp=True) as context:
+            with on(chromium, screen) as context:
+                view = watched(context.new_page())
                 for place in ("index.html", "schemes/rope.html"):
-                    page = context.new_page()
-                    check(page, address, place)
-                    assert not violations(page), place
-                    keep(page, place)
-                    page.close()
+                    check(view, address, place)
+                    check_barriers(view, place, screen[0][0], tmp_path)
 
 
 @pytest.mark.parametrize("scheme", ["http", "file"])
 def test_the_search_finds_a_scheme_from_a_server_and_from_a_folder(chromium: Browser, small: Path, scheme: str) -> None:
     with served(small) as address, on(chromium, SCREENS[0]) as context:
-        page = context.new_page()
-        check(page, address if scheme == "http" else f"{small.as_uri()}/", "schemes/alibi.html")
-        said, _ = watch(page)
+        view = watched(page := context.new_page())
+        check(view, address if scheme == "http" else f"{small.as_uri()}/", "schemes/alibi.html")
         page.keyboard.press("/")
         page.keyboard.type("rope")
         page.wait_for_selector("#results a")
@@ -94,7 +86,7 @@ def test_the_search_finds_a_scheme_from_a_server_and_from_a_folder(chromium: Bro
         page.keyboard.press("Enter")
         page.wait_for_url("**/schemes/rope.html")
         assert page.inner_text("h1") == "rope"
-        assert not said
+        assert not view.said
 
 
 def test_the_search_finds_models_and_says_when_it_finds_nothing(chromium: Browser, small: Path) -> None:
@@ -137,19 +129,18 @@ def test_a_page_is_whole_without_its_script(chromium: Browser, small: Path) -> N
 
 
 @pytest.mark.exhaustive
-def test_every_page_of_the_whole_site_is_silent(chromium: Browser, once: Once) -> None:
+def test_every_page_of_the_whole_site_is_silent(chromium: Browser, once: Once, tmp_path: Path) -> None:
     folder = once("whole-site", lambda folder: write_site(whole(), folder / "site")) / "site"
     places = [page.relative_to(folder).as_posix() for page in pages_of(folder)]
     assert {*LOOKED_AT} <= {*places}
     with served(folder) as address:
         for screen in SCREENS:
-            with on(chromium, screen, bypass_csp=True) as context:
-                page = context.new_page()
+            with on(chromium, screen) as context:
+                view = watched(context.new_page())
                 for place in places:
-                    check(page, address, place)
+                    check(view, address, place)
                     if place in LOOKED_AT:
-                        assert not violations(page), place
-                        keep(page, place)
+                        check_barriers(view, place, screen[0][0], tmp_path)
 
 
 @pytest.mark.exhaustive

@@ -26,6 +26,7 @@ def write_listing(folder: Path) -> None:
 
 def listed(folder: Path) -> Mapping[str, tuple[object, object] | None]:
     """Return the bytes and the SHA-256 of each file that site.json lists; nothing if that is not as it was written."""
+    # an edited list has no digests, so that every file beside it is somebody's
     data = read_sealed(folder / LISTING)
     files = data.get("files")
     if data.get("made_by") != MADE_BY or not isinstance(files, list):

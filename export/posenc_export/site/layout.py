@@ -84,6 +84,7 @@ class Frame:
         for entry in entries:
             is_here = entry.path == page.path
             yield f"<li>{self._link(page, entry, CURRENT if is_here else '')}"
+            # the entries below an overview are its parts already
             if is_here and not entry.below:
                 yield from _headings(headings)
             if any(below.path.partition("#")[0] == page.path for below in entry.walk()):
@@ -100,6 +101,7 @@ class Frame:
         """Yield links to the pages before and behind this one, and where its text is from."""
         # kinds are parts of the overview, and no pages to leaf through
         order = [entry for first in self.site.navigation for entry in first.walk() if "#" not in entry.path]
+        # pages that no entry names, such as sources, have none beside them
         here = next((number for number, entry in enumerate(order) if entry.path == page.path), None)
         yield "<footer>"
         if here is not None:

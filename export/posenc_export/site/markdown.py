@@ -208,6 +208,7 @@ def _table_end(_: object, tokens: Sequence[Token], index: int, options: object, 
 
 def _html(_: object, tokens: Sequence[Token], index: int, options: object, environment: Environment) -> str:
     """Return HTML of a text as it is for what folds; all other HTML is text."""
+    # comments mark where scripts write figures, and are for nobody who reads
     return FOLDED.sub(r"<\1>", escape(COMMENT.sub("", tokens[index].content)))
 
 

@@ -33,6 +33,7 @@ class Gallery:
 def gallery(chosen: list[Scheme], place: str = "index.md") -> Gallery:
     """Return the gallery of schemes, its overview at a place, the pages and pictures in folders beside that."""
     of_list, folder = listed(chosen), place[: place.rfind("/") + 1]
+    # as the overview names them; pages of schemes lie a folder below it
     links = Links("schemes/{}.md", "pictures/{}.png", SHARED_PAGE)
     pages = [Page(place, _overview(of_list, chosen, links), "cards"), *_pages(of_list)]
     below = tuple(_kinds(of_list, place, folder))
