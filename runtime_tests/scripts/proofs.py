@@ -1,4 +1,4 @@
-"""Which bundles does the page of `posenc serve` prove? A script, run by hand after a change of the page or of its modules.
+"""Which bundles does the page of `posenc serve` prove? A script, run by hand after a change of the page.
 
     python runtime_tests/scripts/proofs.py FOLDER    # a folder of bundles, as browsers.py leaves it
 

@@ -130,7 +130,8 @@ def rotated(axes: tuple[Axis, ...], heads: int, tokens: int, seed: int) -> Array
 def test_the_page_judges_scores_by_the_rules_of_validation(tmp_path: Path) -> None:
     """A model may permute features in queries and keys alike, and in no other way."""
     arrays: dict[str, Array] = {}
-    calls, expected = [], []
+    calls: list[dict[str, object]] = []
+    expected: list[Comparison] = []
     case = Case("c", {}, tolerance=Tolerance(1e-7), model_tolerance=Tolerance(1e-6, 1e-6, 1.0, 1e-4))
     for axes in (BHSD, BSHD):
         ports = (Port("q", axes, "float32"), Port("k", axes, "float32"))
