@@ -62,6 +62,11 @@ def others() -> Iterator[Pair]:
         yield actual, large.astype(np.float64), Tolerance()
     yield np.array([True, False]), np.array([True, True]), Tolerance(atol=9.0)
     yield np.array([True, False]), np.array([True, False]), Tolerance()
+    # NumPy writes what was transposed by columns
+    by_columns = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
+    yield by_columns, by_columns.copy("C"), SAME_BITS
+    yield np.asfortranarray(large.T @ large), large.T @ large, SAME_BITS
+    yield by_columns, by_columns.copy("C")[::-1], SAME_BITS
     ones = np.ones((2, 4), np.float32)
     for other in (ones[:1], ones[0], ones.astype(np.float16), ones.astype(np.int32), np.float32(1)):
         yield ones, np.asarray(other), Tolerance(atol=9.0)
