@@ -14,7 +14,7 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.golden import read_golden
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.bundle.sampling import LARGE
+from posenc_export.bundle.sampling import LARGE, long_axis, sampled_rows
 from posenc_export.errors import BadInput
 from posenc_export.pages.rotations import rotation
 from posenc_export.validation.judging.compare import HUGE, MASK
@@ -27,6 +27,8 @@ USUAL = {"batch": 2, "heads": 8, "length": 96, "grid": 48, "features": 512}
 """Sizes of axes, by their kinds."""
 LESS = (("batch", 1), ("heads", 4), ("features", 256), ("length", 64), ("grid", 24), ("features", 64), ("heads", 1))
 """What shrinks, one after the other, until a picture has few enough numbers."""
+READ = 2**22
+"""Elements of the largest output of a call that is read."""
 SHOWN = 128
 """Positions along an axis that a picture has at most."""
 LARGEST = 2.0**14
@@ -93,14 +95,31 @@ def pictures_of(bundle: Bundle) -> tuple[list[Picture], str]:
 
 
 def best(manifest: Manifest) -> Case | None:
-    """Return the call whose outputs show most: whole, without padding if possible, from 0 on, few sequences."""
-    whole = [case for case in manifest.cases if not case.refused and _elements(manifest, case) <= LARGE]
+    """Return the call whose outputs show most: many places one after the other, from 0 on, and few sequences."""
+    calls = [case for case in manifest.cases if not case.refused and _elements(manifest, case) <= READ]
 
-    def rank(case: Case) -> tuple[int, bool, bool, int]:
-        lengths = [min(SHOWN, size) for size in _lengths(manifest, case)]
-        return prod(lengths), case.padding in ("none", "left"), case.first == 0, -_elements(manifest, case)
+    def rank(case: Case) -> tuple[bool, int, bool, bool, int]:
+        lengths = _lengths(manifest, case)
+        follow = case.max_position < case.first + max(lengths, default=1)
+        shown = _rows(manifest, case, prod(min(SHOWN, size) for size in lengths))
+        return follow, shown, case.padding in ("none", "left"), case.first == 0, -_elements(manifest, case)
 
-    return max(whole, key=rank, default=None)
+    return max(calls, key=rank, default=None)
+
+
+def _rows(manifest: Manifest, case: Case, whole: int) -> int:
+    """Return how many places of a call are seen: all, or the first run of rows that golden data keep."""
+    if _elements(manifest, case) <= LARGE:
+        return whole
+    port = max(manifest.outputs, key=lambda port: prod(port.shape(case.sizes)))
+    rows = sampled_rows(port, port.shape(case.sizes))
+    return 0 if rows is None else min(SHOWN, leading(rows))
+
+
+def leading(rows: Integers) -> int:
+    """Return how many rows from the first one on are kept without a gap."""
+    gaps = np.flatnonzero(rows != np.arange(len(rows)))
+    return int(gaps[0]) if gaps.size else len(rows)
 
 
 def _lengths(manifest: Manifest, case: Case) -> list[int]:
@@ -132,6 +151,7 @@ def _views(manifest: Manifest, golden: GoldenCase) -> Iterator[View]:
         output = golden.eager[port.name].astype(np.float64)
         if output.ndim < 1 or not output.size or output.ndim != len(port.axes):
             continue
+        # what is added to, or rotated, has the axes of what comes out
         like = [port_in for port_in in taken if port_in.axes == port.axes and port_in.dtype == port.dtype]
         own = like[min(i, len(like) - 1)] if like else None
         yield from _of_output(manifest, golden, port, own)
@@ -139,20 +159,23 @@ def _views(manifest: Manifest, golden: GoldenCase) -> Iterator[View]:
 
 def _of_output(manifest: Manifest, golden: GoldenCase, port: Port, own: Port | None) -> Iterator[View]:
     output = golden.eager[port.name].astype(np.float64)
+    axis = long_axis(port, output.shape)
+    rows = golden.rows.get(port.name)
+    # of a sample, what follows the first gap would look as if it were beside it
+    places = np.arange(output.shape[axis] if rows is None else leading(rows))
+    output = output.take(places, axis)
     if own is None:
         yield View(port.name, port.axes, output)
         return
-    fed = golden.feeds[own.name].astype(np.float64)
-    sampled = golden.rows.get(port.name)
-    if sampled is not None or fed.shape != output.shape:
-        yield View(port.name, port.axes, output)
-        return
+    fed = golden.feeds[own.name].astype(np.float64).take(places, axis)
     if manifest.added:
         yield View(f"{port.name} - {own.name}: what is added", port.axes, output - fed)
         return
     pairs = rotation(fed, output)
     if pairs is not None:
-        yield View(f"{port.name}: cosine of each pair's angle ({pairs.layout})", port.axes, pairs.cosines)
+        # features of a head are now pairs of them
+        axes = (*port.axes[:-1], Axis("pair", "features"))
+        yield View(f"{port.name}: cosine of each pair's angle ({pairs.layout})", axes, pairs.cosines)
     yield View(f"{port.name}, of numbers at random", port.axes, output)
 
 
@@ -182,7 +205,7 @@ def _picked(kinds: Sequence[str], shape: Sequence[int], limit: int) -> list[Inte
             sizes = [min(size, least) if own == kind else size for own, size in zip(kinds, sizes, strict=True)]
     while prod(sizes) > limit:
         widest = max(range(len(sizes)), key=lambda i: sizes[i])
-        sizes[widest] = -(-sizes[longest] // 2)
+        sizes[widest] = -(-sizes[widest] // 2)
     return [_indices(kind, size, count) for kind, size, count in zip(kinds, shape, sizes, strict=True)]
 
 
