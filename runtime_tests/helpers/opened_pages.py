@@ -88,11 +88,11 @@ def watched(page: Page) -> Opened:
 
 
 @contextmanager
-def opened(chromium: Browser, file: Path, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
-    """Open a file as a user does, who clicks on it."""
+def opened(chromium: Browser, place: Path | str, scheme: Scheme = "light", width: int = 1280) -> Iterator[Opened]:
+    """Open a file as a user does, who clicks on it, or an address."""
     context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     view = watched(context.new_page())
-    view.page.goto(file.as_uri())
+    view.page.goto(place if isinstance(place, str) else place.as_uri())
     try:
         yield view
     finally:

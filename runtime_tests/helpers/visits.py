@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from helpers.opened_pages import Opened, Scheme, opened
 
-LONGEST = 60_000
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PATIENCE = 60_000
 """Milliseconds that a test waits for a proof."""
 
 
-@dataclass
-class Visit:
-    """A page that a visitor has open: what the console said, and what was asked for."""
-
-    page: Page
-    said: list[str]
-    asked: list[str]
+class Visit(Opened):
+    """A page that a visitor has open."""
 
     def prove(self) -> None:
         """Press the button, and wait for the end."""
         self.page.locator("#proof-begin").click()
-        self.page.locator("#proof-begin:enabled").wait_for(timeout=LONGEST)
+        self.page.locator("#proof-begin:enabled").wait_for(timeout=PATIENCE)
 
     @property
     def status(self) -> str:
@@ -44,16 +40,7 @@ class Visit:
 
 
 @contextmanager
-def visited(chromium: Browser, address: str) -> Iterator[Visit]:
+def visited(chromium: Browser, address: str, scheme: Scheme = "light", width: int = 1280) -> Iterator[Visit]:
     """Yield the page at an address, open in a window of its own."""
-    context = chromium.new_context()
-    page = context.new_page()
-    visit = Visit(page, [], [])
-    page.on("console", lambda message: visit.said.append(message.text))
-    page.on("pageerror", lambda error: visit.said.append(str(error)))
-    page.on("request", lambda request: visit.asked.append(request.url))
-    try:
-        page.goto(address)
-        yield visit
-    finally:
-        context.close()
+    with opened(chromium, address, scheme, width) as view:
+        yield Visit(view.page, view.said, view.asked)

@@ -32,4 +32,15 @@ for (const [number, tolerance] of tolerances.entries()) {
     ...judgement,
   });
 }
+// FOLDER/scores.json, where there is one: calls with {call, ports} for N/q, N/k, N/q.model and N/k.model of scores.npz
+const scores = path.join(folder, "scores.json");
+if (fs.existsSync(scores)) {
+  const { compareScores } = await load("scores.mjs");
+  const heads = openNpz(fs.readFileSync(path.join(folder, "scores.npz")));
+  const read = async (key) => parseNpy(await heads.read(key, 2 ** 24));
+  for (const [number, { call, ports }] of JSON.parse(fs.readFileSync(scores)).entries()) {
+    const [q, k, ofQ, ofK] = await Promise.all(["q", "k", "q.model", "k.model"].map((word) => read(`${number}/${word}`)));
+    results.push(compareScores(call, ports, { q, k }, { q: ofQ, k: ofK }));
+  }
+}
 console.log(JSON.stringify(results));

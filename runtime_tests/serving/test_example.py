@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from helpers.hosts import any_host
 from helpers.shared import ROOT, need
-from helpers.visits import LONGEST, visited
+from helpers.visits import PATIENCE, visited
 from posenc import build
 from posenc.spec import Spec
 from posenc_export.cli import export
@@ -66,7 +66,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_has_the_bits_of_eager_modules(chromium: Browser, example: Path, provider: str) -> None:
     with any_host(example) as address, visited(chromium, f"{address}?{provider}") as visit:
         line = visit.page.locator("#line", has_text="call")
-        line.wait_for(timeout=LONGEST)
+        line.wait_for(timeout=PATIENCE)
         assert line.inner_text() == f"{provider}: the bits of one call, token by token"
         assert visit.page.evaluate("result") == expected()
         shown = visit.page.locator("#numbers").inner_text()

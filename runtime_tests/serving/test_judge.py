@@ -5,15 +5,18 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.shared import ROOT
 from posenc.encoding import SAME_BITS, Tolerance
-from posenc.ports import Array
+from posenc.ports import Array, Axis, Port
+from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.runtimes.npm import node
 from posenc_export.validation.judging.compare import judge, measure
+from posenc_export.validation.judging.scores import compare_scores
 from posenc_export.validation.judging.verdict import Comparison
 from posenc_export.validation.report.rows import figure
 
@@ -59,6 +62,11 @@ def others() -> Iterator[Pair]:
         yield actual, large.astype(np.float64), Tolerance()
     yield np.array([True, False]), np.array([True, True]), Tolerance(atol=9.0)
     yield np.array([True, False]), np.array([True, False]), Tolerance()
+    # NumPy writes what was transposed by columns
+    by_columns = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
+    yield by_columns, by_columns.copy("C"), SAME_BITS
+    yield np.asfortranarray(large.T @ large), large.T @ large, SAME_BITS
+    yield by_columns, by_columns.copy("C")[::-1], SAME_BITS
     ones = np.ones((2, 4), np.float32)
     for other in (ones[:1], ones[0], ones.astype(np.float16), ones.astype(np.int32), np.float32(1)):
         yield ones, np.asarray(other), Tolerance(atol=9.0)
@@ -88,6 +96,15 @@ def text(number: float) -> str:
     return "NaN" if np.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
+def judged(folder: Path) -> list[Any]:
+    """Return what the modules say of the arrays in a folder."""
+    script = Path(__file__).with_name("judged.mjs")
+    done = subprocess.run([node(), str(script), str(WEB), str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results: list[Any] = json.loads(done.stdout, parse_int=float)
+    return results
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_page_judges_by_the_rules_and_in_the_words_of_validation(tmp_path: Path) -> None:
     pairs = [*floats(), *others()]
@@ -95,12 +112,49 @@ def test_the_page_judges_by_the_rules_and_in_the_words_of_validation(tmp_path: P
     arrays |= {f"{i}/expected": pair[1] for i, pair in enumerate(pairs)}
     np.savez(tmp_path / "pairs.npz", **arrays)  # type: ignore[arg-type]
     (tmp_path / "tolerances.json").write_text(json.dumps([asdict(pair[2]) for pair in pairs]))
-    script = Path(__file__).with_name("judged.mjs")
-    done = subprocess.run([node(), str(script), str(WEB), str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout, parse_int=float)
+    said = judged(tmp_path)
     expected = [by_python(pair) for pair in pairs]
     assert len(said) == len(pairs) > 400
     for number, (ours, theirs) in enumerate(zip(said, expected, strict=True)):
         assert ours == theirs, f"pair {number}: {pairs[number][2]}"
     assert {result["passed"] for result in expected} == {True, False}
+
+
+BHSD = (Axis("batch", "batch"), Axis("head", "heads"), Axis("seq", "length"), Axis("", "features", 8))
+BSHD = (BHSD[0], BHSD[2], BHSD[1], BHSD[3])
+
+
+def rotated(axes: tuple[Axis, ...], heads: int, tokens: int, seed: int) -> Array:
+    """Heads of two sequences, as a graph gives them."""
+    sizes = {"batch": 2, "heads": heads, "length": tokens, "features": 8}
+    shape = [sizes[axis.kind] for axis in axes]
+    made: Array = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return made
+
+
+def test_the_page_judges_scores_by_the_rules_of_validation(tmp_path: Path) -> None:
+    """A model may permute features in queries and keys alike, and in no other way."""
+    arrays: dict[str, Array] = {}
+    calls: list[dict[str, object]] = []
+    expected: list[Comparison] = []
+    case = Case("c", {}, tolerance=Tolerance(1e-7), model_tolerance=Tolerance(1e-6, 1e-6, 1.0, 1e-4))
+    for axes in (BHSD, BSHD):
+        ports = (Port("q", axes, "float32"), Port("k", axes, "float32"))
+        for tokens, (order_q, order_k) in ((7, (1, 1)), (7, (-1, -1)), (7, (-1, 1)), (600, (-1, -1))):
+            q, k = rotated(axes, 4, tokens, 1), rotated(axes, 2, tokens, 2)
+            model = {"q": q[..., ::order_q].astype(np.float64) + 1e-9, "k": k[..., ::order_k].astype(np.float64)}
+            golden = GoldenCase(case, {}, {}, {}, {}, model)
+            named = {"q": q, "k": k, "q.model": model["q"], "k.model": model["k"]}
+            arrays |= {f"{len(calls)}/{name}": array for name, array in named.items()}
+            calls.append({"call": asdict(case), "ports": [asdict(port) for port in ports]})
+            expected += compare_scores(golden, ports, {"q": q, "k": k})
+    np.savez(tmp_path / "scores.npz", **arrays)  # type: ignore[arg-type]
+    np.savez(tmp_path / "pairs.npz")
+    (tmp_path / "tolerances.json").write_text("[]")
+    (tmp_path / "scores.json").write_text(json.dumps(calls))
+    said = [comparison for (comparison,) in judged(tmp_path)]
+    assert [one["passed"] for one in said] == [one.passed for one in expected] == [True, True, False, True] * 2
+    for ours, theirs in zip(said, expected, strict=True):
+        assert ours["maxAbs"] == pytest.approx(theirs.max_abs, rel=1e-9, abs=1e-15)
+        assert ours["peak"] == pytest.approx(theirs.peak)
+        assert ours["reason"] == theirs.reason

@@ -11,9 +11,10 @@ import pytest
 
 from helpers.bundles import edit, put, replace_array, sign
 from helpers.endless import endless
+from helpers.opened_pages import Scheme, screenshot
 from helpers.served import serving
 from helpers.shared import need
-from helpers.visits import LONGEST, visited
+from helpers.visits import PATIENCE, visited
 from posenc_export.serving.library import Library, find_library
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ def library() -> Library:
 def test_a_right_bundle_agrees_on_both_providers(chromium: Browser, small_bundle: Path, library: Library) -> None:
     with serving(small_bundle, library) as server, visited(chromium, server.door.url) as visit:
         assert visit.page.evaluate("crossOriginIsolated") is True
+        assert visit.page.locator(".outcome").inner_text().split() == ["not", "validated", "here"]
+        # nobody has validated it: the page shows no verdict but that of the browser
+        assert visit.page.locator("#verdict, #errors, #checks, .tiles").count() == 0
+        assert visit.page.locator("nav a").first.get_attribute("href") == "#addition"
         visit.prove()
         rows = visit.rows
         assert visit.status == "done: 2 agreed"
@@ -96,7 +101,7 @@ def test_a_graph_that_never_ends_is_stopped(chromium: Browser, bundle: Path, lib
     sign(bundle, "model.onnx")
     with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
         visit.page.locator("#proof-begin").click()
-        visit.page.get_by_text("browser-wasm: batch").wait_for(timeout=LONGEST)
+        visit.page.get_by_text("browser-wasm: batch").wait_for(timeout=PATIENCE)
         visit.page.locator("#proof-stop").click()
         assert visit.status == "stopped"
         assert visit.page.locator("#proof-begin").is_enabled()
@@ -111,8 +116,28 @@ def test_a_bundle_puts_no_markup_into_the_page(chromium: Browser, bundle: Path, 
     edit(bundle, put(MARKUP, "scheme"))
     edit(bundle, put({"config": MARKUP, "x": MARKUP}, "origin"))
     with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
-        visit.page.on("dialog", lambda dialog: visit.said.append(dialog.message))
         visit.prove()
         assert visit.status == "done: 2 agreed"
         assert visit.page.locator("img").count() == 0
         assert visit.said == []
+
+
+VIEWS: list[tuple[int, Scheme]] = [(390, "dark"), (1280, "light")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("shown", VIEWS)
+def test_everybody_can_read_the_proof(
+    chromium: Browser, bundle: Path, library: Library, tmp_path: Path, shown: tuple[int, Scheme]
+) -> None:
+    width, scheme = shown
+    replace_array(bundle, "batch1-seq1/y", lambda array: array + np.float32(1))
+    with serving(bundle, library) as server, visited(chromium, server.door.url, scheme, width) as visit:
+        assert visit.violations() == []
+        visit.page.locator("#proof-begin").focus()
+        visit.page.keyboard.press("Enter")
+        visit.page.locator("#proof-begin:enabled").wait_for(timeout=PATIENCE)
+        assert visit.status == "done: 2 failed"
+        assert visit.violations() == []
+        assert visit.overflow() <= 0
+        screenshot(visit, tmp_path, f"proof-{width}-{scheme}")

@@ -92,7 +92,7 @@ def test_what_cannot_be_served_or_written_is_one_line(cli: Cli, bundle: Path, li
     (library_file := library.file("ort.webgpu.min.mjs")).rename(library_file.with_suffix(".gone"))
     try:
         result = cli("serve", str(bundle), *chosen)
-        assert "has no dist/ort.webgpu.min.mjs" in result.output
+        assert "without dist/ort.webgpu.min.mjs" in result.output
     finally:
         library_file.with_suffix(".gone").rename(library_file)
     edit(bundle, put("torchscript", "artifacts", 0, "format"))

@@ -119,4 +119,5 @@ def summary(calls: Sequence[Tried], verdicts: Sequence[Verdict]) -> str:
     parts = [f"{len(inside)} calls of up to {max((c.length for c in inside), default=0):,} tokens"]
     parts += [f"positions up to {max((c.last for c in inside), default=0):,}"]
     parts += [f"{refused} calls that must be refused"] if refused else []
-    return f"{', '.join(parts)}; on {runtimes} runtime{'' if runtimes == 1 else 's'}"
+    where = f"; on {runtimes} runtime{'' if runtimes == 1 else 's'}" if verdicts else ""
+    return f"{', '.join(parts)}{where}"

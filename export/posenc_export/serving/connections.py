@@ -15,7 +15,7 @@ MOST = 64
 class Connections:
     """The open connections of a server: those that have not shown the token yet, oldest first, and the others."""
 
-    most: int = MOST
+    limit: int = MOST
     strangers: dict[socket, None] = field(default_factory=dict)
     visitors: set[socket] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -23,13 +23,14 @@ class Connections:
     def admit(self, client: socket) -> bool:
         """Take a connection in; where there is no room, the oldest stranger goes. Return False where none can go."""
         with self.lock:
-            if len(self.strangers) + len(self.visitors) >= self.most:
+            if len(self.strangers) + len(self.visitors) >= self.limit:
                 oldest = next(iter(self.strangers), None)
-                if oldest is None:
+                if oldest is None:  # all have the token: they are the user's own
                     return False
                 del self.strangers[oldest]
                 with suppress(OSError):
                     oldest.shutdown(SHUT_RDWR)  # its thread wakes up, and closes it
+            # a dictionary keeps the order in which they came
             self.strangers[client] = None
             return True
 

@@ -32,6 +32,7 @@ def read_head(client: socket, seconds: float = SECONDS) -> bytes:
     while not any(mark in data for mark in ENDS):
         if len(data) > MOST_BYTES:
             raise NoHead(431, f"expected a head of at most {MOST_BYTES:,} bytes")
+        # the time is that of the whole head: a byte now and then does not prolong it
         left = end - time.monotonic()
         part = _received(client, left) if left > 0 else None
         if part is None:

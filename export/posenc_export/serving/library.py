@@ -57,6 +57,7 @@ def find_library(chosen: Path | None) -> Library:
     """
     folder = _installed() if chosen is None else chosen
     try:
+        # a folder that somebody names may hold anything under this name
         text = (folder / "package.json").read_bytes()[:MOST]
         said = json.loads(text)
     except (OSError, ValueError):
@@ -64,10 +65,11 @@ def find_library(chosen: Path | None) -> Library:
     if not isinstance(said, dict) or said.get("name") != PACKAGE:
         raise BadInput(f"{folder} is not the npm package {PACKAGE}: expected its folder, with {PACKAGE}'s package.json")
     library = Library(folder, str(said.get("version", "unknown")), str(said.get("license", "unknown")))
+    # now, in one line, instead of a page whose button fails
     absent = next((name for name in library.files if not library.file(name).is_file()), None)
     if absent is not None:
         todo = f"install {PACKAGE} {TRIED}, which tests run"
-        raise BadInput(f"{folder} is {PACKAGE} {library.version}, which has no {DIST}/{absent}: {todo}")
+        raise BadInput(f"{folder} is {PACKAGE} {library.version}, without {DIST}/{absent}: {todo}")
     return library
 
 

@@ -50,6 +50,7 @@ def offer_of(folder: Path, library: Library) -> Offer:
     if graph is None:
         formats = ", ".join(artifact.format for artifact in bundle.manifest.artifacts) or "nothing"
         raise BadInput(f"{folder} has no ONNX file, which browsers run: it has {formats}; export it with -f onnx")
+    # what the bundle's own report says is not believed, and nothing is validated here: the page has no verdicts
     result = ValidateResult(bundle.manifest, (), Basis(sha256(folder / MANIFEST)))
     page = page_of(content_of(result, bundle), section_of(bundle.manifest, graph, library))
     policy = POLICY.search(page)
@@ -59,6 +60,7 @@ def offer_of(folder: Path, library: Library) -> Offer:
 
 def _opened(folder: Path) -> tuple[Bundle, bytes]:
     """Return a bundle, and the bytes of the manifest that was validated."""
+    # without a look into graphs: they are run in browsers alone, which find no file that is not served
     bundle = Bundle.read(folder)
     manifest = (folder / MANIFEST).read_bytes()
     if Manifest.from_json(parse(manifest.decode("utf-8"))) != bundle.manifest:

@@ -86,7 +86,7 @@ def of_bundle(bundle: Bundle, manifest: bytes) -> Iterator[tuple[str, Resource]]
     yield f"{BUNDLE}{MANIFEST}", Resource(TYPES[".json"], len(manifest), manifest)
     listed: tuple[Artifact | File, ...] = (*bundle.manifest.artifacts, *bundle.manifest.files)
     for file in listed:
-        path = f"{BUNDLE}{quote(file.file)}"
+        path = f"{BUNDLE}{quote(file.file)}"  # as browsers send it: nothing is decoded here
         yield path, Resource(BYTES, file.bytes, folder=bundle.folder, name=file.file, sha256=file.sha256)
 
 

@@ -21,6 +21,8 @@ from posenc_export.validation.report.rows import AGAINST_MODEL, MARKS, MEANINGS,
 TITLE = "In this browser"
 RUNTIME_OF: Mapping[str, str] = {"wasm": "browser-wasm", "webgpu": "browser-webgpu"}
 """The runtime whose promises hold for a build of onnxruntime-web."""
+FOREIGN = "the page does not know which rows of another program's outputs nobody reads: posenc validate does"
+"""Why the bundle of a proof of a foreign file against a user's module is not run: rows of masked tokens would fail."""
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "script-src": ("'self'", "'wasm-unsafe-eval'"),
     "connect-src": ("'self'",),
@@ -117,7 +119,10 @@ def _runtime(build: str, manifest: Manifest) -> dict[str, object]:
 
 def _why_unable(manifest: Manifest) -> str:
     """Return why no browser can run a bundle, or nothing."""
+    if manifest.foreign and not rules_of(manifest.family).derived_tolerances:
+        return FOREIGN
     try:
+        # the same reasons as for the runtimes of browsers
         check_takes(manifest)
     except Missing as missing:
         return str(missing)

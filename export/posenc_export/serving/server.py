@@ -47,6 +47,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle(self) -> None:
         """Read a request in bounded time, and answer it."""
         try:
+            # Python's parser would wait for each line as long as a client likes
             self.rfile = io.BytesIO(read_head(self.connection))
             self.connection.settimeout(STALL)
             self.handle_one_request()
@@ -58,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Answer a request whose head is read."""
         self.raw_requestline = self.rfile.readline()
-        if not self.parse_request():  # what is no request has its answer already
+        if not self.parse_request():  # then it has its answer: it was malformed
             return
         try:
             # parse_request has changed the path: the target is taken as it was sent
@@ -68,6 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         except Refused as refused:
             self.answer(refused.status, refused.reason)
             return
+        # whoever knows the token keeps the connection until the answer is whole
         self.server.connections.welcome(self.connection)
         self.send_resource(self.server.resources[name])
 
@@ -80,11 +82,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         with file:
             self.send_head(200, resource.type, resource.size)
+            # a part at a time: a file of any size takes as much memory, and one that grows is cut where it was
             left = 0 if self.command == "HEAD" else resource.size
             while left and (part := file.read(min(PART, left))):
                 self.wfile.write(part)
                 left -= len(part)
 
+    # http.server calls it, and would quote the request in HTML
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what Python's parser refuses, in words that quote nothing of it."""
         self.answer(code, "expected a request of HTTP")

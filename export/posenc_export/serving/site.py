@@ -56,6 +56,7 @@ def _write(place: Path, resource: Resource) -> None:
     if resource.folder is None:
         place.write_bytes(resource.text)
         return
+    # digested while it is copied: what is written is what was compared
     digest = hashlib.sha256()
     try:
         with resource.open() as source, place.open("xb") as target:
@@ -71,6 +72,7 @@ def _write(place: Path, resource: Resource) -> None:
 
 def _beside(library: Library) -> Mapping[str, str]:
     """Return the texts beside the page: for hosts, for people, and the licence of what is not ours."""
+    # 1.30 has none in its package, though the licence asks for a copy
     own = library.folder / "LICENSE"
     stored = files("posenc_export") / "web" / LICENCE
     licence = own.read_text(encoding="utf-8") if own.is_file() else stored.read_text(encoding="utf-8")

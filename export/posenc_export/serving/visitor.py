@@ -17,7 +17,7 @@ OWN_PAGES = ("same-origin", "none")
 
 @dataclass(frozen=True)
 class Refused(Exception):
-    """A request that has no answer: a status, and why, in words that tell a stranger nothing."""
+    """A request is refused: with a status, and why, in words that tell strangers nothing."""
 
     status: int
     reason: str
@@ -59,15 +59,17 @@ class Door:
             target: The target, as it was sent.
             headers: The headers.
         """
+        # a list: two headers are as wrong as another one, since programs differ in which of two they believe
         if sent(headers, "Host") not in [[host] for host in self.hosts]:
             raise Refused(421, "this server answers to its own address alone")
+        # browsers leave it out where a page of the same origin reads, and a person who opens the page sends none
         if sent(headers, "Origin") not in [[], *([f"http://{host}"] for host in self.hosts)]:
             raise Refused(403, "this server answers its own pages alone")
         if sent(headers, "Sec-Fetch-Site") not in [[], *([site] for site in OWN_PAGES)]:
             raise Refused(403, "this server answers its own pages alone")
-        given, name = target[: len(self.root)], target[len(self.root) :]
-        # encoded first, as strings are compared in ASCII alone
-        if not compare_digest(given.encode("utf-8", "surrogateescape"), self.root.encode()):
+        begin, name = target[: len(self.root)], target[len(self.root) :]
+        # in constant time, and encoded first, as it compares strings in ASCII alone
+        if not compare_digest(begin.encode("utf-8", "surrogateescape"), self.root.encode()):
             raise Refused(404, "there is no such page")
         if method not in METHODS:
             raise Refused(405, f"expected {' or '.join(METHODS)}")

@@ -3,6 +3,7 @@
 
 import { longAxis, sample, tokenAxis } from "./golden.mjs";
 import { compareNames, judge, maxAbs, maxUlp, measure, peakOf, plus, worst } from "./judge.mjs";
+import { compareScores } from "./scores.mjs";
 import { oneLine } from "./session.mjs";
 
 const CRASHED = /abort|unreachable|out of bounds|out of memory|bad_alloc/i;
@@ -19,11 +20,17 @@ export async function compareCase({ manifest, runtime, session, call, recorded, 
   const names = compareNames(Object.keys(produced), Object.keys(recorded.eager));
   if (names) return failed(names);
   const tolerances = tolerancesOf(call, manifest, runtime, proof);
-  return manifest.outputs.flatMap((port) => {
-    const actual = sampled(port, halves(produced[port.name]), recorded.rows[port.name]);
+  const outputs = {};
+  for (const port of manifest.outputs) {
+    outputs[port.name] = sampled(port, halves(produced[port.name]), recorded.rows[port.name]);
+  }
+  const comparisons = manifest.outputs.flatMap((port) => {
     const against = Object.keys(tolerances).filter((name) => recorded[name][port.name]);
-    return against.map((name) => comparisonOf({ call, port, recorded, actual, manifest }, name, tolerances[name]));
+    const task = { call, port, recorded, actual: outputs[port.name], manifest };
+    return against.map((name) => comparisonOf(task, name, tolerances[name]));
   });
+  if (manifest.family !== "rotary" || !tolerances.model) return comparisons;
+  return [...comparisons, ...compareScores(call, manifest.outputs, outputs, recorded.model)];
 }
 
 const EMPTY = { output: "", against: "eager", maxAbs: 0, maxUlp: 0, position: null, passed: false, reason: "", peak: 0 };

@@ -26,13 +26,31 @@ export function parseNpy(source, name = "the file") {
   const descr = /'descr': '([^']+)'/.exec(header);
   const shape = /'shape': \(([^)]*)\)/.exec(header);
   const known = descr && DTYPES.find(([word]) => word === descr[1]);
-  if (!known || !shape || !header.includes("'fortran_order': False")) throw new Error(`${name} holds ${header.trim()}`);
+  const order = /'fortran_order': (True|False)/.exec(header);
+  if (!known || !shape || !order) throw new Error(`${name} holds ${header.trim()}`);
   const [, type, Holder] = known;
   const dims = shape[1].split(",").filter((size) => size.trim()).map(Number);
   // a copy: a typed array begins at a multiple of its element's size
   const data = new Holder(bytes.buffer.slice(bytes.byteOffset + end, bytes.byteOffset + bytes.byteLength));
   if (data.length !== dims.reduce((product, size) => product * size, 1)) throw new Error(`${name} is cut short`);
-  return { type, dims, data };
+  return { type, dims, data: order[1] === "True" ? byRows(data, dims) : data };
+}
+
+// Returns numbers in C order of an array whose first axis runs fastest: NumPy writes what was transposed so.
+function byRows(data, dims) {
+  const made = new data.constructor(data.length);
+  const strides = dims.map((_, axis) => dims.slice(0, axis).reduce((product, size) => product * size, 1));
+  const index = dims.map(() => 0);
+  for (let at = 0, from = 0; at < data.length; at++) {
+    made[at] = data[from];
+    for (let axis = dims.length - 1; axis >= 0; axis--) {
+      from += strides[axis];
+      if (++index[axis] < dims[axis]) break;
+      from -= dims[axis] * strides[axis];
+      index[axis] = 0;
+    }
+  }
+  return made;
 }
 
 // Returns an array as the bytes of a .npy file; throws an Error, with the name, where its dtype is not known here.
