@@ -36,9 +36,7 @@ def _claim(name: str, model: ModelProto) -> Claim:
         return Claim(name, "no", "", ("this build computes nothing in float64, on the CPU either",))
     names = {operator.name for operator in operators_of(model)}
     if name == "browser-jsep" and names.intersection(LEFT_TO_CPU):
-        return Claim(
-            name, "no", "", (f"wrong where it looks up by {' or '.join(LEFT_TO_CPU)}, which the CPU computes",)
-        )
+        return Claim(name, "no", "", (f"wrong where indices come from {' or '.join(LEFT_TO_CPU)}, on the CPU",))
     looks_up = names.intersection(LOOKS_UP)
     notes = ("a position that there is not gives another row, without an error",) if looks_up and name in ON_GPU else ()
     doubts = untried(model)
