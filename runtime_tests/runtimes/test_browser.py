@@ -1,8 +1,8 @@
 """Graphs in a real browser: what is promised of each provider, where nodes run, and dtypes."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +13,7 @@ import posenc
 from helpers.one_runtime import verdicts
 from helpers.runner_tools import a_case
 from helpers.shared import Cli, need, one_of_each
+from posenc.ports import Axis, Port, Values
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed
@@ -92,11 +93,12 @@ def test_a_call_that_is_refused_is_one_line_and_the_next_one_is_answered(bundle:
         assert runner.run(feeds)["y"].tobytes() == expected.tobytes()
 
 
+@dataclass
 class Told:
-    """Outputs of a graph, as a manifest has them."""
+    """Ports of a graph, as a manifest has them."""
 
-    inputs: tuple[Any, ...] = ()
-    outputs = (posenc.ports.Port("y", (), "float32", None),)
+    inputs: tuple[Port, ...] = ()
+    outputs: tuple[Port, ...] = (Port("y", (Axis("n", "features"),), "float32", Values()),)
 
 
 @pytest.mark.parametrize("build", one_of_each(["jsep", "webgpu"], lambda _: ""))
@@ -136,7 +138,7 @@ OTHER_DTYPES: dict[tuple[str, str], str] = {
 
 def test_times_are_those_of_one_page(cli: Cli, small_bundle: Path) -> None:
     need("browser-wasm")
-    words = ["bench", str(small_bundle), "--runtime", "browser-wasm", "--rounds", "1", "--lengths", "4", "--json"]
+    words = ["bench", str(small_bundle), "--runtime", "browser-wasm", "--rounds", "1", "--length", "4", "--json"]
     result = cli(*words)
     assert result.exit_code == 0, result.output
     assert '"browser-wasm"' in result.stdout

@@ -1,4 +1,4 @@
-"""Which graphs does a browser compute? A script, run by hand after a change of graphs, of the browser or of its library.
+"""Which graphs does a browser compute? A script, run by hand after a change of graphs, or of onnxruntime-web.
 
     python runtime_tests/scripts/browsers.py FOLDER    # bundles go there, the table into docs/compatibility.md
 

@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility.md: bundles on runtimes. Written by old_runtimes.py, phones.py and browsers.py, read by tests."""
+"""The tables of docs/compatibility.md: bundles on runtimes. Scripts beside this one write them, tests read them."""
 
 import datetime
 import json
@@ -11,7 +11,7 @@ from helpers.made_parts import part_of, put_part
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 SERVERS, PHONES, BROWSERS = "measured", "phones", "browsers"
-"""The parts of the page that are measured: releases of ONNX Runtime and what is like it, runtimes of phones, browsers."""
+"""The parts of the page that are measured: releases of ONNX Runtime and what is like it, phones, browsers."""
 MARKS = {"same bits": "=", "within its tolerance": "~", "loads; from Python no bfloat16 can be given to it": "o"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 Rows = Mapping[str, Mapping[str, str]]

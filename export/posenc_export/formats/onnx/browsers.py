@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RUNS_IN = ("browser-wasm", "browser-webgpu", "browser-jsep")
 """The runtimes: WebAssembly, and both WebGPU providers of onnxruntime-web."""
 ON_GPU = RUNS_IN[1:]
+LEFT_TO_CPU = ("BitwiseAnd", "BitwiseXor")
+"""Operators by which indices are computed that JSEP copies to the GPU one over the other."""
 
 
 def browser_claims(model: ModelProto) -> tuple[Claim, ...]:
@@ -32,7 +34,10 @@ def _claim(name: str, model: ModelProto) -> Claim:
         return Claim(name, "no", "", ("it takes no weights that lie beside a graph",))
     if name == "browser-webgpu" and holds(model, DOUBLE):
         return Claim(name, "no", "", ("this build computes nothing in float64, on the CPU either",))
-    looks_up = {operator.name for operator in operators_of(model)}.intersection(LOOKS_UP)
+    names = {operator.name for operator in operators_of(model)}
+    if name == "browser-jsep" and names.intersection(LEFT_TO_CPU):
+        return Claim(name, "no", "", (f"wrong where indices come from {' or '.join(LEFT_TO_CPU)}, on the CPU",))
+    looks_up = names.intersection(LOOKS_UP)
     notes = ("a position that there is not gives another row, without an error",) if looks_up and name in ON_GPU else ()
     doubts = untried(model)
     if doubts:

@@ -6,6 +6,8 @@ tensor may still wait: they then read the second. So
 
     axes of such a tensor have no names          only by its name is the length of a call known to be one
     two Casts to float32 of one shape, (1,)      Squeeze(Cast(Unsqueeze(x))): the second is of shape (1, 1)
+    two Gathers by indices of three axes         Squeeze(Gather(rows, Unsqueeze(indices))): ONNX Runtime finds the
+                                                 names of their axes itself, from the inputs that they come from
 
 Integers, flags and float64 are computed on the CPU, and so are their Casts.
 """
@@ -19,6 +21,9 @@ from posenc_export.formats.onnx.lengths import initializer, node
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+LEAST = 3
+"""Axes of indices: fewer of them are copied, and none of them from inputs that name their axes."""
 
 
 def keep_copies_apart(model: ir.Model) -> None:
@@ -37,6 +42,46 @@ def keep_copies_apart(model: ir.Model) -> None:
                 _widen(model.graph, old, casts[shape])
                 casts[shape] += 1
             value.shape = ir.Shape([size if isinstance(size, int) else None for size in value.shape])
+    _keep_indices_apart(model.graph)
+
+
+def _keep_indices_apart(graph: ir.Graph) -> None:
+    """Give indices more axes of one than those of a Gather before it have, and take them away behind the Gather."""
+    found: list[ir.Value] = []
+    for gather in [old for old in graph if old.op_type == "Gather" and _reads_rows(graph, old)]:
+        indices, rows = gather.inputs[1], gather.outputs[0]
+        assert indices is not None
+        if indices not in found:
+            found.append(indices)
+        more, name = found.index(indices), str(rows.name)
+        if more:
+            first = gather.attributes["axis"].as_int() if "axis" in gather.attributes else 0
+            wide = node("Unsqueeze", f"{name}_indices", indices, initializer(graph, f"{name}_before", range(more)))
+            behind = initializer(graph, f"{name}_behind", range(first, first + more))
+            _put_around(graph, gather, wide, 1, node("Squeeze", f"{name}_squeezed", rows, behind))
+
+
+def _reads_rows(graph: ir.Graph, gather: ir.Node) -> bool:
+    """Return whether a Gather reads rows on a GPU, by computed indices of three axes or more."""
+    import onnx_ir as ir
+
+    indices, rows = gather.inputs[1], gather.outputs[0]
+    on_gpu = rows.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    is_computed = indices is not None and indices.producer() is not None and len(indices.shape or ()) >= LEAST
+    return on_gpu and is_computed and rows not in graph.outputs
+
+
+def _put_around(graph: ir.Graph, middle: ir.Node, before: ir.Node, place: int, after: ir.Node) -> None:
+    """Put one node before an input of another, and one behind its output, which gives what that output was."""
+    value, made = middle.outputs[0], after.outputs[0]
+    graph.insert_before(middle, [before])
+    graph.insert_after(middle, [after])
+    middle.replace_input_with(place, before.outputs[0])
+    for user in list(value.uses()):
+        if user.node is not after:
+            user.node.replace_input_with(user.idx, made)
+    made.shape, made.type = value.shape, value.type
+    value.shape = None
 
 
 def _widen(graph: ir.Graph, cast: ir.Node, more: int) -> None:
@@ -46,14 +91,8 @@ def _widen(graph: ir.Graph, cast: ir.Node, more: int) -> None:
     source, value = cast.inputs[0], cast.outputs[0]
     if not more or source is None or value.shape is None:
         return
+    shape = value.shape
     axes = initializer(graph, f"{value.name}_more_axes", range(more))
-    users = list(value.uses())
     wide = node("Unsqueeze", f"{value.name}_unsqueezed", source, axes)
-    narrow = node("Squeeze", f"{value.name}_squeezed", value, axes)
-    graph.insert_before(cast, [wide])
-    graph.insert_after(cast, [narrow])
-    cast.replace_input_with(0, wide.outputs[0])
-    for user in users:
-        user.node.replace_input_with(user.idx, narrow.outputs[0])
-    narrow.outputs[0].shape, narrow.outputs[0].type = value.shape, value.type
-    value.shape = ir.Shape([*[1] * more, *value.shape])
+    _put_around(graph, cast, wide, 0, node("Squeeze", f"{value.name}_squeezed", value, axes))
+    value.shape = ir.Shape([*[1] * more, *shape])

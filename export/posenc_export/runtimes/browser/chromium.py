@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,14 +70,21 @@ def find_chromium() -> Chromium:
 
 
 def launch(playwright: Playwright, browser: Chromium) -> Browser:
-    """Start a browser."""
-    # Chromium does not start its sandbox for root
-    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    """Start a browser, in its sandbox where that starts: not for root, nor where the system lets nobody make one."""
+    from playwright.sync_api import Error
+
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        with suppress(Error):
+            return _launched(playwright, browser, sandbox=True)
+    return _launched(playwright, browser, sandbox=False)
+
+
+def _launched(playwright: Playwright, browser: Chromium, sandbox: bool) -> Browser:
     return playwright.chromium.launch(
         executable_path=browser.executable,
         args=list(ARGUMENTS),
         env=browser.environment,  # type: ignore[arg-type]
-        chromium_sandbox=not root,
+        chromium_sandbox=sandbox,
     )
 
 

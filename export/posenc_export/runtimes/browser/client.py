@@ -15,6 +15,7 @@ from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import RunFailed, Runner
 from posenc_export.runtimes.browser.host import GONE
+from posenc_export.runtimes.in_child import Ports
 from posenc_export.runtimes.npm import package
 from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
 from posenc_export.runtimes.process import Process, import_folders
@@ -78,7 +79,7 @@ def client() -> Client:
 class Graph:
     """A graph in a page; where the page has ended, the next call loads it again."""
 
-    def __init__(self, build: str, path: Path, manifest: Manifest) -> None:
+    def __init__(self, build: str, path: Path, manifest: Ports) -> None:
         """Load a graph by a build of onnxruntime-web; raise RunFailed where it cannot, Crashed where the page ends."""
         self.build, self.path, self.outputs = build, path.resolve(), manifest.outputs
         self._load()

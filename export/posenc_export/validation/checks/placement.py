@@ -54,11 +54,11 @@ def provider(context: Context) -> list[str]:
 def placement(context: Context) -> Finding:
     """No node that computes rows runs on the CPU of a CUDA session; of WebGPU, the report names the nodes that do."""
     runner, runtime = context.loaded
-    if not runner.nodes:
-        return Finding(["ONNX Runtime does not say where nodes run: it must be 1.23 or newer"])
     small = small_values(context.path)
     if runtime.device == "webgpu":
         return _on_webgpu(runner, small)
+    if not runner.nodes:
+        return Finding(["ONNX Runtime does not say where nodes run: it must be 1.23 or newer"])
     stray = [
         f"{op} {name}" for where, name, op in runner.nodes if where != "CUDAExecutionProvider" and name not in small
     ]
