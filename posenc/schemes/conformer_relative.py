@@ -99,6 +99,7 @@ def conformer_relative(
         return _shift(spec) if style == "both" else _chunk_shift(spec, past + 1 + future, chunk)
     if style == "chunk":
         return _chunk(spec, past, future, d_model, base)
+    # ESPnet takes the first rows of a table that may be longer than any call
     table = replace(spec, max_len=max(spec.max_len, stored or 0))
     source = sincos(table, inverse_frequencies(d_model, base), interleaved=True)
     if style == "ascending":
@@ -112,6 +113,7 @@ def conformer_relative(
 def _check(style: Style, stored: int | None, chunk: tuple[int, int, int]) -> None:
     if stored is not None and (style != "descending" or not 1 <= stored <= END):
         raise ValueError(f"stored is a number of rows of style=descending, from 1 to {END}, got {stored} with {style}")
+    # a chunk and its context are one row of distances, which has to fit
     if min(chunk[:2]) < 0 or chunk[2] < 1 or sum(chunk) >= END:
         raise ValueError(f"past and future must be at least 0, chunk at least 1, below {END} in sum, got {chunk}")
 
@@ -134,6 +136,7 @@ def _of_frames(source: SinCosMethod, spec: Spec, two_sided: bool, stored: int | 
         module = Stored(source, spec, d_model, stored=stored)
     frames = replace(SEQ, most=source.end)
     x = Port("x", (BATCH, frames, fixed(d_model)), spec.torch_dtype)
+    # from seq - 1 to 1 - seq
     length = Axis("-1+2*seq", "length") if two_sided else frames
     rows = relative.Rows(
         module=module,
@@ -148,6 +151,7 @@ def _of_frames(source: SinCosMethod, spec: Spec, two_sided: bool, stored: int | 
 
 def _chunk(spec: Spec, past: int, future: int, d_model: int, base: float) -> Encoding:
     """Return the encoding of the distances within a chunk and its context: one array."""
+    # sines of a distance behind are those ahead with another sign: one table serves both
     farthest = max(past, future)
     source = sincos(replace(spec, max_len=farthest + 1), timescales(d_model, base))
     length = fixed(past + 1 + future, "length")
@@ -171,6 +175,7 @@ def timescales(d_model: int, base: float) -> Floats:
 def of_frames(call: Call, *, two_sided: bool, stored: int, d_model: int, base: float) -> tuple[Array]:
     """Return the rows of a call in float64 from the formula."""
     seq = call.sizes[SEQ.name]
+    # a stored table begins at its own farthest distance
     farthest = max(seq, stored) - 1
     distance = np.arange(farthest, -seq, -1) if two_sided else farthest - np.arange(seq)
     return (waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True),)
@@ -178,6 +183,7 @@ def of_frames(call: Call, *, two_sided: bool, stored: int, d_model: int, base: f
 
 def of_chunk(call: Call, *, past: int, future: int, d_model: int, base: float) -> tuple[Array]:
     """Return the rows of every chunk in float64 from the formula."""
+    # the last frequency is 1 / base itself, as in Gemma 3n
     growth = np.log(base) / max(d_model // 2 - 1, 1)
     inv_freq = np.exp(-growth * np.arange(d_model // 2))
     return (waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False),)
@@ -201,7 +207,9 @@ def shift_reference(call: Call) -> tuple[Array]:
     """Return for every query and key the score at the column of their distance."""
     (scores,) = call.values
     seq, columns = scores.shape[2:]
+    # (batch, heads, seq, seq + seq_k - 1): the keys follow from the columns
     seq_k = columns - seq + 1
+    # queries are the last of the keys
     distance = np.arange(seq_k - seq, seq_k)[:, None] - np.arange(seq_k)
     return (scores[:, :, np.arange(seq)[:, None], seq_k - 1 - distance].astype(np.float64),)
 

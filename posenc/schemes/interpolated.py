@@ -85,16 +85,19 @@ def interpolated(
         std: standard deviation of the random rows, where no weights are given.
     """
     _check(grid, prefix, align_corners, offset)
+    # the module and its reference have each their own filter of these
     kernel = (mode == "bicubic", antialias, align_corners, offset)
     held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
     rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), Filter(*kernel))
+    # the reference begins with the rows as they are stored
     exact, how, add = table.double().numpy(), Resampling(*kernel), output == "add"
     learned = exact[prefix:].reshape(*held, -1)
     if sizes == "each":
         _check_each(spec, held, prefix, size)
         formula = partial(reference_of_tokens, table=learned, how=how, add=add)
         return interpolation.encode_each(rows, spec, add=add, formula=formula)
+    # a dynamic grid has the size of x
     fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
     formula = partial(reference, table=learned, how=how, before=None if add else exact[:prefix], fixed=fixed)
     size = _size(spec, size, held, table.shape[1])
@@ -134,13 +137,16 @@ def _table(
     """Return the sizes of the grid, and the rows before it and of it: (prefix + places, d_model)."""
     random = (prefix + prod(grid or GRID), D_MODEL)
     try:
+        # rows one after another, as most models keep them
         table = weights.table({"rows": None, "d_model": d_model}, random)
     except ValueError as error:
         if weights.file is None:
             raise
         try:
+            # or a grid, as SAM keeps it
             table = weights.table({"height": None, "width": None, "d_model": d_model})
         except ValueError:
+            # the first form is the usual one: its words say what was expected
             raise error from None
     return (grid or GRID if weights.file is None else _grid_of(table, weights.file, grid, prefix)), table.flatten(0, -2)
 

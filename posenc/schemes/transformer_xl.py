@@ -94,6 +94,7 @@ class BiShift(nn.Module):
 def seen(scores: Tensor) -> Tensor:
     """Return scores (batch, heads, seq, seq_k) with 0 where a key is after its query."""
     seq, seq_k = scores.shape[2], scores.shape[3]
+    # queries are the last of the keys
     query = (seq_k - seq) + torch.arange(seq, device=scores.device)
     # (seq_k,) > (seq, 1): the keys after each query
     after = torch.arange(seq_k, device=scores.device) > query.unsqueeze(1)
@@ -143,7 +144,9 @@ def transformer_xl(
         raise ValueError(f"clamp_len must be a distance from 1 to {END - 1}, got {clamp_len}")
     if output == "shift":
         return _shift(spec, attention)
+    # XLNet has a distance more: from each query to the key before the first
     more = attention != "causal"
+    # beyond clamp_len all rows are those of clamp_len
     held = spec.max_len + more if clamp_len is None else clamp_len + 1
     source = sincos(replace(spec, max_len=held), inverse_frequencies(d_model, base))
     end = None if clamp_len is not None or source.end is None else source.end - more
@@ -174,6 +177,7 @@ def reference(call: Call, *, attention: Attention, clamp: int | None, d_model: i
     """Return the rows in float64 from the formula, from the farthest key behind to the farthest ahead."""
     seq_k = call.sizes[KEYS.name]
     if attention == "causal":
+        # the newest key is at distance 0
         distance = np.arange(seq_k - 1, -1, -1)
     else:
         distance = np.arange(seq_k, -call.sizes[SEQ.name] if attention == "bi" else -1, -1)

@@ -58,7 +58,7 @@ def test_a_message_that_no_inspection_sends_is_refused(cli: Cli, onnx_file: Path
 
 LARGE = """
 import posenc_export.reading.child as child, posenc_export.reading.graph.read as read
-read.read_graph = lambda *_: bytearray(2**40)
+read.graph_in = lambda *_: bytearray(2**40)
 child.main(json.loads(sys.argv[1]))
 """
 

@@ -71,8 +71,10 @@ def begun(request: Request) -> Work:
     if graph.missing:
         raise BadInput(f"external data are missing: {', '.join(graph.missing)}: put them beside the file")
     searched = search_end(graph)
+    # at the last right length, where every row that it reads is seen
     run, named = encodings_in(graph, searched.end.last if searched.end else None)
     meant = chosen(named, request.encoding or None)
+    # another scaling is that of one encoding: two bases would become one
     if request.rope_type:
         check_one(meant)
     return Work(request, graph, searched, run, Model.load(Path(request.file)), meant)
@@ -83,6 +85,7 @@ def extended(request: Request) -> tuple[Extended, Work]:
     work = begun(request)
     for named in work.meant:
         _add(work, named)
+    # buffers alone may end, as stored position ids do
     ends = work.searched.end is not None and request.max_len > work.searched.end.last
     if not work.plans and not work.swaps and not ends:
         raise BadInput(
@@ -91,10 +94,12 @@ def extended(request: Request) -> tuple[Extended, Work]:
         )
     for plan in work.plans.values():
         work.tables.append(rewrite(work.model, plan, request.keep_rows))
+    # shapes that the file notes are those of the old tables
     _forget(work)
     graph = _saved(work)
     _prove(work, graph)
     if work.swaps:
+        # both graphs are interpreted: what is measured is what each computes
         before, after = of_graph(work.graph, work.run), of_graph(graph)
         pairs = zip(work.swaps, work.computed, strict=True)
         work.swaps = [measured(swap, *forms, before, after) for swap, forms in pairs]
@@ -123,6 +128,7 @@ def _add(work: Work, named: Named) -> None:
     for plan in planned(work.model, named, new, count):
         if plan.quantized:
             work.notes.append(f"{plan.name} was quantised to {plan.quantized}: it is a table of floats now")
+        # layers share tables
         old = work.plans.setdefault(plan.name, plan)
         if str(old.new.parameters) != str(plan.new.parameters):
             raise BadInput(f"{plan.name} is the table of two encodings that differ: it cannot be rewritten for both")
@@ -172,8 +178,10 @@ def _prove(work: Work, graph: Graph) -> None:
     """Hold every row of the tables that were written against float64, as they are in the new file."""
     written = Model.load(work.place)
     for place, table in enumerate(work.tables):
+        # large tables are not among the constants, which are bounded
         constant = graph.constants.get(table.name)
         array = written.array(table.name) if constant is None else constant.load()
+        # rows that stay are as they were, right or not
         first = table.rows if work.request.keep_rows else 0
         work.tables[place] = proved(work.plans[table.name], table, array, first)
 
@@ -188,6 +196,7 @@ def _walls(work: Work, graph: Graph) -> tuple[tuple[Wall, ...], int | None]:
             if searched.reason:
                 work.notes.append(f"not seen beyond {searched.right}: {searched.reason}")
             return (), searched.right
+        # without --max-len nothing is to be made longer
         if not wanted:
             return (), end.last
         grown = grow(work.model, end, work.run, wanted)

@@ -145,9 +145,11 @@ def _of_model(model: ModelProto) -> Inside:
 
     graphs = [*graphs_of(model.graph)]
     nodes = [*(node for graph in graphs for node in graph.node), *(n for f in model.functions for n in f.node)]
+    # an operator of another domain is another operator
     counts = Counter(_name(node) for node in nodes)
     tables = sorted(map(_table, _tensors(graphs, nodes)), key=lambda table: -table.bytes)
     operators = tuple(Used(name, count) for name, count in counts.most_common(MOST))
+    # a stranger may declare more bytes than there are
     size = min(sum(table.bytes for table in tables), LARGEST)
     return Inside(len(nodes), operators, len(counts), tuple(tables[:MOST]), len(tables), size)
 
@@ -160,6 +162,7 @@ def _tensors(graphs: Iterable[object], nodes: Iterable[NodeProto]) -> list[Tenso
     for node in nodes:
         for attribute in node.attribute if node.op_type == "Constant" else ():
             if attribute.HasField("t"):
+                # the tensor of a Constant has no name of its own
                 named = onnx.TensorProto()
                 named.CopyFrom(attribute.t)
                 named.name = node.output[0] if node.output else ""

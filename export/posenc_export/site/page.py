@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-Look = Literal["text", "cards", "source"]
-"""How a page looks: as text, its lists as cards with pictures, or as the text of a program."""
+Look = Literal["text", "cards", "parameters", "source"]
+"""How a page looks: text; lists with pictures as cards; tables whose rows are blocks on a phone; a program."""
 
 
 @dataclass(frozen=True)

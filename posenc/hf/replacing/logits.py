@@ -32,7 +32,7 @@ OURS = 3e-7
 
 
 class Read(NamedTuple):
-    """What a model reads: tokens, positions and a mask of what is no padding, (texts, tokens) each."""
+    """What a model reads: tokens, positions and a mask that is 0 at padding, (texts, tokens) each."""
 
     ids: Tensor
     positions: Tensor
@@ -55,7 +55,7 @@ def text_for(model: nn.Module) -> Read:
 
 
 def logits_of(model: nn.Module, read: Read) -> list[Tensor]:
-    """Return the logits of tokens that are no padding, (tokens, vocabulary): of one call, and behind each cache."""
+    """Return the logits of all tokens but padding, (tokens, vocabulary): of one call, and behind each cache."""
     with _still(model):
         whole = _call(model, read, slice(None)).logits
         parts = [whole[read.mask.bool()]]
@@ -94,10 +94,10 @@ def doubled(read: Read) -> Read:
 
 
 def _call(model: Any, read: Read, part: slice, cache: Any = None) -> Any:
-    given = {"input_ids": read.ids[:, part], "attention_mask": read.mask[:, : part.stop]}
+    tokens = {"input_ids": read.ids[:, part], "attention_mask": read.mask[:, : part.stop]}
     try:
         with torch.no_grad():
-            return model(**given, position_ids=read.positions[:, part], past_key_values=cache, use_cache=True)
+            return model(**tokens, position_ids=read.positions[:, part], past_key_values=cache, use_cache=True)
     except Exception as error:  # whatever a model raises
         first = (str(error).splitlines() or [""])[0]
         words = f"called with tokens, positions, a mask and a cache it raised {type(error).__name__}: {first}"

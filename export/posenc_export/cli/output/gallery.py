@@ -74,9 +74,9 @@ def _pages(of_list: Listed) -> Iterator[Page]:
     links = Links("{}.md", "../pictures/{}.png", SHARED_PAGE.partition("/")[2])
     for scheme in of_list.schemes:
         text, source = section(scheme, of_list, links, "#"), f"posenc/schemes/{scheme.name}.py"
-        yield Page(f"schemes/{scheme.name}.md", text, source=source)
+        yield Page(f"schemes/{scheme.name}.md", text, "parameters", source)
     if of_list.shared:
-        yield Page(SHARED_PAGE, shared_section(of_list, "#"))
+        yield Page(SHARED_PAGE, shared_section(of_list, "#"), "parameters")
 
 
 def _kinds(of_list: Listed, place: str, folder: str) -> Iterator[Entry]:

@@ -23,6 +23,7 @@ HEAD = """# Schemes
 
 Made by `posenc schemes --markdown > docs/schemes.md`, and the pictures, of the first sample of each scheme, by
 `posenc schemes --pictures docs/pictures`. `posenc plot NAME -o FILE` draws a scheme with other parameters.
+`posenc schemes --site FOLDER` writes the same as a gallery for a browser, a page for each scheme, with a search.
 
 """
 FORMS = """A scheme has every form and format that is not ruled out under its name: baked (a table) or dynamic

@@ -95,7 +95,7 @@ def _named() -> Path | None:
         if not Path(chosen).is_file():
             raise Missing(f"CHROME_PATH is {chosen}, and no such file exists: set it to the program of a Chromium")
         return Path(chosen)
-    return next((Path(found) for name in ON_PATH if (found := shutil.which(name))), None)
+    return next((Path(program) for name in ON_PATH if (program := shutil.which(name))), None)
 
 
 def _packed() -> Path:

@@ -137,6 +137,7 @@ class Ledger:
 
     def subjects(self) -> set[str]:
         """Return the subjects that a row may have."""
+        # a process that a graph has taken over may name anything
         formats = (artifact.format for artifact in self.bundle.manifest.artifacts)
         return {SUBJECT, GOLDEN, OTHERS, "", *RUNTIMES, *formats}
 
@@ -169,6 +170,7 @@ class Ledger:
             _check_known("subject", row.subject, self.subjects())
         self.rows += rows
         self.done.add(self.step)
+        # nothing else is to be learned of a file that is not as the manifest lists it
         if is_damaged(rows):
             self.over.add(self.step[0])
 
@@ -176,12 +178,14 @@ class Ledger:
         """Add a row for the step that has ended its process, or was ended as it took too long."""
         if self.step is None:
             raise ToolFailed(f"the process that validates {reason}")
+        # graphs are parsed before any step: a crash there has no row
         if self.step == OPENING:
             raise BadInput(f"{self.bundle.folder} has a graph that cannot be read: {reason}")
         number, subject, _ = self.step
         self.rows.append(Verdict(subject, self.check, "fail", f"{self.call}: {reason}" if self.call else reason))
         self.done.add(self.step)
         self.crashes[number] = self.crashes.get(number, 0) + 1
+        # a file that hangs would do so in each of its steps
         if is_late or self.crashes[number] == CRASHES:
             self._close(number, reason)
 
@@ -190,6 +194,7 @@ class Ledger:
         self.over.add(number)
         artifact = self.bundle.manifest.artifacts[number]
         for runtime in chosen(artifact.format, self.options.chosen):
+            # what has run keeps its rows
             if (number, runtime.name, AGREES) not in self.done:
                 words = f"nothing more of {artifact.file} runs: {self.check}: {reason}"
                 self.rows.append(Verdict(runtime.name, AGREES, "skip", words))
@@ -227,6 +232,7 @@ def _in_children(
 
 def _followed(child: Child, ledger: Ledger) -> bool:
     """Take the messages of a process until it ends, and end it; return whether no step is left."""
+    # the clock stands while libraries are loaded
     ledger.step = None
     child.go()
     try:
