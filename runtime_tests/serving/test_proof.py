@@ -15,6 +15,7 @@ from helpers.opened_pages import Scheme, screenshot
 from helpers.served import serving
 from helpers.shared import need
 from helpers.visits import PATIENCE, visited
+from posenc_export.serving import section
 from posenc_export.serving.library import Library, find_library
 
 if TYPE_CHECKING:
@@ -105,6 +106,19 @@ def test_a_graph_that_never_ends_is_stopped(chromium: Browser, bundle: Path, lib
         visit.page.locator("#proof-stop").click()
         assert visit.status == "stopped"
         assert visit.page.locator("#proof-begin").is_enabled()
+
+
+@pytest.mark.exhaustive
+def test_a_call_has_so_much_time(
+    chromium: Browser, bundle: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(section, "TIMEOUT", 3.0)
+    endless(bundle)
+    with serving(bundle, library) as server, visited(chromium, server.door.url) as visit:
+        visit.prove()
+        assert visit.status.startswith("failed: ")
+        assert visit.status.endswith(": no answer in 3 seconds")
+        assert visit.rows == []
 
 
 MARKUP = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
