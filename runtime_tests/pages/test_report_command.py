@@ -47,6 +47,7 @@ def test_the_page_of_a_bundle_that_fails_says_why(cli: Cli, bundle: Path) -> Non
     assert "model.onnx is not the file that its manifest lists" in page
 
 
+@pytest.mark.exhaustive
 def test_what_the_bundles_own_report_says_is_not_believed(cli: Cli, bundle: Path) -> None:
     for name in ("report.json", "report.md"):
         text = (bundle / name).read_text(encoding="utf-8")
@@ -107,6 +108,7 @@ def test_html_adds_a_page_that_is_ours(cli: Cli) -> None:
     assert not Path("made/report.html").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_page_that_was_changed_or_put_there_is_left_alone(cli: Cli) -> None:
     assert cli(*SMALL, "--html", "--no-validate", "-q").exit_code == 0
     with Path("made/report.html").open("a", encoding="utf-8") as file:

@@ -65,6 +65,7 @@ def test_the_picture_of_a_sum_is_what_was_added(bundle: Path) -> None:
     np.testing.assert_allclose(numbers, picture.values, atol=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_of_a_sample_the_first_run_is_shown(cli: Cli) -> None:
     """2048 tokens of two heads are kept at some rows: positions 0 to 127, and others farther out."""
     made = cli(
