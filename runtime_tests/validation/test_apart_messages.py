@@ -19,7 +19,7 @@ from posenc_export.validation.apart.child import Speaker, Worker
 from posenc_export.validation.apart.messages import MAX_CHARACTERS, cut, read, row_json, row_read, written
 from posenc_export.validation.apart.parent import CRASHES, Ledger, _followed
 from posenc_export.validation.apart.process import Child, Ended, Hung
-from posenc_export.validation.judging.verdict import Comparison, ValidateOptions, Verdict
+from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, ValidateOptions, Verdict
 from posenc_export.validation.running.steps import OPENING, Step
 
 ROW = Verdict(
@@ -29,6 +29,7 @@ ROW = Verdict(
     "NaN at [0]",
     (Comparison("batch1-seq1", "y", "eager", float("inf"), 3.0, None, False, "NaN at [0]", 2.0),),
     "a note",
+    (Curve("y", "reference", (Bin(0, 0.1, 0.2), Bin(2**62, float("inf"), 0.0))),),
 )
 
 
@@ -50,6 +51,7 @@ def test_a_row_is_read_as_it_was() -> None:
         {"more": 1},
         {"comparisons": [{"case": "c"}]},
         {"check": "no-such-check"},
+        {"curves": [{"output": "y", "against": "nobody", "bins": []}]},
     ],
     ids=lambda change: next(iter(change)),
 )

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from helpers.shared import ROOT, Cli
-from posenc_export.validation.judging.verdict import Comparison, Verdict
+from posenc_export.validation.judging.verdict import Bin, Comparison, Curve, Verdict
 from posenc_export.validation.report import schema
 from posenc_export.validation.report.report import SCHEMA_VERSION, verdict_json
 
@@ -91,6 +91,10 @@ def test_an_error_that_is_no_number_is_null() -> None:
     data = verdict_json(Verdict("ort-cpu", "agrees", "fail", "NaN", (comparison,)))
     (written,) = json.loads(json.dumps(data, allow_nan=False))["comparisons"]
     assert (written["max_abs"], written["max_ulp"], written["peak"]) == (None, None, None)
+    curves = (Curve("y", "reference", (Bin(3, float("nan"), float("inf")),)),)
+    data = verdict_json(Verdict("ort-cpu", "agrees", "fail", "NaN", curves=curves))
+    ((written,),) = (curve["bins"] for curve in json.loads(json.dumps(data, allow_nan=False))["curves"])
+    assert written == {"position": 3, "error": None, "allowed": None}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def checks_of(verdicts: Sequence[Verdict]) -> list[CheckRows]:
     for verdict in verdicts:
         by_check.setdefault(verdict.check, []).append(verdict)
     checks = [CheckRows(CATALOGUE[name], _gravest(rows), tuple(rows)) for name, rows in by_check.items()]
+    # who opens the page of a failure looks for that
     return sorted(checks, key=lambda check: (check.status != "fail", check.words.code))
 
 

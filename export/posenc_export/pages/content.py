@@ -39,6 +39,7 @@ def content_of(result: ValidateResult, bundle: Bundle) -> Content:
         result: The result of its validation.
         bundle: The bundle, trusted where this program has written it.
     """
+    # the page must not show numbers of a file that nobody exported
     changed = {verdict.subject for verdict in result.verdicts if (verdict.check, verdict.status) == CHANGED}
     pictures, problem = ([], f"{GOLDEN} {OTHER}") if GOLDEN in changed else pictures_of(bundle)
     return Content(result, tuple(pictures), problem, _graph(bundle, "onnx" in changed))

@@ -89,9 +89,11 @@ class Chart:
 
 def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
     """Return the charts, and lines on what needs none: outputs without any error, and charts beyond the first few."""
+    # bundles of older versions, and results of other programs, know the worst of each call alone
     joined = any(verdict.curves for verdict in verdicts)
     curves = [(v.subject, curve) for v in verdicts for curve in (v.curves if joined else _points(v))]
     keys = dict.fromkeys((curve.output, curve.against) for _, curve in curves)
+    # errors against float64 say more than those against eager, which are mostly none
     order = sorted(keys, key=lambda key: key[1] != "reference")
     charts: list[Chart] = []
     left = POINTS
@@ -99,6 +101,7 @@ def charts_of(verdicts: Sequence[Verdict]) -> tuple[list[Chart], list[str]]:
         groups = _groups(
             (name, curve.bins) for name, curve in curves if (curve.output, curve.against) == (output, against)
         )
+        # a chart has all of its points or is left out: half of a curve would mislead
         left -= sum(len(group.bins) for group in groups)
         if left >= 0:
             charts.append(_chart(f"{output} {AGAINST[against]}", groups, joined))
@@ -110,6 +113,7 @@ def _groups(curves: Iterable[tuple[str, tuple[Bin, ...]]]) -> tuple[Group, ...]:
     """Return the curves of runtimes, one for those that gave the same errors."""
     by_bins: dict[tuple[Bin, ...], list[str]] = {}
     for runtime, bins in curves:
+        # curves that lie on each other would hide all but the last
         by_bins.setdefault(bins, []).append(runtime)
     return tuple(Group(tuple(names), bins) for bins, names in by_bins.items())
 
@@ -169,6 +173,7 @@ def _line(group: Group, colour: int, joined: bool, scales: tuple[PositionScale, 
         Point(across.at(peak.position), up.at(peak.error), _words(group, peak, joined), _is_wrong(peak, joined))
         for peak in group.bins
     )
+    # without bins there is nothing between two points to draw a line for
     return Line(_path([(point.x, point.y) for point in points]) if joined else "", points, colour)
 
 
@@ -188,6 +193,7 @@ def _bound(bins: Sequence[Bin], across: PositionScale, up: ErrorScale) -> str:
         if peak.allowed > 0 and isfinite(peak.allowed):
             least[peak.position] = min(peak.allowed, least.get(peak.position, peak.allowed))
     places = [(across.at(position), up.at(least[position])) for position in sorted(least)]
+    # a path of one place shows nothing
     if len(places) == 1:
         places = [(across.edges[0], places[0][1]), (across.edges[1], places[0][1])]
     return _path(places)

@@ -144,6 +144,7 @@ def _of_model(model: ModelProto) -> Inside:
     from posenc_export.formats.onnx.dtypes import graphs_of
 
     graphs = [*graphs_of(model.graph)]
+    # functions are parts of the graph that exporters leave folded
     nodes = [*(node for graph in graphs for node in graph.node), *(n for f in model.functions for n in f.node)]
     # an operator of another domain is another operator
     counts = Counter(_name(node) for node in nodes)
@@ -191,9 +192,11 @@ def main(path: Path) -> None:
     """Print what a file is made of, as one line of JSON."""
     end_with_parent()
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # libraries print to stdout, which the answer must not mix with
     os.dup2(2, 1)
     if not sys.stdin.readline():
         return
+    # after imports, whose memory is no part of what the file takes
     limit_memory(uses_cuda=False)
     try:
         content = inside(path)

@@ -55,6 +55,7 @@ def page_of(content: Content, addition: Addition = NO_ADDITION) -> str:
     page = _page(content, addition)
     if len(page.encode("utf-8", "replace")) <= LARGEST or not content.pictures:
         return page
+    # texts, rows and points are bounded: pictures are what is left to leave out
     return _page(replace(content, pictures=(), unpictured="it would make the page too large"), addition)
 
 
@@ -84,7 +85,9 @@ def _environment(room: Room) -> Environment:
     return Environment(
         loader=PackageLoader("posenc_export.pages"),
         autoescape=True,
+        # a name that is misspelled must not become an empty text
         undefined=StrictUndefined,
+        # in one place, so that no template can forget it
         finalize=room.text,
         trim_blocks=True,
         lstrip_blocks=True,

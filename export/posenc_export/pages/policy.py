@@ -19,6 +19,7 @@ def policy(scripts: Sequence[str], styles: Sequence[str], more: Sources) -> str:
         "style-src": [digest(text) for text in styles],
         "img-src": ["data:"],
     }
+    # what is added comes behind what the page itself needs
     for name, sources in more.items():
         directives[name] = [*directives.get(name, []), *sources]
     return "; ".join(f"{name} {' '.join(sources)}" for name, sources in directives.items())

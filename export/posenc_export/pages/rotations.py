@@ -35,6 +35,7 @@ def rotation(taken: Floats, rotated: Floats) -> Pairs | None:
         return None
     before, after = taken[..., :count], rotated[..., :count]
     layouts: tuple[Literal["halves", "neighbours"], ...] = ("halves", "neighbours")
+    # no field of a manifest says which features are a pair in every encoding: lengths of pairs do
     for layout in layouts:
         (a, b), (c, d) = _pairs(before, layout), _pairs(after, layout)
         length, length_after = np.hypot(a, b), np.hypot(c, d)
@@ -48,6 +49,7 @@ def rotation(taken: Floats, rotated: Floats) -> Pairs | None:
 def _rotated_features(taken: Floats, rotated: Floats) -> int:
     """Return how many features, from the first on, differ anywhere: an even number."""
     differs = np.flatnonzero((taken != rotated).reshape(-1, taken.shape[-1]).any(0))
+    # features beyond the rotated ones come out as they went in
     count = int(differs[-1]) + 1 if differs.size else 0
     whole: int = taken.shape[-1] // 2 * 2
     return min(count + count % 2, whole)

@@ -65,6 +65,7 @@ class PositionScale:
 
     def ticks(self) -> list[Tick]:
         """Return 0 and powers of ten."""
+        # 2**63 is below 10**20
         powers = [0, *(10**k for k in range(20) if 10**k <= max(1, self.largest))]
         return [Tick(self.at(p), amount(p)) for p in thinned(powers)]
 
@@ -80,6 +81,7 @@ class ErrorScale:
     @classmethod
     def over(cls, errors: Iterable[float], edges: tuple[float, float]) -> ErrorScale:
         """Return the scale for errors; zeros and infinities have no place on it."""
+        # a report without a single error that a log scale has still gets a scale
         logs = [log10(error) for error in errors if error > 0 and isfinite(error)] or [-8.0, -6.0]
         return cls(floor(min(logs)), max(ceil(max(logs)), floor(min(logs)) + 1), edges)
 

@@ -23,6 +23,7 @@ def shown(content: Content) -> Mapping[str, object]:
     """Return the values by the names that templates know them by."""
     result = content.result
     manifest, verdicts = result.manifest, result.verdicts
+    # figures are made here, since templates should only lay out
     charts, same = charts_of(verdicts)
     calls = tried_of(manifest, verdicts)
     mark = "skip" if not verdicts else "fail" if failed(verdicts) else "pass"
@@ -85,6 +86,7 @@ def _axes(port: Port) -> str:
 def _carries(port: Port) -> str:
     """Return what a port carries, with the words for its limits that the C++ class has, too."""
     name, limits = name_of(port.carries), limits_of(port)
+    # only ranges that must be kept: others say nothing of what is refused
     bounds = f" from {limits.bounds[0]:g} to {limits.bounds[1]:g}" if limits.bounds else ""
     return f"{name}{kind_of(port.carries).documented(port.carries, port)}{bounds}"
 

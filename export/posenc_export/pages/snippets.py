@@ -93,8 +93,10 @@ class Loading:
 
 def loading_of(manifest: Manifest) -> Loading | None:
     """Return what examples of a bundle are made of; None where it has too many ports for one."""
+    # a decoder with a cache for each layer has hundreds
     if len(manifest.inputs) + len(manifest.outputs) > MOST:
         return None
+    # sizes stand in the code as numbers: it must run as it is copied
     sizes = {axis.name: _size(axis) for axis in axes_of(manifest.inputs)}
     inputs = tuple(_fed(port, sizes) for port in manifest.inputs)
     words = ", ".join(f"{name} = {size}" for name, size in sizes.items())

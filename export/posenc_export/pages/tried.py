@@ -76,6 +76,7 @@ def _tried(case: Case, lengths: set[str], compared: Sequence[Comparison], refusa
     largest = worst(compared, "reference")
     sizes = ", ".join(f"{name} {size:,}" for name, size in case.sizes.items()) or "fixed sizes"
     length = max((size for name, size in case.sizes.items() if name in lengths), default=1)
+    # calls that must be refused may begin far out, or below 0
     last = case.max_position if case.max_position >= case.first else case.first + length - 1
     outcome = _of_refused(case, refusals) if case.refused else _outcome(compared)
     return Tried(case.name, sizes, length, case.first, last, outcome, "" if largest is None else short(largest.max_abs))
@@ -89,6 +90,7 @@ def _outcome(compared: Sequence[Comparison]) -> Outcome:
 
 def _of_refused(case: Case, refusals: Sequence[Verdict]) -> Outcome:
     """Return how a call came out that must be refused; a row that failed names the call that was answered."""
+    # the rows of all refusals are folded into one, which names the first that was answered
     if any(row.status == "fail" and row.detail.startswith(f"{case.name}:") for row in refusals):
         return "fail"
     return "refused" if any(row.status == "pass" for row in refusals) else "skip"

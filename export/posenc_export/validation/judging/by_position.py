@@ -46,7 +46,9 @@ def positions_of_rows(inputs: Iterable[Port], feeds: Feeds, along: str, rows: In
     return first + rows
 
 
-def bins_of(error: Floats, allowed: Floats, axis: int, positions: Integers) -> tuple[Bin, ...]:
+def bins_of(
+    error: Floats, allowed: Floats, axis: int, positions: Integers, is_allowed: bool = False
+) -> tuple[Bin, ...]:
     """Return the largest error in each bin of positions, and how far that element may be off.
 
     An element that is farther off than it may be comes before a larger error that is allowed.
@@ -56,19 +58,31 @@ def bins_of(error: Floats, allowed: Floats, axis: int, positions: Integers) -> t
         allowed: How far each may be off, of the same shape.
         axis: The axis along which positions run.
         positions: The position of each row along it.
+        is_allowed: Whether it is known that no element is farther off than it may be.
     """
-    count = len(positions)
-    # (..., positions, ...) -> (positions, elements)
-    by_row = np.moveaxis(np.where(np.isnan(error), np.inf, error), axis, 0).reshape(count, -1)
-    bounds = np.moveaxis(np.broadcast_to(allowed, error.shape), axis, 0).reshape(count, -1)
-    with np.errstate(over="ignore"):
-        rank = np.where(by_row > bounds, by_row + np.max(by_row), by_row)
-    every, worst = np.arange(count), np.argmax(rank, 1)
-    by_row, bounds, rank = by_row[every, worst], bounds[every, worst], rank[every, worst]  # (positions,)
+    # (..., positions, ...) -> (positions, ...)
+    rows = np.moveaxis(error, axis, 0)
+    bounds = np.moveaxis(np.broadcast_to(allowed, error.shape), axis, 0)
+    every = np.arange(len(positions))
+    # for argmax a NaN is the largest
+    worst = np.argmax(_rank_of(rows, bounds, is_allowed).reshape(len(rows), -1), 1)
+    at = (every, *np.unravel_index(worst, rows.shape[1:]))
+    largest = np.where(np.isnan(rows[at]), np.inf, rows[at])  # (positions,)
+    limits = bounds[at]
     numbers = np.asarray([*map(_number, positions.tolist())])
-    order = np.lexsort((-every, rank, numbers))  # the last of each bin is its worst, of equal ones the first
+    order = np.lexsort(
+        (-every, largest, largest > limits, numbers)
+    )  # the last of each bin is its worst, of equal ones the first
     ends = np.flatnonzero(np.append(np.diff(numbers[order]) != 0, True))
-    return tuple(Bin(int(positions[i]), float(by_row[i]), float(bounds[i])) for i in order[ends])
+    return tuple(Bin(int(positions[i]), float(largest[i]), float(limits[i])) for i in order[ends])
+
+
+def _rank_of(rows: Floats, bounds: Floats, is_allowed: bool) -> Floats:
+    """Return numbers that are largest at the worst element of each row: errors, or first those beyond their bounds."""
+    if is_allowed:
+        return rows
+    with np.errstate(over="ignore"):
+        return np.where(rows > bounds, rows + np.nanmax(rows), rows)
 
 
 def curves_of(measured: Iterable[Measured]) -> tuple[Curve, ...]:

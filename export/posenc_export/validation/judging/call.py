@@ -102,7 +102,7 @@ def _measured(golden: GoldenCase, port: Port, against: Against, difference: Diff
     if rows is None or difference.error is None:
         return Measured(comparison)
     allowed = np.zeros(()) if judgement.allowed is None else judgement.allowed
-    return Measured(comparison, bins_of(difference.error, allowed, rows.axis, rows.positions))
+    return Measured(comparison, bins_of(difference.error, allowed, rows.axis, rows.positions, judgement.passed))
 
 
 def tolerance_against(case: Case, against: Against) -> Tolerance:
