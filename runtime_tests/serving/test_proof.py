@@ -13,7 +13,7 @@ from helpers.bundles import edit, put, replace_array, sign
 from helpers.endless import endless
 from helpers.opened_pages import Scheme, screenshot
 from helpers.served import serving
-from helpers.shared import need
+from helpers.shared import Cli, need
 from helpers.visits import PATIENCE, visited
 from posenc_export.serving import section
 from posenc_export.serving.library import Library, find_library
@@ -119,6 +119,20 @@ def test_a_call_has_so_much_time(
         assert visit.status.startswith("failed: ")
         assert visit.status.endswith(": no answer in 3 seconds")
         assert visit.rows == []
+
+
+@pytest.mark.exhaustive
+def test_what_an_adapter_has_no_numbers_for_is_not_run(chromium: Browser, library: Library, cli: Cli) -> None:
+    """SwiftShader has no float16, and the WebGPU build no float64; WebAssembly computes both."""
+    made = {"float16": ("rope", "-p", "head_dim=16", "--dtype", "fp16"), "float64": ("sine_2d", "--dynamic")}
+    for name, words in made.items():
+        result = cli("export", *words, "-f", "onnx", "--no-validate", "-q", "-o", name)
+        assert result.exit_code == 0, result.output
+        with serving(Path(name), library) as server, visited(chromium, server.door.url) as visit:
+            visit.prove()
+            assert visit.status == "done: 1 agreed, 1 not run", visit.lines
+            assert visit.rows[0][:2] == ["browser-wasm", "pass"]
+            assert any(line.startswith("not run: browser-webgpu: ") and name in line for line in visit.lines)
 
 
 MARKUP = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"

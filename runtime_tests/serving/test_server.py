@@ -112,6 +112,7 @@ PATHS = (
     "bundle",
     "bundle/report.json",  # the manifest does not list it
     "web/host.html",
+    "web/page.mjs",
     "web/../cli/__init__.py",
     "ort/package.json",
     "ort/../package.json",

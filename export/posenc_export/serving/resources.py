@@ -19,6 +19,8 @@ PAGE = ""
 """The path of the page itself."""
 BUNDLE, WEB, LIBRARY = "bundle/", "web/", "ort/"
 """The folders of a bundle's files, of our modules, and of onnxruntime-web."""
+OTHERS = "page.mjs"
+"""The module that pages of runtimes load, and the page of a bundle does not."""
 TYPES = {".mjs": "text/javascript; charset=utf-8", ".json": "application/json", ".wasm": "application/wasm"}
 BYTES = "application/octet-stream"
 HTML = "text/html; charset=utf-8"
@@ -101,7 +103,7 @@ def of_library(library: Library) -> Iterator[tuple[str, Resource]]:
 def of_modules() -> Iterator[tuple[str, Resource]]:
     """Yield our modules, by their paths."""
     for file in (files("posenc_export") / "web").iterdir():
-        if file.name.endswith(".mjs"):
+        if file.name.endswith(".mjs") and file.name != OTHERS:
             yield f"{WEB}{file.name}", text_resource(file.read_text(encoding="utf-8"), TYPES[".mjs"])
 
 

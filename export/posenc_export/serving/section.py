@@ -12,6 +12,7 @@ from posenc_export.pages.page import Addition
 from posenc_export.runtimes import RUNTIMES, Missing
 from posenc_export.runtimes.limit import TIMEOUT
 from posenc_export.runtimes.onnxruntime_web import PACKAGE, check_takes
+from posenc_export.runtimes.web_browser import NO_DOUBLE
 from posenc_export.serving.library import Library
 from posenc_export.serving.resources import BUNDLE, LIBRARY, WEB
 from posenc_export.validation.checks.catalogue import code_of
@@ -102,6 +103,7 @@ def proof_of(manifest: Manifest, graph: Artifact, library: Library) -> dict[str,
         "columns": list(columns_of(manifest)),
         "marks": MARKS,
         "codes": {check: code_of(check) for check in (AGREES, "refusal", MODEL)},
+        "no_double": NO_DOUBLE,
         "timeout": TIMEOUT,
     }
 

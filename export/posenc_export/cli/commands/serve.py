@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ import click
 from posenc_export.cli.declared import number, path
 from posenc_export.cli.options import SETTINGS, guarded
 from posenc_export.cli.output.helping import epilog
-from posenc_export.errors import BadInput
+from posenc_export.errors import BadInput, decoded
 
 STATUSES = {0: "the site is written", 3: "onnxruntime-web is not here"}
 
@@ -51,7 +52,8 @@ def serve(bundle: Path, port: int | None, ort_web: Path | None, site: Path | Non
     offer = offer_of(bundle, library)
     if site is not None:
         size = write_site(offer, library, site)
-        click.echo(f"wrote {site}: {size:,} bytes; python -m http.server --bind 127.0.0.1 --directory {site} shows it")
+        show = f"python -m http.server --bind 127.0.0.1 --directory {shlex.quote(str(site))}"
+        click.echo(f"wrote {decoded(str(site))}: {size:,} bytes; {show} shows it")
         return
     server = Server(port or 0, offer.resources, offer.policy)
-    serve_until_stopped(server, lambda url: click.echo(f"{url} shows {bundle}, until Ctrl-C"))
+    serve_until_stopped(server, lambda url: click.echo(f"{url} shows {decoded(str(bundle))}, until Ctrl-C"))
