@@ -58,6 +58,9 @@ def test_every_format_says_whether_it_runs_code() -> None:
         "mnn",
         "numpy-cache",
         "numpy-cache-npz",
+        "browser-wasm",
+        "browser-webgpu",
+        "browser-jsep",
     }
     assert {r.name for r in RUNTIMES.values() if not r.runs_code} == inert
 
