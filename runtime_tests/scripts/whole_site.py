@@ -89,7 +89,8 @@ def whole() -> Site:
     order = [*pages, of_schemes.pages[0]]
     at = [place for place in places() if place.endswith(".md")]
     order.sort(key=lambda page: at.index(page.path) if page.path in at else len(at))
-    pictures = {f"docs/pictures/{file.name}": file for file in (ROOT / "docs" / "pictures").iterdir()}
+    drawn = (file for file in (ROOT / "docs" / "pictures").rglob("*") if file.is_file())
+    pictures = {file.relative_to(ROOT).as_posix(): file for file in drawn}
     navigation = tuple(entries(order, of_schemes))
     return Site(f"posenc-export {__version__}", (*pages, *of_schemes.pages), navigation, pictures, moved(of_schemes))
 
