@@ -13,17 +13,16 @@ from helpers.shared import ROOT, Cli, one_of_each
 from posenc.scheme import SCHEMES
 from posenc_export.formats import OPSETS
 from posenc_export.formats.onnx import loading, read_onnx
-from posenc_export.formats.onnx.browsers import RUNS_IN, browser_claims
+from posenc_export.formats.onnx.browsers import RUNS_IN
 from posenc_export.formats.onnx.compatibility import Claim, claims, external_files, operators_used, refused
 from posenc_export.formats.onnx.loading import installed_release, why_refused
 from posenc_export.formats.onnx.phones import phone_claims
-from scripts.compat_table import BROWSERS, PHONES, Cell, cells
+from scripts.compat_table import PHONES, Cell, cells
 from scripts.old_runtimes import export, files, spec_of
 from scripts.phones import samples
 
 MEASURED = list(cells())
 ON_PHONES = list(cells(PHONES))
-IN_BROWSERS = list(cells(BROWSERS))
 RELEASES = ("1.15", "1.17", "1.18", "1.20", "1.22", "1.24")
 
 
@@ -90,25 +89,6 @@ def test_what_is_claimed_of_phones_is_what_was_measured(tmp_path: Path, name: st
     )
     of_those = [cell for cell in ON_PHONES if cell.runtime in {claim.runtime for claim in known}]
     assert contradictions(known, name, of_those) == []
-
-
-@pytest.mark.parametrize("name", one_of_each(list(samples()), lambda name: name in ("rope baked", "sine_2d dynamic")))
-def test_what_is_claimed_of_browsers_is_what_was_measured(tmp_path: Path, name: str) -> None:
-    export(samples()[name], tmp_path / "bundle")
-    found = browser_claims(read_onnx(tmp_path / "bundle" / "model.onnx"))
-    known = tuple(claim for claim in found if claim.loads != "not known")
-    of_those = [cell for cell in IN_BROWSERS if cell.runtime in {claim.runtime for claim in known}]
-    assert contradictions(known, name, of_those) == []
-
-
-def test_of_browsers_nothing_is_claimed_but_what_was_tried() -> None:
-    assert [claim.runtime for claim in browser_claims(model("Abs"))] == list(RUNS_IN)
-    assert [claim.loads for claim in browser_claims(model("Abs"))] == ["yes"] * 3
-    assert [claim.loads for claim in browser_claims(model("Sin"))] == ["not known"] * 3
-    assert browser_claims(model("Sin"))[2].reasons[1] == "posenc validate --runtime browser-jsep BUNDLE tries it"
-    double = model("Abs")
-    double.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
-    assert [claim.loads for claim in browser_claims(double)] == ["yes", "no", "yes"]
 
 
 def test_phones_compute_most_samples_and_the_rest_has_its_reason() -> None:

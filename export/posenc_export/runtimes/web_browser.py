@@ -6,7 +6,7 @@ from pathlib import Path
 
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.formats.onnx.dtypes import holds_float64
+from posenc_export.formats.onnx.dtypes import holds, holds_float64
 from posenc_export.runtimes import Missing, Runner, runtime
 from posenc_export.runtimes.browser.chromium import check_browser
 from posenc_export.runtimes.browser.client import in_browser
@@ -16,6 +16,8 @@ from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED, check_takes
 ROUNDS = "a shader may round a product and a sum in one step"
 LENIENT = "WebGPU reports no position out of range"
 
+HALF = 10
+"""The number of float16 among ONNX's dtypes."""
 NO_DOUBLE = "the WebGPU build of onnxruntime-web computes nothing in float64, on the CPU either"
 
 
@@ -44,7 +46,7 @@ def load_browser_webgpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime on WebGPU, in Chromium: ort.webgpu.min.mjs of onnxruntime-web."""
     if holds_float64(read_onnx(path)):
         raise Missing(NO_DOUBLE)
-    return _loaded("webgpu", path, manifest)
+    return _on_gpu("webgpu", path, manifest)
 
 
 @runtime(
@@ -59,7 +61,12 @@ def load_browser_webgpu(path: Path, manifest: Manifest) -> Runner:
 )
 def load_browser_jsep(path: Path, manifest: Manifest) -> Runner:
     """The older WebGPU provider, in JavaScript, in Chromium: ort.all.min.mjs of onnxruntime-web."""
-    return _loaded("jsep", path, manifest)
+    return _on_gpu("jsep", path, manifest)
+
+
+def _on_gpu(build: str, path: Path, manifest: Manifest) -> Runner:
+    check_takes(manifest)
+    return in_browser(build, path, manifest, needs_half=holds(read_onnx(path), HALF))
 
 
 def _loaded(build: str, path: Path, manifest: Manifest) -> Runner:

@@ -38,8 +38,8 @@ globalThis.posenc = {
     answered(async () => {
       const session = await openSession(build, "ort", new Uint8Array(await fetched(`model/${number}`)));
       sessions.set(number, session);
-      const { adapter, version, nodes } = session;
-      return { adapter, version, nodes };
+      const { adapter, hasHalf, version, nodes } = session;
+      return { adapter, hasHalf, version, nodes };
     }),
   run: (number) =>
     answered(async () => {

@@ -3,7 +3,8 @@
 //   const session = await openSession("webgpu", "/ort", bytes);   // "/ort" is the folder dist/ of onnxruntime-web
 //   const outputs = await session.run({ x: { type: "float32", dims: [1, 2], data: new Float32Array(2) } });
 //
-// Arrays are those of npy.mjs. `session.adapter` names the GPU, `session.nodes` says which provider runs which nodes.
+// Arrays are those of npy.mjs. `session.adapter` names the GPU, `session.nodes` says which provider runs which nodes,
+// `session.hasHalf` whether it computes in float16.
 
 // Which build of onnxruntime-web a runtime is, and the provider that it asks for.
 export const BUILDS = {
@@ -73,6 +74,7 @@ export async function openSession(name, folder, bytes) {
     inputNames: session.inputNames,
     outputNames: session.outputNames,
     adapter: device ? await adapterName() : "",
+    hasHalf: !device || device.features.has("shader-f16"), // without it the older provider is wrong without an error
     version: ort.env.versions.web,
     nodes: placed(lines),
     run: (feeds) => (device ? Promise.race([run(feeds), lost(device)]) : run(feeds)),

@@ -47,13 +47,13 @@ def keep_copies_apart(model: ir.Model) -> None:
 
 def _keep_indices_apart(graph: ir.Graph) -> None:
     """Give indices more axes of one than those of a Gather before it have, and take them away behind the Gather."""
-    several: list[ir.Value] = []
+    numbered: list[ir.Value] = []
     for gather in [old for old in graph if old.op_type == "Gather" and _reads_rows(graph, old)]:
         indices, rows = gather.inputs[1], gather.outputs[0]
         assert indices is not None
-        if indices not in several:
-            several.append(indices)
-        more, name = several.index(indices), str(rows.name)
+        if indices not in numbered:
+            numbered.append(indices)
+        more, name = numbered.index(indices), str(rows.name)
         if more:
             first = gather.attributes["axis"].as_int() if "axis" in gather.attributes else 0
             wide = node("Unsqueeze", f"{name}_indices", indices, initializer(graph, f"{name}_before", range(more)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
-from posenc_export.runtimes import RunFailed, Runner
+from posenc_export.runtimes import Missing, RunFailed, Runner
 from posenc_export.runtimes.browser.host import GONE
 from posenc_export.runtimes.in_child import Ports
 from posenc_export.runtimes.npm import package
@@ -90,7 +90,7 @@ class Graph:
         self.number = int(said["graph"])
         self.nodes = tuple((str(where), str(name), str(operator)) for where, name, operator in said["nodes"])
         self.machine = f"Chromium {said['browser']}, {PACKAGE} {said['version']}"
-        self.adapter = str(said["adapter"])
+        self.adapter, self.has_half = str(said["adapter"]), bool(said["hasHalf"])
         weakref.finalize(self, self.client.left.append, self.number).atexit = False
 
     def __call__(self, feeds: Feeds) -> dict[str, Array]:
@@ -119,9 +119,14 @@ class Graph:
         self.client.stop()
 
 
-def in_browser(build: str, path: Path, manifest: Manifest) -> Runner:
-    """Return a runner of a file in a page of a browser; raise RunFailed as Graph does."""
+def in_browser(build: str, path: Path, manifest: Manifest, needs_half: bool = False) -> Runner:
+    """Return a runner of a file in a page of a browser; raise RunFailed as Graph does.
+
+    Raises Missing where the file needs float16, and the GPU has none.
+    """
     graph = Graph(build, path, manifest)
+    if needs_half and not graph.has_half:
+        raise Missing(f"{graph.adapter} has no shader-f16: it computes nothing in float16")
     about = tuple(filter(None, (graph.machine, graph.adapter)))
     inputs, outputs = manifest.inputs, manifest.outputs
     return Runner(graph, inputs, outputs, about, graph.nodes, stop=graph.stop, times=graph.times)
