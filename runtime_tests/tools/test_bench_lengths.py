@@ -1,6 +1,6 @@
 """What `posenc bench` times where nobody says a length: as far as a graph goes, and no further."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from posenc_export.arrays import call_on_arrays
 from posenc_export.benchmarks import BenchOptions
 from posenc_export.benchmarks.contenders import Contender
 from posenc_export.benchmarks.lengths import lengths_of, max_length_of, sizes_of_call
+from posenc_export.benchmarks.workers import Round
 from posenc_export.bundle.case import Case
 from posenc_export.bundle.folder import Bundle
 from posenc_export.bundle.manifest import Manifest
@@ -87,13 +88,13 @@ def test_a_length_beyond_the_table_is_one_line_that_says_what_to_give(manifest: 
 
 
 @contextmanager
-def untimed(contender: Contender, length: int, timing: BenchOptions) -> Iterator[Callable[[], float]]:
-    """Stand for a process that times a contender: each round takes a second, and no test waits for it."""
-    yield lambda: 1.0
+def untimed(contenders: Sequence[Contender], length: int, timing: BenchOptions) -> Iterator[dict[str, Round]]:
+    """Stand for the processes that time contenders: each round takes a second, and no test waits for it."""
+    yield {contender.name: lambda: 1.0 for contender in contenders}
 
 
 def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.benchmarks.run.worker", untimed)
+    monkeypatch.setattr("posenc_export.benchmarks.run.workers", untimed)
     bundle = ["-p", "d_model=8", "-p", "scale_x=2.0", "--max-len", "40", "-f", "onnx", "--no-validate", "-o", "b"]
     assert cli("export", "-q", *bundle).exit_code == 0
     result = cli("bench", "b", "--runtime", "ort-cpu")
@@ -111,7 +112,7 @@ def test_a_baked_bundle_is_timed_without_a_word_on_lengths(cli: Cli, monkeypatch
 
 
 def test_a_table_from_a_file_is_timed_as_far_as_it_goes(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_export.benchmarks.run.worker", untimed)
+    monkeypatch.setattr("posenc_export.benchmarks.run.workers", untimed)
     np.save("w.npy", np.ones((40, 8), np.float32))
     words = ["bench", "learned", "-p", "weights=w.npy", "--runtime", "ort-cpu"]
     assert "    40  ort-cpu" in cli(*words).output
