@@ -1,6 +1,7 @@
 """Graphs in a real browser: what is promised of each provider, where nodes run, and dtypes."""
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from helpers.shared import Cli, need, one_of_each
 from posenc.ports import Axis, Port, Values
 from posenc.spec import DType, Spec
 from posenc_export.bundle.folder import Bundle
-from posenc_export.runtimes import RUNTIMES, RunFailed
+from posenc_export.runtimes import RUNTIMES, Missing, RunFailed
 from posenc_export.runtimes.browser.client import Graph
 from scripts.browsers import RUNTIMES as NAMES
 from scripts.browsers import results
@@ -42,6 +43,13 @@ def test_both_versions_are_known(small_bundle: Path) -> None:
     runner = RUNTIMES["browser-wasm"].open(small_bundle / "model.onnx", Bundle.open(small_bundle).manifest)
     assert re.fullmatch(r"Chromium \d+(\.\d+)+, onnxruntime-web \d+(\.\d+)+", runner.providers[0])
     assert {provider for provider, _, _ in runner.nodes} == {"CPUExecutionProvider"}
+
+
+def test_without_playwright_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "playwright", None)
+    install = "the Python package playwright is not found: pip install 'posenc-export[browser]'"
+    with pytest.raises(Missing, match=re.escape(install)):
+        RUNTIMES["browser-wasm"].check()
 
 
 @pytest.mark.parametrize("file", one_of_each(FIRST, family_of))

@@ -96,10 +96,16 @@ class Runner:
             raise RunFailed(_last_line(error)) from error
 
 
-def check_package(module: str, extra: str) -> None:
-    """Raise Missing where a Python package is not installed; `extra` is its name on PyPI and that of our extra."""
+def check_package(module: str, extra: str, package: str = "") -> None:
+    """Raise Missing where a Python package is not installed.
+
+    Args:
+        module: What is imported.
+        extra: The name of our extra.
+        package: The name on PyPI, where that is another.
+    """
     if importlib.util.find_spec(module) is None:
-        raise Missing(f"the Python package {extra} is not found: pip install 'posenc-export[{extra}]'")
+        raise Missing(f"the Python package {package or extra} is not found: pip install 'posenc-export[{extra}]'")
 
 
 Loader = Callable[[Path, Manifest], Runner]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -60,12 +60,10 @@ class Parsed:
 
 
 def check_installed() -> None:
-    """Raise BadInput where a package that makes pages is not installed."""
-    try:
-        for name in ("markdown_it", "pygments"):
-            import_module(name)
-    except ImportError as error:
-        raise BadInput("a site needs markdown-it-py and Pygments: pip install 'posenc-export[docs]'") from error
+    """Raise BadInput where a package that makes pages or their pictures is not installed."""
+    # matplotlib draws what a gallery shows: one line says all that is to be installed
+    if any(find_spec(name) is None for name in ("markdown_it", "pygments", "matplotlib")):
+        raise BadInput("a site needs markdown-it-py, Pygments and matplotlib: pip install 'posenc-export[docs]'")
 
 
 def parse(text: str) -> Parsed:

@@ -58,7 +58,7 @@ class Chromium:
 
 def check_browser() -> None:
     """Raise Missing where the package playwright or a browser is not installed."""
-    check_package("playwright", "browser")
+    check_package("playwright", "browser", "playwright")
     if _named() is None:
         _packed()
 
