@@ -70,6 +70,10 @@ def test_buckets_are_equal_at_every_distance_on_every_runtime(tmp_path: Path, sc
             with pytest.raises(Missing, match="Pad"):  # by a length of a call
                 RUNTIMES[name].open(bundle.path(artifact), bundle.manifest, True)
             continue
+        if (name, scheme) == ("browser-webgpu", "deberta_buckets"):
+            with pytest.raises(Missing, match="float64 or int16"):
+                RUNTIMES[name].open(bundle.path(artifact), bundle.manifest, True)
+            continue
         runner = RUNTIMES[name].open(bundle.path(artifact), bundle.manifest, True)
         (output,) = runner.run(WAYS[way].feeds).values()
         np.testing.assert_array_equal(output.ravel(), expected, err_msg=name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.formats.onnx.dtypes import holds, holds_float64
+from posenc_export.formats.onnx.dtypes import DOUBLE, INT16, holds
 from posenc_export.runtimes import Missing, Runner, runtime
 from posenc_export.runtimes.browser.chromium import check_browser
 from posenc_export.runtimes.browser.client import in_browser
@@ -18,7 +18,7 @@ LENIENT = "WebGPU reports no position out of range"
 
 HALF = 10
 """The number of float16 among ONNX's dtypes."""
-NO_DOUBLE = "the WebGPU build of onnxruntime-web computes nothing in float64, on the CPU either"
+NO_DOUBLE = "the WebGPU build of onnxruntime-web computes nothing in float64 or int16, on the CPU either"
 
 
 def _check() -> None:
@@ -44,7 +44,9 @@ def load_browser_wasm(path: Path, manifest: Manifest) -> Runner:
 )
 def load_browser_webgpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime on WebGPU, in Chromium: ort.webgpu.min.mjs of onnxruntime-web."""
-    if holds_float64(read_onnx(path)):
+    model = read_onnx(path)
+    # buckets of DeBERTa are a table in int16
+    if holds(model, DOUBLE) or holds(model, INT16):
         raise Missing(NO_DOUBLE)
     return _on_gpu("webgpu", path, manifest)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posenc_export.formats.onnx.compatibility import LOOKS_UP, WEB, Claim, external_files
-from posenc_export.formats.onnx.dtypes import BFLOAT16, DOUBLE, holds
+from posenc_export.formats.onnx.dtypes import BFLOAT16, DOUBLE, INT16, holds
 from posenc_export.formats.onnx.operators import operators_of
 from posenc_export.formats.onnx.phones import VALIDATE, untried
 
@@ -32,8 +32,8 @@ def _claim(name: str, model: ModelProto) -> Claim:
         return Claim(name, "no", "", ("it has no tensors of bfloat16",))
     if external_files(model):
         return Claim(name, "no", "", ("it takes no weights that lie beside a graph",))
-    if name == "browser-webgpu" and holds(model, DOUBLE):
-        return Claim(name, "no", "", ("this build computes nothing in float64, on the CPU either",))
+    if name == "browser-webgpu" and (holds(model, DOUBLE) or holds(model, INT16)):
+        return Claim(name, "no", "", ("this build computes nothing in float64 or int16, on the CPU either",))
     names = {operator.name for operator in operators_of(model)}
     if name == "browser-jsep" and names.intersection(LEFT_TO_CPU):
         return Claim(name, "no", "", (f"wrong where indices come from {' or '.join(LEFT_TO_CPU)}, on the CPU",))
