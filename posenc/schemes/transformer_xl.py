@@ -144,9 +144,7 @@ def transformer_xl(
         raise ValueError(f"clamp_len must be a distance from 1 to {END - 1}, got {clamp_len}")
     if output == "shift":
         return _shift(spec, attention)
-    # XLNet has a distance more: from each query to the key before the first
     more = attention != "causal"
-    # beyond clamp_len all rows are those of clamp_len
     held = spec.max_len + more if clamp_len is None else clamp_len + 1
     source = sincos(replace(spec, max_len=held), inverse_frequencies(d_model, base))
     end = None if clamp_len is not None or source.end is None else source.end - more
