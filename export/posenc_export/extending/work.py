@@ -99,7 +99,6 @@ def extended(request: Request) -> tuple[Extended, Work]:
     graph = _saved(work)
     _prove(work, graph)
     if work.swaps:
-        # both graphs are interpreted: what is measured is what each computes
         before, after = of_graph(work.graph, work.run), of_graph(graph)
         pairs = zip(work.swaps, work.computed, strict=True)
         work.swaps = [measured(swap, *forms, before, after) for swap, forms in pairs]
