@@ -24,6 +24,14 @@ def has_nvidia_driver() -> bool:
     return True
 
 
+def cache_folder() -> Path:
+    """Return the folder of this user's cache in which built programs and unpacked browsers lie."""
+    # it is imported where something is built, and not at each start
+    from platformdirs import user_cache_path
+
+    return user_cache_path("posenc-export")
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python, the platform and the packages that make a bundle."""
     facts = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}

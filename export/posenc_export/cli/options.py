@@ -7,8 +7,8 @@ import io
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
@@ -21,11 +21,7 @@ from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
-from posenc_export.validation.judging.verdict import MODEL
-
-if TYPE_CHECKING:
-    pass
-
+from posenc_export.validation.judging.verdict import MODEL, ValidateOptions
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
@@ -169,6 +165,15 @@ CHECKED = options(
 )
 VALIDATING = ("runtimes", "require", "prove", "atol", "rtol", "timeout")
 """The names of the values of these options."""
+
+
+def validate_options(values: Mapping[str, Any], progress: Callable[[str], None]) -> ValidateOptions:
+    """Return what these options ask for, and what shows the progress."""
+    from posenc_export.exporter.settings import with_fields
+
+    return with_fields(ValidateOptions(), {**{name: values[name] for name in VALIDATING}, "progress": progress})
+
+
 TRUST = options(
     switch("--trust", "Run code from BUNDLE too: TorchScript, torch.export, AOTInductor, C++ headers."), under="Trust"
 )

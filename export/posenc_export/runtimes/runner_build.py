@@ -17,6 +17,7 @@ from pathlib import Path
 
 from posenc_export.cpp import FOLDER
 from posenc_export.errors import BadInput, first_line
+from posenc_export.machine import cache_folder
 
 Progress = Callable[[str], None]
 """A build calls it with each line that it prints."""
@@ -47,9 +48,7 @@ class Program:
     @property
     def folder(self) -> Path:
         """The folder of its build, by a digest of sources, libraries and settings."""
-        from platformdirs import user_cache_path
-
-        return Path(user_cache_path("posenc-export")) / "runners" / f"{self.backend}-{self._key()}"
+        return cache_folder() / "runners" / f"{self.backend}-{self._key()}"
 
     @property
     def executable(self) -> Path:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
-from posenc_export.formats.onnx.dtypes import DOUBLE, INT16, holds
+from posenc_export.formats.onnx.browsers import holds_uncomputed
+from posenc_export.formats.onnx.dtypes import FLOAT16, holds
 from posenc_export.runtimes import Missing, Runner, runtime
 from posenc_export.runtimes.browser.chromium import check_browser
 from posenc_export.runtimes.browser.client import in_browser
@@ -16,8 +18,6 @@ from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED, check_takes
 ROUNDS = "a shader may round a product and a sum in one step"
 LENIENT = "WebGPU reports no position out of range"
 
-HALF = 10
-"""The number of float16 among ONNX's dtypes."""
 NO_DOUBLE = "the WebGPU build of onnxruntime-web computes nothing in float64 or int16, on the CPU either"
 
 
@@ -32,8 +32,8 @@ def load_browser_wasm(path: Path, manifest: Manifest) -> Runner:
     return _loaded("wasm", path, manifest)
 
 
-@runtime(
-    "browser-webgpu",
+_on_gpu = partial(
+    runtime,
     format_="onnx",
     device="webgpu",
     check=_check,
@@ -42,35 +42,24 @@ def load_browser_wasm(path: Path, manifest: Manifest) -> Runner:
     slow=True,
     in_page=True,
 )
+"""A runtime on WebGPU, by its name."""
+
+
+@_on_gpu("browser-webgpu")
 def load_browser_webgpu(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime on WebGPU, in Chromium: ort.webgpu.min.mjs of onnxruntime-web."""
     model = read_onnx(path)
-    # buckets of DeBERTa are a table in int16
-    if holds(model, DOUBLE) or holds(model, INT16):
+    if holds_uncomputed(model):
         raise Missing(NO_DOUBLE)
-    return _on_gpu("webgpu", path, manifest)
+    return _loaded("webgpu", path, manifest, needs_half=holds(model, FLOAT16))
 
 
-@runtime(
-    "browser-jsep",
-    format_="onnx",
-    device="webgpu",
-    check=_check,
-    rounds=ROUNDS,
-    lenient=LENIENT,
-    slow=True,
-    in_page=True,
-)
+@_on_gpu("browser-jsep")
 def load_browser_jsep(path: Path, manifest: Manifest) -> Runner:
     """The older WebGPU provider, in JavaScript, in Chromium: ort.all.min.mjs of onnxruntime-web."""
-    return _on_gpu("jsep", path, manifest)
+    return _loaded("jsep", path, manifest, needs_half=holds(read_onnx(path), FLOAT16))
 
 
-def _on_gpu(build: str, path: Path, manifest: Manifest) -> Runner:
+def _loaded(build: str, path: Path, manifest: Manifest, needs_half: bool = False) -> Runner:
     check_takes(manifest)
-    return in_browser(build, path, manifest, needs_half=holds(read_onnx(path), HALF))
-
-
-def _loaded(build: str, path: Path, manifest: Manifest) -> Runner:
-    check_takes(manifest)
-    return in_browser(build, path, manifest)
+    return in_browser(build, path, manifest, needs_half)

@@ -22,7 +22,7 @@ export async function compareCase({ manifest, runtime, session, call, recorded, 
   const tolerances = tolerancesOf(call, manifest, runtime, proof);
   const outputs = {};
   for (const port of manifest.outputs) {
-    outputs[port.name] = sampled(port, halves(produced[port.name]), recorded.rows[port.name]);
+    outputs[port.name] = sampled(port, produced[port.name], recorded.rows[port.name]);
   }
   const comparisons = manifest.outputs.flatMap((port) => {
     const against = Object.keys(tolerances).filter((name) => recorded[name][port.name]);
@@ -34,13 +34,6 @@ export async function compareCase({ manifest, runtime, session, call, recorded, 
 }
 
 const EMPTY = { output: "", against: "eager", maxAbs: 0, maxUlp: 0, position: null, passed: false, reason: "", peak: 0 };
-
-// Halves are compared by their bits: some browsers hold them in an array of their own.
-function halves(array) {
-  const { type, data } = array;
-  if (type !== "float16" || data instanceof Uint16Array) return array;
-  return { ...array, data: new Uint16Array(data.buffer, data.byteOffset, data.length) };
-}
 
 // Returns the tolerances against eager, the reference and the model, of a file on a provider.
 function tolerancesOf(call, manifest, runtime, proof) {

@@ -113,7 +113,7 @@ async function ran(ort, session, feeds) {
   for (const name of session.outputNames) {
     const { type, dims } = results[name];
     const data = await results[name].getData();
-    // halves are held by their bits
+    // halves are held by their bits: some browsers have an array of their own for them
     const bits = type === "float16" ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
     outputs[name] = { type, dims: [...dims], data: bits };
   }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc_export.cli.declared import named, number
-from posenc_export.cli.options import CHECKED, SETTINGS, SPEC, SPOKEN, VALIDATING, guarded
+from posenc_export.cli.options import CHECKED, SETTINGS, SPEC, SPOKEN, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
@@ -79,8 +79,6 @@ def prove(model: Path, **values: Any) -> None:
 
 def _options(values: Values, say: Progress, notes: tuple[str, ...]) -> ExportOptions:
     from posenc_export.exporter import ExportOptions
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.validation.judging.verdict import ValidateOptions
 
-    validation = with_fields(ValidateOptions(), {**{name: values[name] for name in VALIDATING}, "progress": say})
+    validation = validate_options(values, say)
     return ExportOptions(seed=values["seed"], budget=values["budget"], notes=notes, validation=validation)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from posenc_export.cli.declared import switch
-from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, VALIDATING, guarded
+from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.progressing import progress
@@ -51,12 +51,9 @@ def report(bundle: Path, **values: Any) -> None:
     The page has verdicts, checks, errors by position and pictures. What a bundle's own report says is not believed.
     """
     import posenc_export
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.validation.judging.verdict import ValidateOptions
 
     with progress(values) as say:
-        settings = {name: values[name] for name in VALIDATING}
-        chosen = with_fields(ValidateOptions(), {**settings, "progress": say})
+        chosen = validate_options(values, say)
         result = posenc_export.report(
             bundle, values["output"], trust=values["trust"], force=values["force"], options=chosen
         )

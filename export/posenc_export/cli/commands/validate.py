@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, VALIDATING, guarded
+from posenc_export.cli.options import CHECKED, SETTINGS, SPOKEN, TRUST, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import Command, epilog
 from posenc_export.cli.output.progressing import progress
@@ -34,12 +34,8 @@ from posenc_export.cli.output.progressing import progress
 def validate(bundle: Path, **values: Any) -> None:
     """Check an existing BUNDLE on this machine, from its golden data alone; the bundle itself is left as it is."""
     import posenc_export
-    from posenc_export.exporter.settings import with_fields
-    from posenc_export.validation.judging.verdict import ValidateOptions
 
     with progress(values) as say:
-        settings = {name: values[name] for name in VALIDATING}
-        options = with_fields(ValidateOptions(), {**settings, "progress": say})
-        result = posenc_export.validate(bundle, trust=values["trust"], options=options)
+        result = posenc_export.validate(bundle, trust=values["trust"], options=validate_options(values, say))
     print_result(result, bundle, values)
     end(result, values)

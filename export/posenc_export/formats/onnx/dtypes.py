@@ -10,7 +10,7 @@ from posenc_export.arrays import numpy_dtype
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
-FLOAT, INT16, DOUBLE, BFLOAT16 = 1, 5, 11, 16
+FLOAT, INT16, FLOAT16, DOUBLE, BFLOAT16 = 1, 5, 10, 11, 16
 """Numbers of onnx.TensorProto."""
 NAMES_A_DTYPE = ("to", "dtype")
 """Attributes whose integer is a dtype: of Cast, and of operators without an input."""

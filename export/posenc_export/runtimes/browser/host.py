@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_export.errors import first_line
 from posenc_export.runtimes import Missing
 from posenc_export.runtimes.browser.chromium import Chromium, find_chromium, launch
+from posenc_export.runtimes.browser.messages import GONE, STOPPED, Request
 from posenc_export.runtimes.browser.server import PageServer, serving
 from posenc_export.runtimes.memory_limit import bound_data_instead
 
@@ -33,8 +34,6 @@ GRAPHS = 24
 """Graphs that a page loads before it is left for a new one: WebAssembly gives no memory back."""
 GOING = 10.0
 """Seconds that a browser has to end."""
-GONE, STOPPED = "gone", "the call was stopped"
-Request = Mapping[str, Any]
 
 
 class Crash(Exception):
