@@ -229,6 +229,6 @@ def test_a_required_runtime_that_is_missing_is_unavailable(
 
 @pytest.mark.parametrize("module", ["posenc", "posenc_export", "posenc_export.cli"])
 def test_nothing_heavy_is_imported_at_first(module: str) -> None:
-    heavy = ("torch", "onnx", "onnxruntime", "rich", "http.server", "ssl", "filelock", "jinja2", "playwright", "matplotlib")
+    heavy = ("torch", "onnx", "onnxruntime", "rich", "jinja2", "playwright", "http.server", "ssl", "filelock")
     code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
