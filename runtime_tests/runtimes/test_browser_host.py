@@ -176,12 +176,12 @@ def server(tmp_path: Path) -> Iterator[PageServer]:
 
 def fetch(server: PageServer, path: str, method: str = "GET", host: str = "", body: bytes = b"") -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
-    connection.request(method, path, body or None, {"Host": host or server.authority})
+    connection.request(method, path, body or None, {"Host": host or server.door.hosts[0]})
     return connection.getresponse()
 
 
 def test_a_page_gets_what_it_needs_and_is_isolated(server: PageServer) -> None:
-    base = f"/{server.token}"
+    base = f"/{server.door.token}"
     for name in ("host.html", "web/npy.mjs", "web/session.mjs", "web/page.mjs", "ort/ort.wasm.min.mjs"):
         answer = fetch(server, f"{base}/{name}")
         assert answer.status == 200
@@ -208,7 +208,7 @@ def test_a_page_gets_what_it_needs_and_is_isolated(server: PageServer) -> None:
     ],
 )
 def test_nothing_else_is_served(server: PageServer, path: str, host: str) -> None:
-    place = path.replace("TOKEN", server.token)
+    place = path.replace("TOKEN", server.door.token)
     assert fetch(server, place, host=host).status == 404
     assert fetch(server, place, "PUT", host, b"bytes").status == 404
 

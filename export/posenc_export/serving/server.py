@@ -13,12 +13,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from posenc_export.errors import BadInput, check_machine, first_line
+from posenc_export.loopback import HOST, Door, Refused
 from posenc_export.serving.connections import Connections
 from posenc_export.serving.heads import NoHead, read_head
 from posenc_export.serving.resources import Changed, Resource
-from posenc_export.serving.visitor import HOST, METHODS, Door, Refused
 
 TOKEN_BYTES = 32
+METHODS = ("GET", "HEAD")
 STALL = 30.0
 """Seconds in which a client must take the next part of an answer."""
 PART = 2**16
@@ -138,7 +139,7 @@ class Server(ThreadingHTTPServer):
             check_machine(error)
             taken = "another program has it" if error.errno == errno.EADDRINUSE else error.strerror
             raise BadInput(f"cannot serve on port {port}: {taken}; give another with --port, or 0 for any") from error
-        self.door = Door(self.server_address[1], secrets.token_urlsafe(TOKEN_BYTES))
+        self.door = Door(self.server_address[1], secrets.token_urlsafe(TOKEN_BYTES), METHODS)
 
     def server_bind(self) -> None:
         """Bind without asking a name server for this machine's name, as http.server would."""

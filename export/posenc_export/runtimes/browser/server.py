@@ -12,6 +12,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from posenc_export.loopback import HOST, Door, Refused
+
 WEB = Path(__file__).parents[2] / "web"
 """Our own modules, which are served as they are."""
 MODULES = ("npy.mjs", "session.mjs", "page.mjs")
@@ -53,20 +55,12 @@ class PageServer(ThreadingHTTPServer):
             library: The folder with the builds of onnxruntime-web.
             arrays: The folder of the arrays of a call.
         """
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.token = secrets.token_urlsafe(24)
-        self.authority = f"127.0.0.1:{self.server_port}"
-        self.url = f"http://{self.authority}/{self.token}/host.html"
+        super().__init__((HOST, 0), _Handler)
+        self.door = Door(self.server_port, secrets.token_urlsafe(24), ("GET", "PUT"))
+        self.url = f"{self.door.url}host.html"
         self.arrays = arrays
         builds = {f"ort/{file.name}": file for file in library.iterdir() if file.suffix in (".mjs", ".wasm")}
         self.files = {"host.html": WEB / "host.html", **{f"web/{name}": WEB / name for name in MODULES}, **builds}
-
-    def named(self, path: str, host: str | None) -> str:
-        """Return what a request names; "" where another host, or another path, is asked for."""
-        _, token, name = [*path.split("/", 2), "", ""][:3]
-        # another domain may lead here: this header has its name then
-        known = host == self.authority and secrets.compare_digest(token.encode(), self.token.encode())
-        return name if known else ""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a browser that hung up."""
@@ -78,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send a file."""
-        name = self.server.named(self.path, self.headers["Host"])
+        name = self._named()
         array = ARRAY.fullmatch(name)
         file = self.server.arrays / f"{array[1]}.npy" if array else self.server.files.get(name)
         if file is None or not file.is_file():
@@ -90,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         """Take an array."""
-        array = ARRAY.fullmatch(self.server.named(self.path, self.headers["Host"]))
+        array = ARRAY.fullmatch(self._named())
         size = int(self.headers["Content-Length"] or -1)
         if not array or not 0 <= size <= LARGEST:
             self.close_connection = True
@@ -101,6 +95,13 @@ class _Handler(BaseHTTPRequestHandler):
                 file.write(part)
                 size -= len(part)
         self._answer(HTTPStatus.NO_CONTENT)
+
+    def _named(self) -> str:
+        """Return what a request names; "" where a stranger asks."""
+        try:
+            return self.server.door.path(self.command, self.path, self.headers)
+        except Refused:
+            return ""
 
     def _answer(self, status: HTTPStatus, kind: str = ANY, size: int = 0) -> None:
         self.send_response(status)

@@ -1,4 +1,4 @@
-"""Who may have an answer: only pages of this server itself, which know its token, by GET or HEAD."""
+"""Who may have an answer of a server on this machine: only its own pages, and whoever knows its token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hmac import compare_digest
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
 """The names by which a browser on this machine may ask; with any other, a page elsewhere has pointed its own here."""
-METHODS = ("GET", "HEAD")
 OWN_PAGES = ("same-origin", "none")
 """What browsers say of a request (Sec-Fetch-Site) that a page of this server makes, or a person."""
 
@@ -30,10 +29,12 @@ class Door:
     Args:
         port: The port of the server.
         token: The first part of every path.
+        methods: What may be asked for.
     """
 
     port: int
     token: str
+    methods: tuple[str, ...]
 
     @property
     def root(self) -> str:
@@ -71,8 +72,8 @@ class Door:
         # in constant time, and encoded first, as it compares strings in ASCII alone
         if not compare_digest(begin.encode("utf-8", "surrogateescape"), self.root.encode()):
             raise Refused(404, "there is no such page")
-        if method not in METHODS:
-            raise Refused(405, f"expected {' or '.join(METHODS)}")
+        if method not in self.methods:
+            raise Refused(405, f"expected {' or '.join(self.methods)}")
         return name
 
 
