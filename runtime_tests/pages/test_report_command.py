@@ -72,8 +72,8 @@ def test_where_no_page_can_be_put(cli: Cli, bundle: Path) -> None:
     wrong = {
         "there.html": "is there: give another with -o, or --force to replace it",
         "loop.html": "give another with -o",
-        "folder.html": "is a folder, or in none",
-        "nowhere/page.html": "is a folder, or in none",
+        "folder.html": "is a folder: give the path of a file with -o, as folder.html/report.html",
+        "nowhere/page.html": "nowhere is no folder that is there: make it, or give another path with -o",
         "page.png": "must be a file that ends in .html",
         str(bundle / "page.html"): "lies in the bundle, which is left as it is",
         "x" * 300 + ".html": "cannot write",

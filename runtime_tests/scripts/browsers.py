@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from posenc_export.validation.judging.verdict import ValidateOptions, Verdict
 from scripts.compat_table import BROWSERS, put_table
-from scripts.old_runtimes import GOOD, export, outcome
-from scripts.phones import CASE, LONG, samples
+from scripts.old_runtimes import GOOD, outcome
+from scripts.phones import CASE, LONG, of_samples
 
 RUNTIMES = ("browser-wasm", "browser-webgpu", "browser-jsep")
 TIMEOUT = 60.0
@@ -42,14 +42,7 @@ def words_of(rows: list[Verdict]) -> str:
 
 def measure(folder: Path) -> None:
     """Put the table of every sample on each runtime into the page."""
-    bundles = {name: folder / name.replace(" ", "-") for name in samples()}
-    rows: Mapping[str, dict[str, str]] = {runtime: {} for runtime in RUNTIMES}
-    for name, one in samples().items():
-        if not bundles[name].exists():
-            export(one, bundles[name])
-        for runtime, words in results(bundles[name]).items():
-            rows[runtime][name] = words
-            print(name, runtime, words, sep=": ", flush=True)
+    bundles, rows = of_samples(folder, results)
     put_table(bundles, rows, BROWSERS, f"; {', '.join(counted(name, words) for name, words in rows.items())}")
 
 

@@ -8,7 +8,7 @@ does it. A bundle that is there already is not written again.
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import shorten
 
@@ -42,17 +42,31 @@ def refusal(words: str) -> str:
     return shorten(f"refused: {NODE.sub(OPERATOR, why)}" if refused else CASE.sub("", words), LONG)
 
 
-def measure(folder: Path) -> None:
-    """Put the table of every sample on both runtimes into the page."""
+def results(bundle: Path) -> dict[str, str]:
+    """Return what comes of a bundle on both runtimes, in words."""
+    words = zip(RUNTIMES, by_validation(bundle, *RUNTIMES, most=400), strict=True)
+    return {runtime: refusal(text) for runtime, text in words}
+
+
+def of_samples(
+    folder: Path, results: Callable[[Path], Mapping[str, str]]
+) -> tuple[dict[str, Path], dict[str, dict[str, str]]]:
+    """Write every sample that is not there yet; return the bundles, and what comes of each by runtime, in words."""
     bundles = {name: folder / name.replace(" ", "-") for name in samples()}
-    rows: Mapping[str, dict[str, str]] = {runtime: {} for runtime in RUNTIMES}
+    rows: dict[str, dict[str, str]] = {}
     for name, one in samples().items():
         if not bundles[name].exists():
             export(one, bundles[name])
-        for runtime, words in zip(RUNTIMES, by_validation(bundles[name], *RUNTIMES, most=400), strict=True):
-            rows[runtime][name] = refusal(words)
-            print(runtime, name, rows[runtime][name], sep=": ", flush=True)
-    put_table(bundles, rows, PHONES, f"; {', '.join(counted(name, results) for name, results in rows.items())}")
+        for runtime, words in results(bundles[name]).items():
+            rows.setdefault(runtime, {})[name] = words
+            print(runtime, name, words, sep=": ", flush=True)
+    return bundles, rows
+
+
+def measure(folder: Path) -> None:
+    """Put the table of every sample on both runtimes into the page."""
+    bundles, rows = of_samples(folder, results)
+    put_table(bundles, rows, PHONES, f"; {', '.join(counted(name, words) for name, words in rows.items())}")
 
 
 def counted(runtime: str, results: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import onnx
 
 from posenc.strict_json import parse
+from posenc_export.bundle.out_file import OTHER, check_out
 from posenc_export.errors import BadInput, check_machine
 from posenc_export.extending.model import locations
 from posenc_export.formats.onnx.place import check_file
@@ -24,14 +25,9 @@ CONFIG = "genai_config.json"
 def check_places(file: Path, out: Path, force: bool) -> None:
     """Raise BadInput, in one line, where there is no file, or where the new one may not be put."""
     check_file(file)
-    if out.is_dir():
-        raise BadInput(f"{out} is a folder: give the path of a file with -o, as {out / 'model.onnx'}")
-    if not out.parent.is_dir():
-        raise BadInput(f"{out.parent} is no folder that is there: make it, or give another path with -o")
-    if out.exists() and os.path.samefile(file, out) and not force:
-        raise BadInput(f"{out} is the file that is read: give another with -o, or --force to replace it")
-    if out.exists() and not force:
-        raise BadInput(f"{out} is there: give another with -o, or --force to replace it")
+    if out.is_file() and os.path.samefile(file, out) and not force:
+        raise BadInput(f"{out} is the file that is read: {OTHER}")
+    check_out(out, "model.onnx", force)
 
 
 @contextmanager

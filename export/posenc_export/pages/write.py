@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from posenc_export.bundle.folder import Bundle
+from posenc_export.bundle.out_file import OTHER, check_out
 from posenc_export.errors import BadInput, check_machine
 from posenc_export.pages.content import content_of
 from posenc_export.pages.page import page_of
@@ -45,12 +46,9 @@ def check_place(folder: Path, out: Path, force: bool) -> None:
     if out.suffix.lower() not in SUFFIXES:
         raise BadInput(f"the page must be a file that ends in .html, got {out}")
     try:
-        if out.is_dir() or not out.parent.is_dir():
-            raise BadInput(f"{out} is a folder, or in none: give the path of a file with -o")
         if out.parent.resolve().is_relative_to(folder.resolve()):
             raise BadInput(f"{out} lies in the bundle, which is left as it is: give another with -o")
-        if (out.exists() or out.is_symlink()) and not force:
-            raise BadInput(f"{out} is there: give another with -o, or --force to replace it")
+        check_out(out, "report.html", force)
         if not os.access(out.parent, os.W_OK | os.X_OK):
             raise BadInput(f"cannot write into {out.parent}: give another file with -o")
     except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links
@@ -81,7 +79,7 @@ def _put(made: Path, out: Path, force: bool) -> None:
     try:
         os.link(made, out)  # unlike a rename, it replaces nothing that another program has put there since
     except FileExistsError:
-        raise BadInput(f"{out} is there: give another with -o, or --force to replace it") from None
+        raise BadInput(f"{out} is there: {OTHER}") from None
     except OSError:  # a file system without links
         made.replace(out)
 
