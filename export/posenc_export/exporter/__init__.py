@@ -17,8 +17,6 @@ from posenc_export.errors import own_files
 from posenc_export.exporter.embedding import embedded
 from posenc_export.exporter.options import ExportOptions, ExportResult, check_options
 from posenc_export.exporter.write import write_bundle
-from posenc_export.pages.content import content_of
-from posenc_export.pages.page import page_of
 from posenc_export.runtimes.requests import prepare
 from posenc_export.targets import Target
 from posenc_export.targets.ending import advised
@@ -79,11 +77,19 @@ def export_target(make: Callable[[], Target], options: ExportOptions, to: Path |
         if result.failed:
             # a good bundle that was at `to` stays
             result = replace(result, folder=failed_place(to))
-        page = page_of(content_of(result, bundle)) if options.html else None
+        page = _page(result, bundle) if options.html else None
         write_report(folder, result.manifest, result.verdicts, basis, page)
         validation.progress(f"writing {result.folder}")
         install(scratch, result.folder, options.force)
     return result
+
+
+def _page(result: ExportResult, bundle: Bundle) -> str:
+    """Return the page of a result; what makes pages is loaded for it alone."""
+    from posenc_export.pages.content import content_of
+    from posenc_export.pages.page import page_of
+
+    return page_of(content_of(result, bundle))
 
 
 def _advised(target: Target, options: ExportOptions) -> AbstractContextManager[None]:
