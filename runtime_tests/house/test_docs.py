@@ -76,8 +76,7 @@ def check(page: str, folder: Path) -> None:
         assert not scene.shown.strip() or comparable(scene.printed) == comparable(scene.shown), scene.what
 
 
-def test_the_readme_is_short_and_its_pages_are_played() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
+def test_the_readmes_first_command_and_its_pages_are_played() -> None:
     first = next(block for block in blocks("README.md") if block.language == "console")
     assert commands(first.text)[0][0] == "posenc-export --dynamic"
     assert {"README.md", "docs/getting-started.md", "docs/rotary.md", "docs/validation.md", "docs/cpp.md"} <= {
