@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from helpers.functions_of import read
-from scripts.passed_on import PACKAGES, count
+from scripts.passed_on import count
 
 MADE_UP = {
     "posenc_export/exporter/write.py": """
