@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unicodedata import category
 
@@ -149,6 +152,15 @@ def _is_overload(error: BaseException) -> bool:
     no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
     is_deep = isinstance(error, MemoryError | RecursionError)
     return no_memory or is_deep or any(text in str(error) for text in NO_MEMORY)
+
+
+def path_of(value: object, name: str) -> Path:
+    """Return a path that a caller from Python gave as an argument; raise BadInput, in one line, for anything else."""
+    if not isinstance(value, str | PathLike) or isinstance(os.fspath(value), bytes):
+        raise BadInput(f"{name} must be a path, got {value!r}")
+    if "\0" in os.fspath(value) or not os.fspath(value):
+        raise BadInput(f"{name} must be a path, got {os.fspath(value)!r}")
+    return Path(value)
 
 
 @contextmanager
