@@ -17,9 +17,13 @@ from __future__ import annotations
 
 import sys
 
-if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == "posenc_export":
-    # `python -m posenc_export`: Python put the current folder first, which may hold anybody's json.py
-    sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
+from posenc_export import interrupts
+
+if interrupts.is_command():
+    if sys.argv[0] == "-m" and not sys.flags.safe_path:
+        # Python put the current folder first, which may hold anybody's json.py
+        del sys.path[0]
+    interrupts.leave_at_once()
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

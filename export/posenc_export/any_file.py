@@ -7,7 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from posenc_export.errors import path_of, worded
+from posenc_export.errors import BadInput, path_of, worded
 
 if TYPE_CHECKING:
     from posenc_export.extending.extend import ExtendOptions
@@ -82,6 +82,8 @@ def extend(
     from posenc_export.extending.extend import ExtendOptions, extend_file
 
     chosen = with_fields(options or ExtendOptions(), settings)
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise BadInput(f"parameters must be a mapping of names to values, got {parameters!r}")
     named = replace(chosen, parameters={**chosen.parameters, **(parameters or {})})
     return extend_file(path_of(file, "file"), path_of(to, "to"), named)
 

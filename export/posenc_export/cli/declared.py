@@ -34,22 +34,19 @@ def choice(names: str, words: Iterable[str], text: str, default: str | None = No
 
 
 class Real(click.FloatRange):
-    """A number in a range; nan, which is neither below nor above it, is none."""
-
-    def __init__(self, least: float, most: float) -> None:
-        super().__init__(min=least, max=most)
+    """A number of at least 0; nan is none, and neither is one that no limit and no error can be."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number; a UsageError says what was given."""
         number = float(super().convert(value, param, ctx))
-        if number != number:
-            self.fail(f"{value!r} is not a number", param, ctx)
+        if not number <= LARGEST:  # as of nan
+            self.fail(f"it must be a number from 0 to {LARGEST:,.0f}, got {value}", param, ctx)
         return number
 
 
 def real(names: str, text: str, default: float | None = None, metavar: str = "X") -> Declared:
     """Declare an option that takes a number of at least 0; the help says its default, if it has one."""
-    type_ = Real(least=0, most=LARGEST)
+    type_ = Real(min=0)
     return click.option(*names.split(), type=type_, default=default, show_default=False, metavar=metavar, help=text)
 
 

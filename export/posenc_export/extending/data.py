@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import onnx
 from onnx import TensorProto
 
 from posenc_export.errors import BadInput
+from posenc_export.reading.graph.data import external, location_of, put_in
 from posenc_export.reading.graph.external import Location
 from posenc_export.reading.graph.file import load
 from posenc_export.reading.graph.store import LIMIT
 from posenc_export.reading.graph.tensors import stored_bytes
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message  # type: ignore[import-untyped]
 
 TRAILER = b"\nposenc-export wrote this file: see posenc extend\n"
 """Ends each file of data that an extension writes: only such a file is removed once no model takes its numbers."""
@@ -27,34 +22,6 @@ ALIGNED = 4096
 """Where the bytes of a tensor begin is a multiple of this: runtimes map pages of the file into memory."""
 PART = 2**24
 """Bytes that are copied at once."""
-
-
-def external(message: Message) -> Iterator[TensorProto]:
-    """Yield the tensors of a model whose numbers lie in other files, in whatever part of it they stand."""
-    messages = [message]
-    while messages:  # graphs lie in attributes of nodes and in functions too
-        message = messages.pop()
-        if isinstance(message, TensorProto):
-            if message.data_location == TensorProto.EXTERNAL:
-                yield message
-            continue
-        for field, value in message.ListFields():
-            if field.message_type is not None:
-                messages += value if hasattr(value, "__len__") else [value]
-
-
-def location_of(tensor: TensorProto) -> str:
-    """Return the file that the numbers of a tensor lie in, as the model names it."""
-    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-
-
-def put_in(tensor: TensorProto, name: str, offset: int, length: int) -> None:
-    """Say that the numbers of a tensor lie in a file, and where."""
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    del tensor.external_data[:]
-    entries = {"location": name, "offset": str(offset), "length": str(length)}
-    tensor.external_data.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in entries.items())
 
 
 def gather(tensors: list[TensorProto], model: Path, place: Path) -> None:

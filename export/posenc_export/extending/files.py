@@ -20,7 +20,7 @@ CONFIG = "genai_config.json"
 def check_places(file: Path, out: Path, force: bool) -> None:
     """Raise BadInput, in one line, where there is no file, or where the new one may not be put."""
     check_file(file)
-    if out.is_file() and os.path.samefile(file, out) and not force:
+    if os.path.isfile(out) and os.path.samefile(file, out) and not force:
         raise BadInput(f"{out} is the file that is read: {OTHER}")
     check_out(out, "model.onnx", force)
 

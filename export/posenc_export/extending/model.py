@@ -11,8 +11,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from posenc_export.errors import BadInput
-from posenc_export.extending.data import TRAILER, external, gather, put_in
+from posenc_export.extending.data import TRAILER, gather
 from posenc_export.extending.held import Array
+from posenc_export.reading.graph.data import external, put_in
 
 EXTERNAL_FROM = 2**20
 """Bytes from which a new table lies beside a model that keeps others there."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from posenc_export.errors import BadInput, first_line
 from posenc_export.extending.calls import SHAKEN
-from posenc_export.extending.data import external, location_of
 from posenc_export.extending.held import Array
 from posenc_export.extending.request import Request
 from posenc_export.extending.result import CommonRun
+from posenc_export.reading.graph.data import external, location_of
 
 SHARE = 4
 """How many times as far outputs may move as they do where tables are shaken at random by what they were moved by."""

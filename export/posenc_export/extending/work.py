@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from posenc_export.errors import BadInput
-from posenc_export.extending.data import external
 from posenc_export.extending.exact import swapped
 from posenc_export.extending.measured import in_batches, measured, of_graph
 from posenc_export.extending.model import Model, forget_shapes
@@ -18,6 +17,7 @@ from posenc_export.extending.tables import FAMILIES, Planned, check_form, not_re
 from posenc_export.extending.walls import grow
 from posenc_export.reading.ends import Searched, search_end
 from posenc_export.reading.graph import Graph
+from posenc_export.reading.graph.data import external
 from posenc_export.reading.graph.external import Location
 from posenc_export.reading.graph.read import graph_in
 from posenc_export.reading.recognise.named import Form, Named

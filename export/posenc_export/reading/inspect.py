@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -59,7 +60,7 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     Raises BadInput, in one line, where one of the files cannot be read, or takes too long or too much memory.
     """
     check_file(path)
-    if config is not None and not config.exists():
+    if config is not None and not os.path.exists(config):
         raise BadInput(f"--config: {config} does not exist: give a config.json, or a model's folder that has one")
     before = None
     if against is not None:
