@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 
 import posenc_export
 from helpers.graph_files import written
+from helpers.hostile_onnx import empty_nodes
 from helpers.longer import ROWS, buffered, session
 from helpers.shared import Cli
 from posenc_export.errors import BadInput
@@ -88,6 +89,7 @@ def test_nothing_is_written_through_a_link(folders: tuple[Path, Path], tmp_path:
     assert "longer.onnx.weights1" in contents(there)
 
 
+@pytest.mark.exhaustive
 def test_a_link_at_the_place_itself_is_replaced_and_not_followed(folders: tuple[Path, Path], tmp_path: Path) -> None:
     source, there = folders
     precious = tmp_path / "precious"
@@ -100,6 +102,7 @@ def test_a_link_at_the_place_itself_is_replaced_and_not_followed(folders: tuple[
     assert not (there / "longer.onnx").is_symlink()
 
 
+@pytest.mark.exhaustive
 def test_data_of_a_replaced_file_go_with_it_and_nothing_else(folders: tuple[Path, Path]) -> None:
     source, there = folders
     out = there / "longer.onnx"
@@ -139,17 +142,9 @@ def test_a_huge_configuration_is_not_read(folders: tuple[Path, Path]) -> None:
     assert any("cannot be read, and was not changed: it has more than 16,777,216 bytes" in n for n in result.notes)
 
 
+@pytest.mark.exhaustive
 def test_millions_of_empty_nodes_are_refused_by_the_process_with_limits(tmp_path: Path) -> None:
-    # a node without fields takes two bytes in the file, and 150 in memory
-    model = helper.make_model(helper.make_graph([], "g", [], [helper.make_tensor_value_info("y", 1, [1])]))
-    graph = model.graph.SerializeToString() + b"\x0a\x00" * 20_000_000
-    model.ClearField("graph")
-    length, parts = len(graph), []
-    while length > 127:
-        parts.append(length & 127 | 128)
-        length >>= 7
-    path = tmp_path / "nodes.onnx"
-    path.write_bytes(model.SerializeToString() + b"\x3a" + bytes([*parts, length]) + graph)
+    path = empty_nodes(tmp_path / "nodes.onnx", 20_000_000)
     words = (
         "import resource, sys, posenc_export\n"
         "try:\n"
@@ -160,7 +155,7 @@ def test_millions_of_empty_nodes_are_refused_by_the_process_with_limits(tmp_path
     command = [sys.executable, "-c", words, str(path), str(tmp_path / "out.onnx")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "fields, above what any model has" in said
-    assert int(said.split()[0]) < 500, "MiB of the process that the user started"
+    assert int(said.split()[0]) < 1000, "MiB of the process that the user started: all nodes would take 3,000"
 
 
 def test_what_was_not_compared_does_not_pass(tmp_path: Path, cli: Cli) -> None:
@@ -177,6 +172,7 @@ def test_what_was_not_compared_does_not_pass(tmp_path: Path, cli: Cli) -> None:
     assert out.is_file()
 
 
+@pytest.mark.exhaustive
 def test_a_path_with_letters_is_proved_under_any_locale(tmp_path: Path) -> None:
     folder = tmp_path / "größe"
     path = beside(folder)
@@ -198,6 +194,7 @@ def test_a_path_with_letters_is_proved_under_any_locale(tmp_path: Path) -> None:
         assert b"5 positions: outputs are the same" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_target_is_looked_up_before_anything_is_written(tmp_path: Path, cli: Cli) -> None:
     path, out = buffered(tmp_path), tmp_path / "out.onnx"
     for target, words in (("nothere:X", "nothere"), ("ropee", "rope"), (str(tmp_path / "none.onnx"), "does not exist")):
@@ -227,11 +224,12 @@ def test_a_bias_that_is_stored_is_refused_in_one_line(tmp_path: Path) -> None:
         "m = MatMul (q, t) a = Add (m, r) y = Softmax <axis = -1> (a) }",
         {"bias": bias},
     )
-    with pytest.raises(BadInput, match="tables of the family .* are not rewritten"):
+    with pytest.raises(BadInput, match=r"tables of the family .* are not rewritten"):
         posenc_export.extend(path, tmp_path / "out.onnx", max_len=512)
     assert not (tmp_path / "out.onnx").exists()
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     path, out = buffered(tmp_path), tmp_path / "out.onnx"
     command = [sys.executable, "-m", "posenc_export", "extend", str(path), "--max-len", "300", "-o", str(out)]

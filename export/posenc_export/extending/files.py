@@ -119,11 +119,12 @@ def _lengthen(config: dict[str, object], file: str, out: str, max_len: int) -> l
     if isinstance(search, dict) and search.get("max_length") == before:
         search["max_length"] = max_len
     changes = [f"context_length {max_len}"]
-    parts = [part for part in model.values() if isinstance(part, dict) and "filename" in part]
+    parts = {name: part for name, part in model.items() if isinstance(part, dict) and "filename" in part}
     # pipelines have a file for each part; a configuration of another model's names none that was read
-    meant = [part for part in parts if part["filename"] == file] or [model.get("decoder")]
+    meant = [part for part in parts.values() if part["filename"] == file] or [
+        part for name, part in parts.items() if name == "decoder" and part["filename"] != out
+    ]
     for part in meant:
-        if isinstance(part, dict) and (name := part.get("filename")) not in (None, out):
-            part["filename"] = out
-            changes.append(f"filename {out}, which was {name}")
+        changes.append(f"filename {out}, which was {part['filename']}")
+        part["filename"] = out
     return changes

@@ -101,7 +101,7 @@ def check_target(name: str, inputs: Sequence[str]) -> None:
         inputs: texts as `-i` takes them.
     """
     with bad_input():
-        parse_ports([text for text in inputs if not parse_rename(text)])
+        parse_ports(tuple(text for text in inputs if not parse_rename(text)))
     if name.endswith(ONNX):
         check_file(Path(name))
     elif ":" in name:
