@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.strict_json import parse
+from posenc.strict_json import read_json
 
 IN_FOLDERS = ("model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin")
 """Files of weights in a model's folder; with .index.json behind its name, a file says which of several holds what."""
@@ -62,7 +62,7 @@ def _index_of(folder: Path) -> dict[str, str] | None:
         return None
     index = indices[0]
     try:
-        content = parse(index.read_text(encoding="utf-8"))
+        content = read_json(index)
     except (ValueError, OSError) as error:
         raise ValueError(f"weights: {index} is not JSON: {error}") from None
     files = content.get("weight_map") if isinstance(content, dict) else None

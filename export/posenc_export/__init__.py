@@ -17,9 +17,13 @@ from __future__ import annotations
 
 import sys
 
-if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == "posenc_export":
-    # `python -m posenc_export`: Python put the current folder first, which may hold anybody's json.py
-    sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
+from posenc_export import interrupts
+
+if interrupts.is_command():
+    if sys.argv[0] == "-m" and not sys.flags.safe_path:
+        # Python put the current folder first, which may hold anybody's json.py
+        del sys.path[0]
+    interrupts.leave_at_once()
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -29,7 +33,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from posenc import __version__
 from posenc_export.any_file import extend, in_python, inspect, report
-from posenc_export.errors import worded
+from posenc_export.errors import path_of, worded
 
 if TYPE_CHECKING:
     from torch import nn
@@ -136,7 +140,7 @@ def export(
         fitting = spec_for(parts, source, values)
         return target(source, spec=fitting, inputs=ports, seed=noted.seed, parameters=values)
 
-    return export_target(make, noted, None if to is None else Path(to))
+    return export_target(make, noted, None if to is None else path_of(to, "to"))
 
 
 @worded(in_python)
@@ -160,7 +164,7 @@ def validate(
     from posenc_export.validation.apart.parent import validate_folder
     from posenc_export.validation.judging.verdict import ValidateOptions
 
-    return validate_folder(Path(folder), with_fields(options or ValidateOptions(), settings), trust)
+    return validate_folder(path_of(folder, "folder"), with_fields(options or ValidateOptions(), settings), trust)
 
 
 @worded(in_python)
@@ -186,7 +190,9 @@ def prove(
 
     source = str(against) if isinstance(against, PathLike) else against
     items, names = renames_of(inputs)
-    return prove_source(File(Path(file), names, ports_of, *ports_of(items)), source, settings, parameters or {}, target)
+    return prove_source(
+        File(path_of(file, "file"), names, ports_of, *ports_of(items)), source, settings, parameters or {}, target
+    )
 
 
 @worded(in_python)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_export.errors import worded
+from posenc_export.errors import BadInput, path_of, worded
 
 if TYPE_CHECKING:
     from posenc_export.extending.extend import ExtendOptions
@@ -52,8 +51,10 @@ def inspect(
     from posenc_export.exporter.settings import with_fields
     from posenc_export.reading.inspect import InspectOptions, inspect_file
 
-    config, against = (None if place is None else Path(place) for place in (config, against))
-    return inspect_file(Path(path), config, against, with_fields(options or InspectOptions(), settings))
+    held = {name: place for name, place in (("config", config), ("against", against)) if place is not None}
+    places = {name: path_of(place, name) for name, place in held.items()}
+    chosen = with_fields(options or InspectOptions(), settings)
+    return inspect_file(path_of(path, "path"), places.get("config"), places.get("against"), chosen)
 
 
 @worded(in_python)
@@ -81,7 +82,10 @@ def extend(
     from posenc_export.extending.extend import ExtendOptions, extend_file
 
     chosen = with_fields(options or ExtendOptions(), settings)
-    return extend_file(Path(file), Path(to), replace(chosen, parameters={**chosen.parameters, **(parameters or {})}))
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise BadInput(f"parameters must be a mapping of names to values, got {parameters!r}")
+    named = replace(chosen, parameters={**chosen.parameters, **(parameters or {})})
+    return extend_file(path_of(file, "file"), path_of(to, "to"), named)
 
 
 @worded(in_python)
@@ -111,4 +115,4 @@ def report(
     from posenc_export.validation.judging.verdict import ValidateOptions
 
     chosen = with_fields(options or ValidateOptions(), settings)
-    return report_folder(Path(folder), Path(to), chosen, trust=trust, force=force)
+    return report_folder(path_of(folder, "folder"), path_of(to, "to"), chosen, trust=trust, force=force)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unicodedata import category
 
@@ -55,16 +58,18 @@ class PosencError(click.ClickException):
 
     Attributes:
         in_python: The same for callers from Python, with keyword arguments in the place of options.
+        has_lines: Whether this tool has laid the text out in several lines, each of which holds no foreign line end.
     """
 
     in_python = ""
+    has_lines = False
 
     def __str__(self) -> str:
         return self.in_python or self.message
 
     def format_message(self) -> str:
-        """Return the text as it may be printed on a terminal."""
-        return printable(self.message)
+        """Return the text as it may be printed on a terminal: a second line would look like one of the tool's own."""
+        return printable(self.message) if self.has_lines else one_line(self.message)
 
 
 def worded(
@@ -96,10 +101,6 @@ class Unavailable(PosencError):
     """A required runtime cannot run here: exit status 3."""
 
     exit_code = 3
-
-    def format_message(self) -> str:
-        """Return the text in one line: it may quote what a runtime says of an untrusted file."""
-        return one_line(self.message)
 
 
 class ExportFailed(PosencError):
@@ -151,6 +152,15 @@ def _is_overload(error: BaseException) -> bool:
     return no_memory or is_deep or any(text in str(error) for text in NO_MEMORY)
 
 
+def path_of(value: object, name: str) -> Path:
+    """Return a path that a caller from Python gave as an argument; raise BadInput, in one line, for anything else."""
+    if not isinstance(value, str | PathLike) or isinstance(os.fspath(value), bytes):
+        raise BadInput(f"{name} must be a path, got {value!r}")
+    if "\0" in os.fspath(value) or not os.fspath(value):
+        raise BadInput(f"{name} must be a path, got {os.fspath(value)!r}")
+    return Path(value)
+
+
 @contextmanager
 def own_files() -> Iterator[None]:
     """Turn BadInput about files that this tool has just written into ToolFailed."""
@@ -166,7 +176,9 @@ def bad_input(prefix: str = "") -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise BadInput(f"{prefix}{error}") from error
+        failure = BadInput(f"{prefix}{error}")
+        failure.has_lines = getattr(error, "has_lines", False)
+        raise failure from error
 
 
 def first_line(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from posenc.hf.encodings.rows import Row
 from posenc.hf.rope.by_type import ALL, SCHEME, configs_by_type
 from posenc.hf.rope.rotary import max_positions, text_part, with_class
 from posenc.hf.rope.rotary_config import RotaryConfig
-from posenc.strict_json import parse
+from posenc.strict_json import read_json
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def load_config(path: str | Path) -> dict[str, object]:
     if not is_file:
         raise ValueError(f"{file} does not exist: give a config.json, or a model's folder that has one")
     try:
-        content = parse(file.read_text(encoding="utf-8-sig"))
+        content = read_json(file)
     except (ValueError, OSError) as error:
         raise ValueError(f"{file} is not JSON: {error}") from None
     if not isinstance(content, dict):

@@ -173,10 +173,20 @@ def test_what_steers_a_terminal_is_never_printed_raw(cli: Cli, bundle: Path) -> 
     assert (result.exit_code, "\x1b" in result.output) == (2, False)
 
 
-def test_errors_do_not_steer_a_terminal() -> None:
-    assert BadInput(f"names {STEERING}\n  ^").format_message() == (
-        "names \\x1b[2J\\x1b[1Aall 9 checks passed\\x07\\u202e\\x9b\n  ^"
-    )
+@pytest.mark.parametrize("has_lines", [False, True])
+def test_errors_do_not_steer_a_terminal(has_lines: bool) -> None:
+    error = BadInput(f"names {STEERING}\n  ^")
+    error.has_lines = has_lines
+    end = "\n" if has_lines else "\\n"
+    assert error.format_message() == f"names \\x1b[2J\\x1b[1Aall 9 checks passed\\x07\\u202e\\x9b{end}  ^"
+
+
+def test_a_key_with_a_line_end_forges_no_line(cli: Cli, bundle: Path) -> None:
+    edit(bundle, put({"seq\nonnx  pass  9 checks passed": -1}, "trace"))
+    result = cli("validate", str(bundle))
+    assert result.exit_code == 2, result.output
+    assert not [line for line in result.output.splitlines() if line.startswith("onnx")]
+    assert "trace.seq\\nonnx" in result.output
 
 
 def test_a_loose_tolerance_is_named(cli: Cli, bundle: Path) -> None:

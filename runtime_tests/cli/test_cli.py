@@ -23,7 +23,7 @@ SMALL = ["-p", "d_model=8", "--max-len", "40"]
     [
         ([""], 2, "unknown scheme ''"),
         (["--atol", "nan"], 2, "must be"),
-        (["--rtol", "inf"], 2, "rtol must be a finite number of at least 0, got inf"),
+        (["--rtol", "inf"], 2, "'--rtol': it must be a number from 0 to 1,000,000,000, got inf"),
         (["-p", "d_model=abc"], 2, "d_model must be int or auto, got 'abc'"),
         (["-p", "d_model=0"], 2, "d_model must be at least 1, got 0"),
         (["-p", "d_model=-4"], 2, "d_model must be at least 1, got -4"),

@@ -94,7 +94,7 @@ def test_files_are_put_in_their_places_whole(tmp_path: Path) -> None:
     result = posenc_export.extend(source / "model.onnx", there / "longer.onnx", max_len=300)
     assert result.passed
     assert {path.name: path.read_bytes() for path in source.iterdir()} == before
-    assert {path.name for path in there.iterdir()} == {"longer.onnx", "weights.bin", "genai_config.json"}
+    assert {path.name for path in there.iterdir()} == {"longer.onnx", "longer.onnx.weights", "genai_config.json"}
     changed = json.loads((there / "genai_config.json").read_text())
     assert changed == {
         "model": {"context_length": 300, "decoder": {"filename": "longer.onnx"}},

@@ -248,3 +248,16 @@ def code_in_python(folder: Path) -> Path:
         node("Neg", "x", "y"),
     ]
     return save(folder / "m.onnx", ids(nodes))
+
+
+def empty_nodes(path: Path, count: int) -> Path:
+    """Write a graph of nodes without fields: each takes two bytes in the file, and 150 in memory."""
+    model = helper.make_model(helper.make_graph([], "g", [], [helper.make_tensor_value_info("y", 1, [1])]))
+    graph = model.graph.SerializeToString() + b"\x0a\x00" * count
+    model.ClearField("graph")
+    length, size = len(graph), b""
+    while length > 127:
+        size += bytes([length & 127 | 128])
+        length >>= 7
+    path.write_bytes(model.SerializeToString() + b"\x3a" + size + bytes([length]) + graph)
+    return path

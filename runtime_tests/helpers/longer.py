@@ -69,8 +69,8 @@ def longer(path: Path, max_len: int = 0, *, exact: bool = False, keep_rows: bool
     """Extend a file in this process, into a folder beside it, and return the work that was done."""
     folder = Path(tempfile.mkdtemp(dir=path.parent))
     made = str(folder / "longer.onnx")
-    request = Request(str(path), path.name, str(folder), made, "tables", max_len, exact=exact, keep_rows=keep_rows)
-    return extended(replace(request, encoding=encoding))[1]
+    request = Request(str(path), path.name, str(folder), made, "tables", max_len=max_len, exact=exact)
+    return extended(replace(request, keep_rows=keep_rows, encoding=encoding))[1]
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:

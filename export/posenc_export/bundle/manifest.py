@@ -12,7 +12,7 @@ from posenc_export.bundle.case import Case
 from posenc_export.bundle.consistency import misfits
 from posenc_export.bundle.counts import too_many
 from posenc_export.carries import name_of, port_kinds
-from posenc_export.errors import BadInput
+from posenc_export.errors import BadInput, one_line
 
 SCHEMA_VERSION = 2
 MOST_LINES = 10
@@ -187,7 +187,9 @@ def _refuse(lines: list[str]) -> None:
     """Raise BadInput with a line for each problem, up to `MOST_LINES`."""
     if lines:
         more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-        raise BadInput("\n".join([*lines[:MOST_LINES], *more]))
+        failure = BadInput("\n".join(map(one_line, [*lines[:MOST_LINES], *more])))
+        failure.has_lines = True
+        raise failure
 
 
 def _fields(data: JsonObject) -> dict[str, Any]:

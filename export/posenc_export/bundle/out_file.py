@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from posenc_export.errors import BadInput
@@ -18,9 +19,10 @@ def check_out(out: Path, example: str, force: bool) -> None:
         example: The name of a file, for whoever gave a folder.
         force: Whether a file is replaced that is there.
     """
-    if out.is_dir():
+    # of a name that is too long these say False; writing it says why
+    if os.path.isdir(out):
         raise BadInput(f"{out} is a folder: give the path of a file with -o, as {out / example}")
-    if not out.parent.is_dir():
+    if not os.path.isdir(out.parent):
         raise BadInput(f"{out.parent} is no folder that is there: make it, or give another path with -o")
-    if (out.exists() or out.is_symlink()) and not force:
+    if os.path.lexists(out) and not force:
         raise BadInput(f"{out} is there: {OTHER}")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc.strict_json import parse
+from posenc.strict_json import read_json
 from posenc_export.bundle.folder import MANIFEST, REPORTS, sha256
 from posenc_export.bundle.forced import contents, walk, why_contents_protected, why_protected
 from posenc_export.bundle.golden import GOLDEN
@@ -135,7 +135,7 @@ def first_foreign(folder: Path) -> str:
 def digests_of(path: Path) -> Digests:
     """Return the files of the bundle that a manifest describes; nothing if it is not a manifest of this tool."""
     try:
-        data: object = None if path.is_symlink() else parse(path.read_text(encoding="utf-8"))
+        data: object = None if path.is_symlink() else read_json(path)
     except (OSError, ValueError):
         return {}
     if not isinstance(data, dict) or not _is_ours(data):

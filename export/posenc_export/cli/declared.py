@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
 from posenc_export.cli.text.words import Choice, Words
 
+LARGEST = 1e9
+"""The largest number that an option takes: seconds, GiB or an error."""
 Declared: TypeAlias = Callable[[Callable[..., object]], Callable[..., object]]
 
 
@@ -31,9 +33,20 @@ def choice(names: str, words: Iterable[str], text: str, default: str | None = No
     return click.option(*names.split(), type=Choice(list(words)), default=default, help=text)
 
 
+class Real(click.FloatRange):
+    """A number of at least 0; nan is none, and neither is one that no limit and no error can be."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; a UsageError says what was given."""
+        number = float(super().convert(value, param, ctx))
+        if not number <= LARGEST:  # as of nan
+            self.fail(f"it must be a number from 0 to {LARGEST:,.0f}, got {value}", param, ctx)
+        return number
+
+
 def real(names: str, text: str, default: float | None = None, metavar: str = "X") -> Declared:
     """Declare an option that takes a number of at least 0; the help says its default, if it has one."""
-    type_ = click.FloatRange(min=0)
+    type_ = Real(min=0)
     return click.option(*names.split(), type=type_, default=default, show_default=False, metavar=metavar, help=text)
 
 

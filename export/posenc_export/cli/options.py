@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import signal
 import sys
 import threading
@@ -19,10 +20,13 @@ from posenc_export.cli.output.helping import ENCODING, FILES, options
 from posenc_export.cli.text.axis_names import words
 from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
+from posenc_export.interrupts import STATUS, between_imports
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.runtimes.limit import TIMEOUT
 from posenc_export.validation.judging.verdict import MODEL, ValidateOptions
 
+CLOSED = 141
+"""The status of a command whose output was closed: as of a program that SIGPIPE ends."""
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 VERSION = click.version_option(__version__, prog_name="posenc-export", package_name="posenc-export")
 
@@ -38,12 +42,18 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scratch folders are removed
         try:
-            command(*args, **values)
+            with between_imports():
+                command(*args, **values)
+                sys.stdout.flush()
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
-            sys.exit(130)  # as shells expect after Ctrl-C
+            sys.exit(STATUS)
+        except BrokenPipeError:
+            # whoever read the output has seen enough, as `head -1`: nothing is left to be written
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            sys.exit(CLOSED)
         except Exception as error:
             if values.get("verbose", 0) >= 2:
                 raise

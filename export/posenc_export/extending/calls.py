@@ -78,4 +78,4 @@ def shake(work: Work) -> None:
             step = np.maximum(moved, 2 * half_steps(numbers, array.dtype))
             work.model.replace(name, held(numbers + step * draw.choice([-1.0, 1.0], array.shape), array.dtype))
     name = f"{work.place.name}{SHAKEN}"
-    work.model.save(work.place.with_name(name), f"{name}.tables")
+    work.model.save(work.place.with_name(name), f"{work.request.tables}{SHAKEN}")

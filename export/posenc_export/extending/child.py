@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 from posenc_export.errors import BadInput, Overloaded, PosencError, check_machine, first_line
 from posenc_export.extending.request import Request
@@ -35,6 +36,7 @@ def main(step: str, request: Request) -> None:
 def make(request: Request) -> object:
     """Make the new file in the scratch folder, and the inputs of calls."""
     from posenc_export.extending.calls import shake, write_feeds
+    from posenc_export.extending.data import orphans
     from posenc_export.extending.work import extended
 
     try:
@@ -44,7 +46,7 @@ def make(request: Request) -> object:
     except ValueError as error:
         check_machine(error)
         raise BadInput(first_line(error)) from error
-    return asdict(result)
+    return [asdict(result), orphans(Path(request.out)) if request.out else []]
 
 
 def call(request: Request) -> object:

@@ -12,12 +12,14 @@ from typing import cast
 from pydantic import TypeAdapter
 
 from posenc.memory import GIB
+from posenc_export.bundle.replacement import staged
 from posenc_export.errors import BadInput, decoded
-from posenc_export.extending.files import check_places, clean, fix_config, install, place_of_work, scratch, tables_name
+from posenc_export.extending.files import check_places, fix_config, free_name, install, is_beside
 from posenc_export.extending.request import Request
 from posenc_export.extending.result import CommonRun, Extended, Wall
 from posenc_export.reading.messages import raise_error
-from posenc_export.validation.apart.process import Child, Ended, Hung
+from posenc_export.runtimes.limit import check_limits
+from posenc_export.validation.apart.process import Child, Ended, Hung, path_text
 
 PROGRAM = ("-m", "posenc_export.extending.child")
 """What Python runs in the process that makes an extension."""
@@ -50,6 +52,11 @@ class ExtendOptions:
     timeout: float = 300.0
     memory: float = 8.0
 
+    def __post_init__(self) -> None:
+        check_limits(timeout=self.timeout, memory=self.memory)
+        if self.max_len is not None and self.max_len < 2:
+            raise ValueError(f"max_len must be at least 2, got {self.max_len}")
+
 
 def extend_file(file: Path, out: Path, options: ExtendOptions) -> Extended:
     """Write a longer file, and return what became of it.
@@ -63,18 +70,13 @@ def extend_file(file: Path, out: Path, options: ExtendOptions) -> Extended:
     """
     _check(options)
     check_places(file, out, options.force)
-    with scratch(file, out) as folder:
-        made = place_of_work(file, out, folder)
-        request = _request(file, folder, made, tables_name(file, out), options)
-        try:
-            result = TypeAdapter(Extended).validate_python(_done("make", request))
-            result = _with_runs(result, request)
-            if all(run.passed for run in result.runs):
-                install(made, out, options.force)
-        finally:
-            clean(made, request.tables)
+    with staged(out) as folder:
+        request = _request(file, out, folder, options)
+        made, orphans = TypeAdapter(tuple[Extended, list[str]]).validate_python(_done("make", request))
+        result = _with_runs(made, request)
         if all(run.passed for run in result.runs):
-            note = fix_config(file, out, options.max_len or 0, options.force)
+            install(folder / out.name, out, (request.tables, request.weights), orphans)
+            note = fix_config(file, out, folder, options.max_len or 0, options.force)
             result = replace(result, notes=(*result.notes, *([note] if note else [])))
     return replace(result, out=decoded(str(out)))
 
@@ -88,13 +90,15 @@ def _check(options: ExtendOptions) -> None:
         raise BadInput("--keep-rows and --rope-type contradict: rows of another scaling are other rows")
 
 
-def _request(file: Path, folder: Path, made: Path, tables: str, options: ExtendOptions) -> Request:
+def _request(file: Path, out: Path, folder: Path, options: ExtendOptions) -> Request:
     return Request(
-        file=str(file.absolute()),
+        file=path_text(file),
         shown=decoded(str(file)),
-        scratch=str(folder.absolute()),
-        made=str(made.absolute()),
-        tables=tables,
+        scratch=path_text(folder),
+        made=path_text(folder / out.name),
+        tables=decoded(free_name(file, out, "tables")),
+        weights="" if is_beside(file, out) else decoded(free_name(file, out, "weights")),
+        out=path_text(out),
         max_len=options.max_len or 0,
         rope_type=options.rope_type,
         parameters=dict(options.parameters),
@@ -111,12 +115,14 @@ def _with_runs(result: Extended, request: Request) -> Extended:
     content = cast("dict[str, object]", _done("call", request))
     why, beyond = str(content["why"]), str(content["beyond"])
     runs = TypeAdapter(tuple[CommonRun, ...]).validate_python(content["runs"])
+    not_compared = why
     if request.rope_type:
-        runs, why = (), why or OTHER_SCALING
+        runs, why, not_compared = (), why or OTHER_SCALING, ""
     walls = result.walls
     if beyond and not walls:
         walls = (Wall(0, "", "refuses", f"the first call beyond the old end fails in ONNX Runtime: {beyond}"),)
-    return replace(result, runs=runs, walls=walls, notes=(*result.notes, *([why] if why else [])))
+    notes = (*result.notes, *([why] if why and not not_compared else []))
+    return replace(result, runs=runs, walls=walls, notes=notes, not_compared=not_compared)
 
 
 def _done(step: str, request: Request) -> object:

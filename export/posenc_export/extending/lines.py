@@ -26,7 +26,9 @@ def lines(result: Extended) -> Iterator[str]:
         yield _run(run)
     for note in result.notes:
         yield f"note: {note}"
-    if all(run.passed for run in result.runs):
+    if result.not_compared:
+        yield f"NOT PROVED: {result.out} is written, and no output of it was compared: {result.not_compared}"
+    elif all(run.passed for run in result.runs):
         yield f"written: {result.out}"
     else:
         yield f"FAILED: {result.out} is not written, since outputs are not those of before"

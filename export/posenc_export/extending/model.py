@@ -11,7 +11,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from posenc_export.errors import BadInput
+from posenc_export.extending.data import TRAILER, gather
 from posenc_export.extending.held import Array
+from posenc_export.reading.graph.data import external, put_in
 
 EXTERNAL_FROM = 2**20
 """Bytes from which a new table lies beside a model that keeps others there."""
@@ -25,20 +27,20 @@ class Model:
 
     Args:
         proto: the model; external data are not loaded.
-        folder: where its external data are.
+        path: the file that it was read from, beside which its external data are.
         changed: the new numbers, by the names of tensors.
         beside: those of them that lie in a file beside the model.
     """
 
     proto: onnx.ModelProto
-    folder: Path
+    path: Path
     changed: dict[str, Array] = field(default_factory=dict)
     beside: set[str] = field(default_factory=set)
 
     @classmethod
     def load(cls, path: Path) -> Model:
         """Read a file that `read_graph` has accepted."""
-        return cls(onnx.load(str(path), load_external_data=False), path.parent)
+        return cls(onnx.load(str(path), load_external_data=False), path)
 
     def tensors(self, name: str) -> list[TensorProto]:
         """Return the stored tensors of a name: initializers, and values of Constant nodes, in all graphs."""
@@ -48,7 +50,7 @@ class Model:
         """Return the numbers of a stored tensor; BadInput where it is not stored once, as a plain tensor."""
         if name in self.changed:
             return self.changed[name]
-        return np.asarray(numpy_helper.to_array(self._tensor(name), str(self.folder)))
+        return np.asarray(numpy_helper.to_array(self._tensor(name), str(self.path.parent)))
 
     def replace(self, name: str, array: Array) -> None:
         """Put other numbers into a stored tensor."""
@@ -65,9 +67,18 @@ class Model:
             raise BadInput(f"{name} is stored {stored}: it cannot be rewritten")
         return tensors[0]
 
+    def move_data(self, place: Path) -> None:
+        """Copy the external data of the tensors that stay as they are into one new file, and point them there."""
+        tensors = [tensor for tensor in external(self.proto) if tensor.name not in self.changed]
+        if tensors:
+            gather(tensors, self.path, place)
+            # from here on numbers are read from there
+            self.path = place.parent / self.path.name
+
     def save(self, path: Path, tables: str) -> None:
         """Write the model, and new tensors that lie beside it into a file of that name."""
         is_large = sum(array.nbytes for array in self.changed.values()) > LARGEST
+        # an earlier round may have written one
         with (path.parent / tables).open("wb") as file:
             for name, array in self.changed.items():
                 tensor = self._tensor(name)
@@ -75,10 +86,10 @@ class Model:
                 made.doc_string = tensor.doc_string
                 tensor.CopyFrom(made)
                 if name in self.beside or is_large:
-                    _put_beside(tensor, file.tell(), tables)
+                    put_in(tensor, tables, file.tell(), len(made.raw_data))
                     file.write(made.raw_data)
-                    tensor.ClearField("raw_data")
             is_empty = file.tell() == 0
+            file.write(TRAILER)
         if is_empty:
             (path.parent / tables).unlink()
         path.write_bytes(self.proto.SerializeToString())
@@ -93,34 +104,11 @@ def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from graphs_of(inside)
 
 
-def locations(proto: onnx.ModelProto) -> tuple[str, ...]:
-    """Return the files beside a model that its tensors lie in, as the model names them."""
-    names = dict[str, None]()
-    for graph in graphs_of(proto.graph):
-        for tensor in (*graph.initializer, *_of_nodes(graph)):
-            if tensor.data_location == TensorProto.EXTERNAL:
-                names.update((entry.value, None) for entry in tensor.external_data if entry.key == "location")
-    return tuple(names)
-
-
 def _named(graph: onnx.GraphProto, name: str) -> Iterator[TensorProto]:
     yield from (tensor for tensor in graph.initializer if tensor.name == name)
     for node in graph.node:
         if node.op_type == "Constant" and name in node.output:
             yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
-
-
-def _of_nodes(graph: onnx.GraphProto) -> Iterator[TensorProto]:
-    for node in graph.node:
-        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
-
-
-def _put_beside(tensor: TensorProto, offset: int, file: str) -> None:
-    """Say where the bytes of a tensor are, which are still in it."""
-    tensor.data_location = TensorProto.EXTERNAL
-    del tensor.external_data[:]
-    entries = {"location": file, "offset": str(offset), "length": str(len(tensor.raw_data))}
-    tensor.external_data.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in entries.items())
 
 
 def _retype(graph: onnx.GraphProto, name: str, array: Array) -> None:

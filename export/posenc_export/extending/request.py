@@ -12,9 +12,12 @@ class Request:
     Args:
         file: the path of the file, which the process does not share its working folder with.
         shown: the path as the user gave it.
-        scratch: a folder beside the place of the new file, where inputs of calls lie.
-        made: the path of the new file while it is made: where the external data of the file are seen.
-        tables: the name of the file beside it that new tables go to, where others lie beside the model.
+        scratch: the folder in which the new file is made, with all that is written beside it.
+        made: the path of the new file while it is made.
+        tables: the name of the file for large new tables, where the model keeps others beside it.
+        weights: the name of the file that gets the model's other external data; empty where the new file goes beside
+            the old one, and shares them.
+        out: where the new file goes; empty where it stays.
         max_len: how many positions it is to hold; 0 for as many as before.
         rope_type: another rope scaling; empty where it stays.
         parameters: of the scaling.
@@ -30,6 +33,8 @@ class Request:
     scratch: str
     made: str
     tables: str
+    weights: str = ""
+    out: str = ""
     max_len: int = 0
     rope_type: str = ""
     parameters: dict[str, object] = field(default_factory=dict)

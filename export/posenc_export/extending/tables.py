@@ -54,13 +54,16 @@ def check_form(named: Named) -> None:
     if named.form.family in TRAINED:
         raise BadInput(f"{where} is a learned table of {named.rows} rows: no formula gives it more, train them instead")
     if named.form.family not in FAMILIES:
-        raise BadInput(
-            f"{where}: tables of the family {named.form.family} are not rewritten: {', '.join(FAMILIES)} are"
-        )
+        raise BadInput(f"{where}: {not_rewritten(named.form.family)}")
     if named.form.exact is None:
         raise BadInput(
             f"{where}: its rows fit no closed form ({named.form.name}), so that further ones cannot be computed"
         )
+
+
+def not_rewritten(family: str) -> str:
+    """Return, in words, that tables of a family are not rewritten."""
+    return f"tables of the family {family} are not rewritten: {', '.join(FAMILIES)} are"
 
 
 def planned(model: Model, named: Named, new: Form, max_len: int) -> list[Planned]:

@@ -13,10 +13,12 @@ from posenc_export.extending.plan import check_one, chosen, encodings_in
 from posenc_export.extending.request import Request
 from posenc_export.extending.result import Extended, Grown, Swap, Table, Wall
 from posenc_export.extending.scaling import Scaling, scaled
-from posenc_export.extending.tables import Planned, check_form, planned, proved, rewrite
+from posenc_export.extending.tables import FAMILIES, Planned, check_form, not_rewritten, planned, proved, rewrite
 from posenc_export.extending.walls import grow
 from posenc_export.reading.ends import Searched, search_end
 from posenc_export.reading.graph import Graph
+from posenc_export.reading.graph.data import external
+from posenc_export.reading.graph.external import Location
 from posenc_export.reading.graph.read import graph_in
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.values import Constant, Position, Run
@@ -103,6 +105,8 @@ def extended(request: Request) -> tuple[Extended, Work]:
         pairs = zip(work.swaps, work.computed, strict=True)
         work.swaps = [measured(swap, *forms, before, after) for swap, forms in pairs]
     walls, reached = _walls(work, graph)
+    if not (work.tables or work.swaps or work.grown):
+        raise BadInput(_why_nothing(work, walls))
     if request.keep_rows:
         work.notes += [_seam(table) for table in work.tables if table.old_error]
     result = Extended(request.shown, request.made, request.max_len, (), (), (), walls, reached)
@@ -113,6 +117,14 @@ def extended(request: Request) -> tuple[Extended, Work]:
         grown=tuple(work.grown),
         notes=tuple(work.notes),
     ), work
+
+
+def _why_nothing(work: Work, walls: tuple[Wall, ...]) -> str:
+    """Return why a file cannot be made longer, of which nothing could be rewritten."""
+    other = next((named for named in work.meant if named.form.family not in FAMILIES and named.stored), None)
+    words = "" if other is None else f"{other.stored[0]}: {not_rewritten(other.form.family)}; "
+    ends = "; ".join(f"positions end at {wall.last:,} in {wall.node}: {wall.reason}" for wall in walls)
+    return f"{words}nothing in the file can be made longer: {ends or 'no stored table was found'}"
 
 
 def _add(work: Work, named: Named) -> None:
@@ -136,7 +148,7 @@ def _add(work: Work, named: Named) -> None:
             raise BadInput(f"{plan.name} has {size} rows now: --max-len {request.max_len} would make it shorter")
     if request.exact:
         work.notes.append(
-            f"{named.stored[0]} is a stored table, which is exact as it is written: --exact changes nothing"
+            f"{named.stored[0]} is a stored table: its rows are exact as they are written, with --exact and without it"
         )
 
 
@@ -169,8 +181,20 @@ def _forget(work: Work) -> None:
 
 def _saved(work: Work) -> Graph:
     """Save the model as it is now, and read it back."""
-    work.model.save(work.place, work.request.tables)
-    return graph_in(work.place, CONSTANTS)
+    request = work.request
+    if request.weights and not work.place.with_name(request.weights).exists():
+        work.model.move_data(work.place.with_name(request.weights))
+    work.model.save(work.place, request.tables)
+    return graph_in(work.place, CONSTANTS, _data_of(work))
+
+
+def _data_of(work: Work) -> dict[str, Path]:
+    """Return where the data of the new file lie meanwhile: those that it shares with the old one lie beside that."""
+    request = work.request
+    files = {name: work.place.with_name(name) for name in (request.tables, request.weights) if name}
+    for tensor in external(work.model.proto):
+        Location.find(tensor, f"tensor {tensor.name!r}", Path(request.file), files)
+    return files
 
 
 def _prove(work: Work, graph: Graph) -> None:

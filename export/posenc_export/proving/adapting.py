@@ -13,6 +13,8 @@ from posenc_export.formats.onnx.foreign import FileValue, ForeignFile
 from posenc_export.proving.matching import Match, Pair
 from posenc_export.proving.ordering import order_nodes
 from posenc_export.proving.renaming import free_name, is_used, rename, tensor_names
+from posenc_export.reading.graph.data import external
+from posenc_export.reading.graph.tensors import stored_bytes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
@@ -28,6 +30,11 @@ def write_adapted(file: ForeignFile, match: Match, folder: Path) -> None:
     model = onnx.ModelProto()
     model.CopyFrom(file.model)
     path = folder / FORMATS["onnx"].file
+    for tensor in external(model):
+        # without a length, all that follows in the file would be read
+        length = stored_bytes(tensor.data_type, tuple(tensor.dims))
+        if not any(entry.key == "length" for entry in tensor.external_data):
+            tensor.external_data.add(key="length", value=str(length))
     try:
         onnx.load_external_data_for_model(model, str(file.path.parent))
     except Exception as error:  # an offset beyond the file, a length that no tensor has

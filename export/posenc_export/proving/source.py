@@ -18,6 +18,7 @@ from posenc_export.proving.derived import port_texts, with_ranges
 from posenc_export.proving.in_half import half_of
 from posenc_export.proving.matching import Names
 from posenc_export.proving.reference import running
+from posenc_export.proving.weighing import MEMORY, weigh
 from posenc_export.targets import Target
 from posenc_export.validation.report.result import ValidateResult
 
@@ -73,6 +74,10 @@ def prove_source(
     target: MakeTarget,
 ) -> ValidateResult:
     """Prove a file; see `posenc_export.prove`, which gives the function that makes targets."""
+    memory = settings.get("memory", MEMORY)
+    if isinstance(memory, bool) or not isinstance(memory, int | float):
+        raise BadInput(f"--memory must be a number of GiB, got {memory!r}")
+    settings = {name: value for name, value in settings.items() if name != "memory"}
     # whole objects, beside which fields of theirs may stand by name
     whole = {name: settings.get(name) for name in ("spec", "options")}
     spec = whole["spec"] if isinstance(whole["spec"], Spec) else None
@@ -82,6 +87,9 @@ def prove_source(
     noted = replace(parts.options, notes=(*parts.options.notes, *file.notes))
     values = {**parts.parameters, **parameters}
 
+    weigh(file.path, noted.validation.timeout, memory)
+    if isinstance(against, str) and against.endswith(ONNX):
+        weigh(Path(against), noted.validation.timeout, memory)
     # whoever has typed none of them can copy them from the error
     if not file.ports and isinstance(against, str) and ":" in against:
         texts = " ".join(f"-i '{text}'" for text in port_texts(read_foreign(file.path)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from posenc_export.formats.onnx.place import check_file
 from posenc_export.reading.child import Request
 from posenc_export.reading.inspection import Finding, Inspection
 from posenc_export.reading.messages import raise_error
-from posenc_export.validation.apart.process import Child, Ended, Hung
+from posenc_export.runtimes.limit import check_limits
+from posenc_export.validation.apart.process import Child, Ended, Hung, path_text
 
 PROGRAM = ("-m", "posenc_export.reading.child")
 """What Python runs in the process that reads a file."""
@@ -40,6 +42,11 @@ class InspectOptions:
     memory: float = 4.0
     begun: Callable[[Inspection], None] = lambda _: None
 
+    def __post_init__(self) -> None:
+        check_limits(timeout=self.timeout, memory=self.memory)
+        if self.bound is not None and not 0 <= self.bound < float("inf"):
+            raise ValueError(f"bound must be a finite number of at least 0, got {self.bound}")
+
 
 def inspect_file(path: Path, config: Path | None, against: Path | None, options: InspectOptions) -> Inspection:
     """Return what a file holds of positions, and what is wrong with it.
@@ -53,7 +60,7 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     Raises BadInput, in one line, where one of the files cannot be read, or takes too long or too much memory.
     """
     check_file(path)
-    if config is not None and not config.exists():
+    if config is not None and not os.path.exists(config):
         raise BadInput(f"--config: {config} does not exist: give a config.json, or a model's folder that has one")
     before = None
     if against is not None:
@@ -85,7 +92,7 @@ def _against_config(inspection: Inspection, config: Path) -> tuple[Finding, ...]
 def _read(path: Path, options: InspectOptions) -> Inspection:
     """Return the inspection that a process of its own makes of a file."""
     request = Request(
-        file=str(path.absolute()),
+        file=path_text(path),
         shown=decoded(str(path)),
         bound=options.bound,
         memory=int(options.memory * GIB),

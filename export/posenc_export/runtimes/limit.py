@@ -1,4 +1,4 @@
-"""A limit on how long a call may take: an untrusted graph may loop forever."""
+"""Limits of time and memory: an untrusted graph may loop forever, or ask for more memory than there is."""
 
 from __future__ import annotations
 
@@ -11,10 +11,28 @@ from typing import TypeVar
 T = TypeVar("T")
 TIMEOUT = 300.0
 """Seconds that a call may take by default; the longest planned call takes a few, on the slowest runtime."""
+LONGEST = 10**9
+"""Seconds that a limit of time may be: thirty years, and less than what a wait takes."""
+MOST_MEMORY = 2**20
+"""GiB that a limit of memory may be."""
 GRACE = 5.0
 """Seconds to wait for a cancelled call to return."""
 Stop = Callable[[Thread], object]
 """Ends a call that another thread is in."""
+
+
+def check_limits(timeout: float, memory: float) -> None:
+    """Raise ValueError, in one line, for seconds or GiB that no process can be given.
+
+    Args:
+        timeout: seconds; 0 for any.
+        memory: GiB.
+    """
+    # comparisons with nan are false
+    if not 0 <= timeout <= LONGEST:
+        raise ValueError(f"timeout must be a number of seconds from 0 to {LONGEST:,}, got {timeout}")
+    if not 0 < memory <= MOST_MEMORY:
+        raise ValueError(f"memory must be a number of GiB above 0, and at most {MOST_MEMORY:,}, got {memory}")
 
 
 class NoAnswer(Exception):

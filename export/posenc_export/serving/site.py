@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from posenc_export.bundle.folder import MANIFEST
 from posenc_export.bundle.listing import write_listing
-from posenc_export.bundle.place import FolderOption, check_folder
+from posenc_export.bundle.place import FolderOption, check_folder, digests_of
 from posenc_export.bundle.replacement import install, staged
 from posenc_export.errors import BadInput
 from posenc_export.serving.library import Library
@@ -32,6 +32,9 @@ def check_site(target: Path) -> None:
     check_folder(target, option=SITE)
     if (target / MANIFEST).exists():
         raise BadInput(f"{target} is a bundle, which no site replaces: {SITE.another}")
+    bundle = next((folder for folder in target.resolve().parents if digests_of(folder / MANIFEST)), None)
+    if bundle is not None:
+        raise BadInput(f"{target} lies in the bundle {bundle}, into which no site is written: {SITE.another}")
 
 
 def write_site(offer: Offer, library: Library, target: Path) -> int:

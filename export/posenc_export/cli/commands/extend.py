@@ -14,7 +14,7 @@ from posenc_export.cli.declared import named, number, path, real, switch
 from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
-from posenc_export.cli.text.sources import check_texts
+from posenc_export.cli.text.sources import check_target, check_texts
 from posenc_export.errors import bad_input, one_line
 
 MADE = options(
@@ -71,6 +71,8 @@ def extend(model: Path, **values: Any) -> None:
         raise click.UsageError("say where the new file goes: -o OUT.onnx")
     if values["inputs"] and values["against"] is None:
         raise click.UsageError("-i gives the inputs of --against: give that, too")
+    if values["against"] is not None:
+        check_target(values["against"], values["inputs"])
     names = ("max_len", "rope_type", "encoding", "exact", "keep_rows", "force", "timeout", "memory")
     settings = {name: values[name] for name in names if values[name] is not None}
     result = posenc_export.extend(model, values["out"], parameters=_parameters(values), **settings)

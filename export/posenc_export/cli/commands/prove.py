@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.declared import named, number
+from posenc_export.cli.declared import named, number, real
 from posenc_export.cli.options import CHECKED, SETTINGS, SPEC, SPOKEN, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 @options(
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
+    real("--memory", "Limit of the memory of reading MODEL.  [default: 8]", 8.0, "GIB"),
     under="Validation",
 )
 @SPOKEN
@@ -67,6 +68,7 @@ def prove(model: Path, **values: Any) -> None:
         spec: dict[str, Any] = dict(source.settings)
         result = posenc_export.prove(
             model,
+            memory=values["memory"],
             against=source.source,
             inputs=(*source.inputs, *source.renames),
             options=request,

@@ -18,6 +18,8 @@ REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
 class PortError(ValueError):
     """A text that describes no port, or contradicts another, with a caret under the place."""
 
+    has_lines = True
+
     def __init__(self, text: str, at: int, problem: str) -> None:
         """Lay out the message: the problem, the text, the caret."""
         # one column for each character, so that the caret stands under its place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import click
 from posenc_export.cli.text.ports import assumptions, parse_ports
 from posenc_export.cli.text.renames import parse_rename
 from posenc_export.errors import BadInput, bad_input
+from posenc_export.formats.onnx.place import check_file
 
 if TYPE_CHECKING:
     from posenc.hf import ModelConfig
@@ -90,6 +91,25 @@ def read_source(values: Values) -> TextSource:
         inputs = parse_ports(values["inputs"])
         notes = assumptions(values["inputs"])
     return TextSource(config or name, inputs, _spec_settings(values), values["params"], notes)
+
+
+def check_target(name: str, inputs: Sequence[str]) -> None:
+    """Raise BadInput, in one line, where there is no such target to hold a file against, or an input cannot be read.
+
+    Args:
+        name: package.module:factory, which is imported; a scheme; or the path of another ONNX file.
+        inputs: texts as `-i` takes them.
+    """
+    with bad_input():
+        parse_ports(tuple(text for text in inputs if not parse_rename(text)))
+    if name.endswith(ONNX):
+        check_file(Path(name))
+    elif ":" in name:
+        from posenc_export.targets.module import import_factory
+
+        import_factory(name)
+    else:
+        _check_scheme(name)
 
 
 def against_source(values: Values) -> TextSource:

@@ -45,8 +45,8 @@ class Location:
         length = _number(entries["length"], "length", label) if "length" in entries else None
         return cls(label, name, files[name], _number(entries.get("offset", "0"), "offset", label), length)
 
-    def read(self, size: int) -> bytes | memoryview:
-        """Return the bytes of the tensor, which is known to take `size` of them."""
+    def check(self, size: int) -> None:
+        """Raise ValueError where the file does not hold the bytes of the tensor, which takes `size` of them."""
         if not is_file(self.file):
             raise ValueError(f"{self.tensor} is in {self.name!r}, which is missing: put the file beside the model")
         if self.length is not None and self.length != size:
@@ -60,6 +60,10 @@ class Location:
                 f"{self.tensor} ends at byte {self.offset + size} of {self.name!r}, which has {there}: "
                 "the file is truncated, fetch it again"
             )
+
+    def read(self, size: int) -> bytes | memoryview:
+        """Return the bytes of the tensor, which is known to take `size` of them."""
+        self.check(size)
         try:
             content = part_of(self.file, self.offset, size)
         except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from secrets import token_bytes
@@ -31,17 +32,18 @@ FLATBUFFERS = {
 """What stands at the fifth byte of flatbuffers."""
 
 
-def load(path: Path, limit: int) -> tuple[onnx.ModelProto, Store]:
+def load(path: Path, limit: int, files: Mapping[str, Path] | None = None) -> tuple[onnx.ModelProto, Store]:
     """Return the model of a file, and where its large tensors are; ValueError says in one line why there is none.
 
     Args:
         path: the file.
         limit: bytes that a constant may take in memory.
+        files: where external data lie that are not beside the file, by the names that it has for them.
     """
     try:
         _check_file(path)
         # the mark is random, so that no file can have one
-        store = Store(path, limit, token_bytes(16), stamp(path))
+        store = Store(path, limit, token_bytes(16), stamp(path), dict(files or {}))
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
             return _model(content, store.mark), store
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -42,14 +43,15 @@ def read_graph(path: str | Path, limit: int = LIMIT) -> Graph:
         return graph_in(Path(path), limit)
 
 
-def graph_in(path: Path, limit: int = LIMIT) -> Graph:
+def graph_in(path: Path, limit: int = LIMIT, files: Mapping[str, Path] | None = None) -> Graph:
     """Return the graph of an ONNX file; ValueError says in one line what is wrong, to whoever knows the file's name.
 
     Args:
         path: the file. External data beside it are read when constants are.
         limit: bytes that a constant may take in memory when it is read.
+        files: where external data lie that are not beside the file, by the names that it has for them.
     """
-    model, store = load(path, limit)
+    model, store = load(path, limit, files)
     check_count(model)
     check_texts(model)
     nodes = expanded(model)

@@ -50,7 +50,7 @@ def constant(tensor: onnx.TensorProto, name: str, store: Store) -> Constant:
     dtype = dtype_of(tensor.data_type)
     if tensor.data_type == onnx.TensorProto.UNDEFINED:
         raise ValueError(f"{label} has no element type: the file is damaged")
-    stored = _stored_bytes(tensor.data_type, shape)
+    stored = stored_bytes(tensor.data_type, shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         place = Location.find(tensor, label, store.path, store.files)
 
@@ -111,7 +111,8 @@ def _shape(dims: object, label: str) -> Shape:
     return shape
 
 
-def _stored_bytes(element: int, shape: Shape) -> int:
+def stored_bytes(element: int, shape: Shape) -> int:
+    """Return how many bytes the numbers of a tensor take where they are stored."""
     bits = BITS.get(element, 8 * dtype_of(element).itemsize)
     return (prod(shape) * bits + 7) // 8
 

@@ -32,6 +32,11 @@ class Ended(Exception):
     """A process has ended; the text says how."""
 
 
+def path_text(path: Path) -> str:
+    """Return an absolute path as a child process reads it, which takes the bytes of a name as UTF-8."""
+    return os.fsencode(path.absolute()).decode("utf-8", "surrogateescape")
+
+
 class Child:
     """A Python process in a session and a scratch folder of its own; it prints messages to stdout, a line each."""
 
@@ -45,7 +50,13 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             cwd=self.scratch.name,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(import_folders()), "TMPDIR": self.scratch.name},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(import_folders()),
+                "TMPDIR": self.scratch.name,
+                # libraries in C++ take paths as UTF-8, whatever the locale is
+                "PYTHONUTF8": "1",
+            },
             start_new_session=True,  # Ctrl-C interrupts the process that waits, which ends this one
         )
         assert self.process.stdout is not None

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.encoding import Tolerance
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.runtimes.limit import TIMEOUT
+from posenc_export.runtimes.limit import TIMEOUT, check_limits
 
 Status = Literal["pass", "fail", "skip"]
 Against = Literal["eager", "reference", "model"]
@@ -50,7 +50,8 @@ class ValidateOptions:
     prove: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("atol", "rtol", "timeout"):
+        check_limits(timeout=self.timeout, memory=1)
+        for name in ("atol", "rtol"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a finite number of at least 0, got {value}")

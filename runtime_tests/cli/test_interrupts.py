@@ -1,0 +1,83 @@
+"""Ctrl-C and a reader that has seen enough: the status that shells expect, one word or none, and no traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers.graph_files import written
+from helpers.shared import one_of_each
+from posenc_export.interrupts import _is_importing
+
+GRAPH = "g (float[b, s, 4] x) => (float[b, s, 4] y) { y = Neg (x) }"
+
+
+def started(*words: str, folder: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "posenc_export", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # the shell that runs tests may have it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+
+
+@pytest.mark.parametrize("seconds", one_of_each([0.3, 0.6, 1.2, 2.0], lambda seconds: seconds > 1))
+def test_a_command_is_stopped_in_its_first_seconds_in_one_word(tmp_path: Path, seconds: float) -> None:
+    """It imports itself, then torch."""
+    process = started("export", "--dynamic", "-o", "out", folder=tmp_path)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert (process.returncode, said.decode().strip()) == (130, "stopped")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_waits_while_something_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, signal, time\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "end = time.monotonic() + 0.5\n"
+        "while time.monotonic() < end: pass\n"
+        "done = True\n"
+    )
+    program = (
+        "from posenc_export.interrupts import between_imports\n"
+        "with between_imports():\n"
+        "    try:\n"
+        "        import slow\n"
+        "        import time; time.sleep(5)\n"
+        "    except KeyboardInterrupt:\n"
+        "        import sys; print('interrupted', sys.modules['slow'].done)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert done.stdout == "interrupted True\n", done.stderr
+
+
+def test_nothing_is_imported_here() -> None:
+    assert not _is_importing(sys._getframe())
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly(tmp_path: Path) -> None:
+    path = written(tmp_path, GRAPH)
+    process = started("inspect", str(path), folder=tmp_path)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 141
