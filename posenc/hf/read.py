@@ -14,7 +14,7 @@ from posenc.hf.encodings.parts import Part, parts_of
 from posenc.hf.encodings.rows import Row
 from posenc.hf.model_config import ModelConfig
 from posenc.hf.rope.by_type import TypesReader
-from posenc.hf.rope.layouts import check_known, is_known
+from posenc.hf.rope.layouts import check_known, check_refused, is_known
 from posenc.hf.rope.reader import RotaryReader
 from posenc.hf.unread import check_rotary_keys, check_row_keys, whose_notes
 
@@ -76,6 +76,8 @@ def read_config(
         assert config.part is not None
         assert config.part.row is not None
         return _described(config, config.part, config.part.row, overrides, positions)
+    if not angles_alone:
+        check_refused(config.rotary.model_type, str(config.content.get("model_type")))
     if not angles_alone and not is_known(config.rotary.model_type):
         # keys that were not read say more than what is missing
         check_rotary_keys(config.rotary, config.content, overrides)
@@ -94,7 +96,7 @@ def read_config(
         if is_params(config.content):
             origin = in_its_words(origin)
             notes = [*notes, *notes_on(config.content)]
-        check_known(config.rotary.model_type, str(config.content.get("model_type")), "layout" in overrides)
+        check_known(config.rotary.model_type, "layout" in overrides)
         notes = [*notes, *whose_notes(config.rotary.model_type, config.content)]
     return Reading(scheme, parameters, origin, length, notes=tuple(notes))
 

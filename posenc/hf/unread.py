@@ -118,7 +118,7 @@ def check_row_keys(part: Part, row: Row, whole: Json) -> dict[str, str]:
     own = {**(whole if not part.config.path else {}), **part.config.content}
     if own.get(REMOTE):
         raise ValueError(
-            f"the config ({part.kind!r}) names code of its own ({REMOTE}), which is never run, and {part.kind} is read "
+            f"the config ({part.kind}) names code of its own ({REMOTE}), which is never run, and {part.kind} is read "
             "as the code of transformers has it: nothing says that the two are alike"
         )
     rows = (*ENCODINGS.get(kind, ()), *TEMPERATURES.get(kind, ()))

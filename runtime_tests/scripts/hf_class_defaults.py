@@ -12,7 +12,7 @@ import importlib
 import inspect
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ THETAS = ("rope_theta", "rotary_emb_base", "rotary_base")
 SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percentage")
 PERIODS = 12
 """The longest period that is looked for in the types of layers."""
+ROPE = frozenset(("rope_parameters", "rope_scaling", "rope_theta", "rotary_dim"))
 TEXTS = ("text_config", "language_config", "llm_config")
 BARE = {"rope_type": "default"}
 SHARE = {**BARE, "rope_theta": 1e4}
@@ -192,7 +193,7 @@ def table(model_types: Iterable[str]) -> dict[str, Entry]:
     return {name: entry for name, entry in sorted(entries.items()) if entry}
 
 
-def fields_of_all(model_types: Iterable[str]) -> dict[str, Any]:
+def fields_of_all(model_types: Collection[str]) -> dict[str, Any]:
     """Return the names of all classes' fields; by type those of positions, and keys that validation passes over."""
     from transformers import CONFIG_MAPPING
 
@@ -208,13 +209,15 @@ def fields_of_all(model_types: Iterable[str]) -> dict[str, Any]:
         passed_over = sorted(getattr(config_class, "ignore_keys_at_rope_validation", None) or ())
         positions |= {model_type: of_positions} if of_positions else {}
         ignored |= {model_type: passed_over} if passed_over else {}
-    return {"fields": sorted(names), "positions": positions, "ignored": ignored}
+    still = sorted(set(model_types) - {name for name, keys in positions.items() if ROPE.intersection(keys)})
+    return {"fields": sorted(names), "positions": positions, "ignored": ignored, "without rope": still}
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known of all classes, those of an older or newer version among them."""
     by_type = {key: dict(sorted({**old.get(key, {}), **new[key]}.items())) for key in ("positions", "ignored")}
-    return {"fields": sorted({*old.get("fields", ()), *new["fields"]}), **by_type}
+    lists = {key: sorted({*old.get(key, ()), *new[key]}) for key in ("fields", "without rope")}
+    return {**lists, **by_type}
 
 
 def main() -> None:

@@ -182,6 +182,11 @@ def taken(model_type: str) -> tuple[str, ...]:
     return names
 
 
+def has_no_rope(model_type: str) -> bool:
+    """Return whether transformers has a class of this model type, without any rope settings."""
+    return model_type in _written()["without rope"]
+
+
 def ignored(model_type: str) -> tuple[str, ...]:
     """Return the keys of rope settings that the class of a model type has its validation pass over."""
     names: tuple[str, ...] = tuple(_written()["ignored"].get(model_type, ()))

@@ -6,6 +6,8 @@ tests asks each. Models of several parts have the types of their parts.
 
 from collections.abc import Mapping
 
+from posenc.hf.config.accounts import has_no_rope
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -60,17 +62,24 @@ def is_known(name: str) -> bool:
     return name in HALVES | PAIRS | SWITCHED
 
 
-def check_known(name: str, whole: str, is_chosen: bool) -> None:
-    """Raise ValueError for a model type that no scheme is like, and for an unknown type whose pairs nobody says.
-
-    Args:
-        name: the type of the part that is read.
-        whole: the type of the model.
-        is_chosen: whether the user says which features are a pair.
-    """
+def check_refused(name: str, whole: str) -> None:
+    """Raise ValueError for a model type, of the part that is read or of the model, that no scheme is like."""
     reason = REFUSED.get(name) or REFUSED.get(whole)
     if reason is not None:
         raise ValueError(f"the config (model_type {name!r}) cannot be read: {reason}")
+
+
+def check_known(name: str, is_chosen: bool) -> None:
+    """Raise ValueError for an unknown model type whose pairs nobody says.
+
+    Args:
+        name: the type of the part that is read.
+        is_chosen: whether the user says which features are a pair.
+    """
+    if not is_known(name) and has_no_rope(name):
+        raise ValueError(
+            f"model_type {name!r} of transformers has no rope settings: nothing says that its code rotates"
+        )
     if not is_known(name) and not is_chosen:
         whose = f"model_type {name!r} is not known" if name else "the config has no model_type"
         raise ValueError(f"{whose}, and so neither which features of a head are a pair nor what else its code does")
