@@ -57,7 +57,10 @@ NO_EFFECT: Mapping[str, str] = {
     "positional_dropout": "is of training",
     "positional_dropout_rate": "is of training",
     "position_id_per_seconds": "says how a processor counts frames",
-    "conv_pos_batch_norm": "is of a convolution",
+    **dict.fromkeys(
+        ("conv_pos_batch_norm", "conv_pos_kernel_size", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups"),
+        "is of a convolution over features",
+    ),
     "dropout_positions": "is of training",
     "offset_alibi": "was read by the first version of BLOOM alone",
     "memory_attention_rope_dropout": "is of training",
