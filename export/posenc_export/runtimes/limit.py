@@ -11,6 +11,8 @@ from typing import TypeVar
 T = TypeVar("T")
 TIMEOUT = 300.0
 """Seconds that a call may take by default; the longest planned call takes a few, on the slowest runtime."""
+ASK_TIMEOUT = 120.0
+"""Seconds of computing that a config's model may take to answer; see `posenc.hf.asking.process`."""
 GRACE = 5.0
 """Seconds to wait for a cancelled call to return."""
 Stop = Callable[[Thread], object]
