@@ -125,7 +125,7 @@ def test_absent_keys_are_what_the_model_s_class_takes(config: dict[str, Any], ex
         ({"model_type": "unheard_of", "rope_theta": 1e4, "head_dim": 8}, {},
          "'unheard_of' is not known, and so neither which features of a head are a pair nor what else its"),
         ({"rope_theta": 1e4, "head_dim": 8}, {}, "the config has no model_type, and so neither"),
-        ({"model_type": "mimo_v2_flash", "swa_rope_theta": 7.0}, {"layer": 1}, r"swa_rope_theta \(7.0\): not read, and"),
+        ({"model_type": "mimo_v2_flash", "swa_rope_theta": 7.0}, {"layer": 1}, r"swa_rope_theta \(7.0\): not read"),
         ({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 2.0},
           "rope_scaling": {"type": "linear", "factor": 4.0}}, {}, "rope_parameters and rope_scaling say different"),
         ({"model_type": "granitemoehybrid", "position_embedding_type": "nope"}, {}, "_embedding_type is 'nope'"),

@@ -202,7 +202,9 @@ def fields_of_all(model_types: Collection[str]) -> dict[str, Any]:
     ignored: dict[str, list[str]] = {}
     for model_type in sorted(model_types):
         config_class = CONFIG_MAPPING[model_type]
-        own = {field.name for field in dataclasses.fields(config_class)}
+        config = made(config_class)
+        # a class may set more than its fields while it is made
+        own = {field.name for field in dataclasses.fields(config_class)} | set(config.to_dict() if config else ())
         renamed = dict(getattr(config_class, "attribute_map", None) or {})
         names |= own | {*renamed, *renamed.values()}
         of_positions = sorted(name for name in {*own, *renamed} if speaks_of_positions(name))

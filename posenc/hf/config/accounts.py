@@ -34,6 +34,12 @@ PROPORTIONS = _names("ratio factor scale alpha pct percent percentage fraction")
 """Words of names whose value 1 changes nothing."""
 LISTED = 6
 """Keys that a message names."""
+PARTS = _names("""
+    vision visual image audio speech sound text language llm encoder decoder text_encoder audio_encoder thinker talker
+    backbone vision_encoder projector code2wav token2wav vq codec qformer prompt_encoder mask_decoder perceiver vit dit
+    vae generator question_encoder depth_decoder detection video
+    """)
+"""Names of parts of a model, whose configs are read for themselves."""
 RUNTIME = _names("""
     _name_or_path architectures auto_map model_type transformers_version torch_dtype dtype quantization_config
     _attn_implementation attn_implementation _attn_implementation_autoset use_cache output_attentions
@@ -174,9 +180,15 @@ def account(
 def _left(content: Json, read: frozenset[str]) -> Iterator[tuple[str, object]]:
     """Yield the keys that were not read, but for the configs of other parts and for a tool's own notes."""
     for key, value in content.items():
-        is_part = isinstance(value, Mapping) and key.endswith("_config")
-        if key not in read and not is_part and not key.startswith("_") and key not in RUNTIME:
+        if key not in read and not _is_part(key, value) and not key.startswith("_") and key not in RUNTIME:
             yield key, value
+
+
+def _is_part(key: str, value: object) -> bool:
+    """Return whether an object is the config of another part of the model: one of images, of sound, of a type."""
+    if not isinstance(value, Mapping):
+        return False
+    return "model_type" in value or (key.endswith("_config") and key.removesuffix("_config") in PARTS)
 
 
 def taken(model_type: str) -> tuple[str, ...]:
