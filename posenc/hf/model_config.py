@@ -4,10 +4,11 @@ It needs neither transformers nor torch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from posenc.hf.config.params import as_config, is_params
 from posenc.hf.config.settings import Json, Setting, Settings
 from posenc.hf.encodings.described import spec_settings
 from posenc.hf.encodings.parts import Part, choose_part
@@ -15,6 +16,7 @@ from posenc.hf.encodings.rows import Row
 from posenc.hf.rope.by_type import ALL, SCHEME, configs_by_type
 from posenc.hf.rope.rotary import max_positions, text_part, with_class
 from posenc.hf.rope.rotary_config import RotaryConfig
+from posenc.hf.unread import check_whose
 from posenc.strict_json import read_json
 
 
@@ -58,6 +60,10 @@ class ModelConfig:
             ValueError: in one line that names the key, for an unknown encoding, for several where none was chosen, for
                 malformed rope settings, and for a layer type or a part that the config does not have.
         """
+        check_whose(content)
+        if is_params(content):
+            view = cls.of(as_config(content), layer_type, path, part, layer)
+            return replace(view, content=content)
         chosen = choose_part(content, part)
         if chosen is not None and chosen.row is not None:
             if layer_type is not None or layer is not None:

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from posenc.hf.config.params import in_its_words, is_params, notes_on
 from posenc.hf.config.settings import Json
 from posenc.hf.encodings.described import parameters_of
 from posenc.hf.encodings.parts import Part, parts_of
 from posenc.hf.encodings.rows import Row
 from posenc.hf.model_config import ModelConfig
 from posenc.hf.rope.by_type import TypesReader
-from posenc.hf.rope.layouts import check_known
+from posenc.hf.rope.layouts import check_known, check_refused, is_known
 from posenc.hf.rope.reader import RotaryReader
+from posenc.hf.unread import check_rotary_keys, check_row_keys, whose_notes
 
 
 @dataclass(frozen=True)
@@ -75,24 +77,42 @@ def read_config(
         assert config.part.row is not None
         return _described(config, config.part, config.part.row, overrides, positions)
     if not angles_alone:
-        check_known(config.rotary.model_type, str(config.content.get("model_type")), "layout" in overrides)
+        check_refused(config.rotary.model_type, str(config.content.get("model_type")))
+    if not angles_alone and not is_known(config.rotary.model_type):
+        # keys that were not read say more than what is missing
+        check_rotary_keys(config.rotary, config.content, overrides)
     scheme, length = config.scheme, config.max_position_embeddings
     if config.by_type:
-        return Reading(scheme, *TypesReader(config.by_type, overrides, length).read(), length)
-    reader = RotaryReader(config.rotary, overrides, length, angles_alone)
-    return Reading(scheme, *reader.read(), length)
+        types = TypesReader(config.by_type, overrides, length)
+        parameters, origin = types.read()
+        notes = types.notes
+    else:
+        reader = RotaryReader(config.rotary, overrides, length, angles_alone)
+        parameters, origin = reader.read()
+        notes = reader.notes
+    if not angles_alone:
+        whole = {} if is_params(config.content) else config.content
+        origin |= check_rotary_keys(config.rotary, whole, parameters)
+        if is_params(config.content):
+            origin = in_its_words(origin)
+            notes = [*notes, *notes_on(config.content)]
+        check_known(config.rotary.model_type, "layout" in overrides)
+        notes = [*notes, *whose_notes(config.rotary.model_type, config.content)]
+    return Reading(scheme, parameters, origin, length, notes=tuple(notes))
 
 
 def _described(
     config: ModelConfig, part: Part, row: Row, overrides: Mapping[str, object], positions: str | None
 ) -> Reading:
     """Return what the row of a model type says of its config."""
+    unread_keys = check_row_keys(part, row, config.content)
     spec = config.spec_settings(positions)
     row = row.asked_for(overrides)
     settings = parameters_of(part, row, positions, overrides)
     values = {name: setting.value for name, setting in settings.items() if setting.value is not None}
     origin = dict.fromkeys(overrides, "given")
     origin |= {name: setting.path for name, setting in {**settings, **spec}.items()}
+    origin |= unread_keys
     fields = {name: setting.value for name, setting in spec.items()}
     length = None if row.length is None else int(str(row.length.read(part.config, part.absent).value))
     unread = [(p.name, p.row.lacks) for p in parts_of(part.config, part.model_type) if p.row is not None]

@@ -16,9 +16,11 @@ import posenc_export
 from helpers.models.rotary import CONFIGS, DEEPSEEK, LONGROPE, Config, InProcess, question
 from helpers.shared import Cli
 from posenc.hf import ModelConfig
-from posenc.hf.asking.process import Answers, Asking, AskingFailed
+from posenc.hf.asking.model import CannotAsk
+from posenc.hf.asking.process import TIMEOUT, Answers, Asking, AskingFailed
 from posenc.ports import Feeds
 from posenc_export.bundle.folder import sha256
+from posenc_export.runtimes.limit import ASK_TIMEOUT
 
 pytest.importorskip("transformers")
 
@@ -168,11 +170,30 @@ def test_a_child_that_is_killed_is_one_line() -> None:
     assert not asking.folder.exists()
 
 
-def test_a_child_that_hangs_is_ended() -> None:
-    asking = Asking(question(CONFIGS["halves"]), timeout=0.0)
-    with pytest.raises(AskingFailed, match="the model gave no answer within 0 s"):
+def test_a_child_that_computes_too_long_is_ended_and_its_model_not_asked() -> None:
+    asking = Asking(question(CONFIGS["halves"]), timeout=0.5)  # importing torch takes longer
+    with pytest.raises(CannotAsk, match=r"the model gave no answer within 0.5 s of computing \(--ask-timeout\)"):
+        asking.answers({})
+    assert asking.process.returncode == -signal.SIGXCPU
+
+
+def test_a_child_that_hangs_is_ended_and_its_model_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc.hf.asking.process.PATIENCE", 0.0)
+    asking = Asking(question(CONFIGS["halves"]))
+    os.kill(asking.process.pid, signal.SIGSTOP)
+    with pytest.raises(CannotAsk, match=r"the model gave no answer within 0 s by the clock"):
         asking.answers({})
     assert asking.process.returncode == -signal.SIGKILL
+
+
+def test_a_limit_that_ran_out_is_no_disagreement(cli: Cli, tmp_path: Path) -> None:
+    assert ASK_TIMEOUT == TIMEOUT
+    path = config_file(tmp_path, CONFIGS["halves"])
+    limited = (*EXPORT, "--ask-timeout", "0.5", "-o", str(tmp_path / "out"))
+    result = cli("export", "--from-hf", path, *limited)
+    assert result.exit_code == 0, result.output
+    assert "the model gave no answer within 0.5 s of computing" in result.output
+    assert cli("export", "--from-hf", path, *limited, "--require", "model").exit_code == 3
 
 
 @pytest.mark.exhaustive

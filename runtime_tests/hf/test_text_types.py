@@ -102,7 +102,7 @@ def test_lists_are_read_at_the_first_layer_of_a_type() -> None:
         ({"partial_rotary_factors": 0.5}, "partial_rotary_factors must be a list of numbers, one a layer, got 0.5"),
         ({"layer_types": [1, 2, 3, 4, 5]}, "layer_types must be a list of names"),
         ({"rope_scaling": None, "rope_parameters": {"rope_theta": 5.0}}, "must have an object for each of full_att"),
-        ({"rope_scaling": {**STEP["rope_scaling"], "nosuch": 1}}, "rope_scaling.nosuch is not known"),
+        ({"rope_scaling": {**STEP["rope_scaling"], "nosuch": 1}}, "rope_scaling.nosuch is not read"),
     ],
 )
 def test_lists_that_do_not_fit(change: dict[str, Any], text: str) -> None:

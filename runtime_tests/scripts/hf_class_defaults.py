@@ -12,12 +12,16 @@ import importlib
 import inspect
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from posenc.hf.config.accounts import speaks_of_positions
+
 FILE = Path(__file__).parents[2] / "posenc" / "hf" / "class_defaults.json"
+FIELDS_FILE = FILE.with_name("class_fields.json")
+"""The names of all fields, those that speak of positions by type, and what validation passes over."""
 WIDTHS = ("head_dim", "qk_rope_head_dim", "kv_channels", "attention_head_dim", "global_head_dim", "rotary_dim")
 SIZES = ("hidden_size", "n_embd", "d_model", "num_attention_heads", "n_head", "n_heads", "encoder_num_attention_heads")
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "original_max_position_embeddings")
@@ -28,6 +32,7 @@ THETAS = ("rope_theta", "rotary_emb_base", "rotary_base")
 SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percentage")
 PERIODS = 12
 """The longest period that is looked for in the types of layers."""
+ROPE = frozenset(("rope_parameters", "rope_scaling", "rope_theta", "rotary_dim"))
 TEXTS = ("text_config", "language_config", "llm_config")
 BARE = {"rope_type": "default"}
 SHARE = {**BARE, "rope_theta": 1e4}
@@ -188,6 +193,35 @@ def table(model_types: Iterable[str]) -> dict[str, Entry]:
     return {name: entry for name, entry in sorted(entries.items()) if entry}
 
 
+def fields_of_all(model_types: Collection[str]) -> dict[str, Any]:
+    """Return the names of all classes' fields; by type those of positions, and keys that validation passes over."""
+    from transformers import CONFIG_MAPPING
+
+    names: set[str] = set()
+    positions: dict[str, list[str]] = {}
+    ignored: dict[str, list[str]] = {}
+    for model_type in sorted(model_types):
+        config_class = CONFIG_MAPPING[model_type]
+        config = made(config_class)
+        # a class may set more than its fields while it is made
+        own = {field.name for field in dataclasses.fields(config_class)} | set(config.to_dict() if config else ())
+        renamed = dict(getattr(config_class, "attribute_map", None) or {})
+        names |= own | {*renamed, *renamed.values()}
+        of_positions = sorted(name for name in {*own, *renamed} if speaks_of_positions(name))
+        passed_over = sorted(getattr(config_class, "ignore_keys_at_rope_validation", None) or ())
+        positions |= {model_type: of_positions} if of_positions else {}
+        ignored |= {model_type: passed_over} if passed_over else {}
+    still = sorted(set(model_types) - {name for name, keys in positions.items() if ROPE.intersection(keys)})
+    return {"fields": sorted(names), "positions": positions, "ignored": ignored, "without rope": still}
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of all classes, those of an older or newer version among them."""
+    by_type = {key: dict(sorted({**old.get(key, {}), **new[key]}.items())) for key in ("positions", "ignored")}
+    lists = {key: sorted({*old.get(key, ()), *new[key]}) for key in ("fields", "without rope")}
+    return {**lists, **by_type}
+
+
 def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -198,6 +232,10 @@ def main() -> None:
     text = f'{{\n"library": {json.dumps(library())},\n"classes": {{\n' + ",\n".join(lines) + "\n}\n}\n"
     if options.write:
         FILE.write_text(text, encoding="utf-8")
+        old = json.loads(FIELDS_FILE.read_text(encoding="utf-8")) if FIELDS_FILE.exists() else {}
+        fields = merged(old, fields_of_all(model_types()))
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items()]
+        FIELDS_FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     else:
         print(text, end="")
 

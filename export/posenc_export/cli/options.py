@@ -22,7 +22,7 @@ from posenc_export.errors import ToolFailed, first_line
 from posenc_export.formats import DEFAULT_OPSET, OPSETS, ROTARY_OPS
 from posenc_export.interrupts import STATUS, between_imports
 from posenc_export.runtimes import RUNTIMES
-from posenc_export.runtimes.limit import TIMEOUT
+from posenc_export.runtimes.limit import ASK_TIMEOUT, TIMEOUT
 from posenc_export.validation.judging.verdict import MODEL, ValidateOptions
 
 CLOSED = 141
@@ -169,6 +169,15 @@ CHECKED = options(
         "--timeout",
         "Limit of one call of a graph; in validate of loading it, and of a check, too.  [default: 300; 0 = any]",
         TIMEOUT,
+        "SECONDS",
+    ),
+    under="Validation",
+)
+ASKED = options(
+    real(
+        "--ask-timeout",
+        "Seconds of computing that the model of --from-hf may take to answer.  [default: 120; 0 = any]",
+        ASK_TIMEOUT,
         "SECONDS",
     ),
     under="Validation",

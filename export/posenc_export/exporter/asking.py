@@ -20,6 +20,7 @@ from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.bundle.manifest import AskedModel
 from posenc_export.exporter.draft import Draft
 from posenc_export.exporter.near import NEAR, calls_of, near_rows, reference_of
+from posenc_export.runtimes.limit import ASK_TIMEOUT
 from posenc_export.targets import Target
 from posenc_export.validation.judging.compare import judge, measure
 from posenc_export.validation.recording.record import at_rows
@@ -30,12 +31,17 @@ ROUNDINGS = 4
 """Roundings of float32, of its position, that an angle of a model may be off by, and those of a rotation after it."""
 
 
-def start(question: Question | None) -> Asking | AskedModel | None:
-    """Begin to ask a model, if there is one; return why not where it cannot be asked."""
+def start(question: Question | None, timeout: float = ASK_TIMEOUT) -> Asking | AskedModel | None:
+    """Begin to ask a model, if there is one; return why not where it cannot be asked.
+
+    Args:
+        question: What it is asked.
+        timeout: Seconds of computing that it may take; 0 for any.
+    """
     if question is None:
         return None
     try:
-        return Asking(question, "diffusers") if CLASS in question.content else Asking(question)
+        return Asking(question, "diffusers" if CLASS in question.content else "transformers", timeout)
     except CannotAsk as error:
         return AskedModel(unasked=str(error))
 

@@ -9,6 +9,7 @@ from posenc_export.cpp.names import check_name, problem_of_namespace
 from posenc_export.errors import BadInput, bad_input, decoded
 from posenc_export.formats import DEFAULT_OPSET, FORMATS, OPSETS, ROTARY_OPS, CpuIsa, RotaryOp
 from posenc_export.runtimes import Progress
+from posenc_export.runtimes.limit import ASK_TIMEOUT
 from posenc_export.runtimes.requests import check_readable
 from posenc_export.validation.judging.verdict import ValidateOptions, no_progress
 from posenc_export.validation.planning.scope import BUDGET
@@ -40,6 +41,7 @@ class ExportOptions:
         validation: How it is validated.
         cpu_isa: What an AOTInductor package is compiled for.
         html: Add the report as a page, report.html.
+        ask_timeout: Seconds of computing that the model of a config may take to answer; 0 for any.
     """
 
     formats: tuple[str, ...] = ("onnx", "torchscript")
@@ -56,10 +58,13 @@ class ExportOptions:
     validation: ValidateOptions = field(default_factory=ValidateOptions)
     cpu_isa: CpuIsa = "native"
     html: bool = False
+    ask_timeout: float = ASK_TIMEOUT
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ValueError(f"seed must be from 0 to {LARGEST_SEED}, got {self.seed}")
+        if not 0 <= self.ask_timeout < float("inf"):
+            raise ValueError(f"ask_timeout must be a finite number of at least 0, got {self.ask_timeout}")
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 element, got {self.budget}")
 

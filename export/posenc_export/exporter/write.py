@@ -44,7 +44,7 @@ def write_bundle(target: Target, options: ExportOptions, folder: Path) -> tuple[
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
     draft = Draft(request_for(target, options), target.reference, stored)
-    asking = start(target.question)  # beside the export, in a process of its own
+    asking = start(target.question, options.ask_timeout)  # beside the export, in a process of its own
     # an opset raised by a format changes nothing of what the graph is
     first_request = draft.request
     draft = write_formats(encoding, draft, options, folder)

@@ -42,7 +42,7 @@ def write_proof(
     encoding = target.encoding
     stored = {} if target.rules.registered else digests_of(encoding.module)  # before anything is called
     draft = Draft(request_for(target, options), target.reference, stored)
-    asking = start(target.question)
+    asking = start(target.question, options.ask_timeout)
     write_adapted(file, match, folder)
     options.validation.progress("recording the eager outputs and the reference")
     draft, seen, _ = call_in_cases(encoding, draft, options)

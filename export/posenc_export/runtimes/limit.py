@@ -15,6 +15,8 @@ LONGEST = 10**9
 """Seconds that a limit of time may be: thirty years, and less than what a wait takes."""
 MOST_MEMORY = 2**20
 """GiB that a limit of memory may be."""
+ASK_TIMEOUT = 120.0
+"""Seconds of computing that a config's model may take to answer; see `posenc.hf.asking.process`."""
 GRACE = 5.0
 """Seconds to wait for a cancelled call to return."""
 Stop = Callable[[Thread], object]

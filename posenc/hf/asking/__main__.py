@@ -1,7 +1,7 @@
-"""The child in which a model is asked: `python -P -m posenc.hf.asking FOLDER`; see `process`.
+"""The child in which a model is asked: `python -P -m posenc.hf.asking FOLDER SECONDS`; see `process`.
 
 It reads question.pickle, and feeds.pickle once its input has a line; it writes model.json and answers.npz: arrays and
-JSON alone. Its memory is bounded by what is free once torch is imported.
+JSON alone. Its memory is bounded by what is free once torch is imported, its computing by SECONDS (0 for any).
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +25,25 @@ from posenc.ports import Array, Feeds
 TOO_LARGE = "what the config asks for does not fit into the memory that is free"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, seconds: float) -> None:
     """Make the model that a folder asks about, wait for the calls, and write its answers."""
+    bound_computing(seconds)
     bound_memory()
     question = pickle.loads((folder / "question.pickle").read_bytes())  # written by the process that started this one
     model = _guarded(partial(model_of, question))
     if sys.stdin.readline() and isinstance(model, Model):
         model = _guarded(partial(_answered, model, folder))
     (folder / "model.json").write_text(json.dumps(_described(model)), encoding="utf-8")
+
+
+def bound_computing(seconds: float) -> None:
+    """Let this process compute for so long, whatever else the machine does; the system ends it then (SIGXCPU)."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        if seconds:
+            resource.setrlimit(resource.RLIMIT_CPU, (max(ceil(seconds), 1), most))
 
 
 def bound_memory() -> None:
@@ -89,4 +101,4 @@ def _described(model: Model | Disagrees | str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), float(sys.argv[2]))

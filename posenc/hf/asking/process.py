@@ -25,17 +25,21 @@ from posenc.hf.asking.model import CannotAsk, Question
 from posenc.ports import Array, Feeds
 
 TIMEOUT = 120.0
-"""Seconds from its start until a model must have answered: the largest take a tenth of it."""
+"""Seconds of computing that a model may take: the largest take a tenth of it. 0 is any."""
+PATIENCE = 10.0
+"""How many times as long it may take by the clock: a busy machine is no reason to give up, one that sleeps is."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "TRANSFORMERS_VERBOSITY": "error",
     "CUDA_VISIBLE_DEVICES": "",
+    "OMP_NUM_THREADS": "1",  # idle threads would count as computing
 }
+NO_ANSWER = "the model gave no answer within"
 
 
 class AskingFailed(Exception):
-    """The child crashed, gave no answer in time, or found no place for what was read; one line says which."""
+    """The child crashed, or found no place for what was read; one line says which."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +59,22 @@ class Asking:
     """A model that is being asked in a child."""
 
     def __init__(self, question: Question, library: str = "transformers", timeout: float = TIMEOUT) -> None:
-        """Start the child; raise CannotAsk where the library is not installed."""
+        """Start the child; raise CannotAsk where the library is not installed.
+
+        Args:
+            question: what the model is asked.
+            library: whose code is asked.
+            timeout: seconds of computing that it may take; 0 for any.
+        """
         library_of(library)
         self.scratch = tempfile.TemporaryDirectory(prefix="posenc-asking-")
         self.folder = Path(self.scratch.name)
         (self.folder / "question.pickle").write_bytes(pickle.dumps(question))
-        self.end = time.monotonic() + timeout
         self.timeout = timeout
+        self.end = time.monotonic() + timeout * PATIENCE
         self.errors = (self.folder / "stderr").open("w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "posenc.hf.asking", str(self.folder)],
+            [sys.executable, "-P", "-m", "posenc.hf.asking", str(self.folder), f"{timeout:g}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self.errors,
@@ -77,7 +87,8 @@ class Asking:
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:
         """Return the model's outputs in each case, and end the child.
 
-        Raises CannotAsk, in one line, where the model cannot be asked, AskingFailed where the child crashed or hung.
+        Raises CannotAsk, in one line, where the model cannot be asked, or takes longer than it may; AskingFailed where
+        the child crashed.
         """
         (self.folder / "feeds.pickle").write_bytes(pickle.dumps({name: dict(feeds) for name, feeds in cases.items()}))
         try:
@@ -90,9 +101,12 @@ class Asking:
         """Tell the child that there are calls, and wait for its end."""
         try:
             with contextlib.suppress(BrokenPipeError):
-                self.process.communicate(b"go\n", timeout=max(self.end - time.monotonic(), 1.0))
+                left = max(self.end - time.monotonic(), 1.0) if self.timeout else None
+                self.process.communicate(b"go\n", timeout=left)
         except subprocess.TimeoutExpired:
-            raise AskingFailed(f"the model gave no answer within {self.timeout:g} s") from None
+            raise CannotAsk(f"{NO_ANSWER} {self.timeout * PATIENCE:g} s by the clock (--ask-timeout)") from None
+        if self.process.returncode == -getattr(signal, "SIGXCPU", 0):
+            raise CannotAsk(f"{NO_ANSWER} {self.timeout:g} s of computing (--ask-timeout)")
         if self.process.returncode:
             self.errors.seek(0)
             lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]

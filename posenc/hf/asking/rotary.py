@@ -13,7 +13,7 @@ from posenc.call import positions_of
 from posenc.hf.asking.calling import call_attentions, call_model
 from posenc.hf.asking.layers import LayerSeen, differing, layers_seen, words_of
 from posenc.hf.asking.load import Loaded, load, modeling_of
-from posenc.hf.asking.model import Answer, Call, CannotAsk, Model, Question
+from posenc.hf.asking.model import Answer, Call, CannotAsk, Disagrees, Model, Question
 from posenc.hf.asking.rotation import Rotation, axes_of, calls_of, unlike_sizes
 from posenc.hf.asking.standing import model_classes, traced
 from posenc.hf.asking.tracing import Traced
@@ -56,13 +56,13 @@ def layers_of(question: Question) -> list[LayerSeen]:
 def traced_model(question: Question) -> tuple[Traced, Loaded]:
     """Return the first model of a config, or of its language model, in which something is rotated."""
     loaded = load(question.content, question.part)
-    reasons = []
+    reasons: list[CannotAsk] = []
     for candidate in _candidates(loaded):
         for kind in model_classes(candidate):
             try:
                 trace = traced(candidate, kind, call_model)
             except CannotAsk as error:
-                reasons.append(str(error))
+                reasons.append(error)
                 continue
             why = probe(trace, question)
             if not _rotates(trace) and (why or any(layer.error for layer in trace.layers)):
@@ -70,9 +70,19 @@ def traced_model(question: Question) -> tuple[Traced, Loaded]:
                 why = probe(trace, question) or next((layer.error for layer in trace.layers), "")
             if _rotates(trace):
                 return trace, candidate
-            reasons.append(f"{kind.__name__} rotates nothing that is seen{why and f' ({why})'}")
+            reasons.append(_at_rest(trace, kind.__name__, why, loaded.library))
     name = type(loaded.config).__name__
-    raise CannotAsk(reasons[0] if reasons else f"{loaded.library} has no model for {name} alone")
+    if not reasons:
+        raise CannotAsk(f"{loaded.library} has no model for {name} alone")
+    # a model that came to its end and rotated nothing is an answer; one that failed on the way is none
+    raise next((reason for reason in reasons if isinstance(reason, Disagrees)), reasons[0])
+
+
+def _at_rest(trace: Traced, name: str, why: str, library: str) -> CannotAsk:
+    """Return what to say of a model in which no rotation was seen: an answer only where all of it was called."""
+    if why or not trace.layers:
+        return CannotAsk(f"{name} rotates nothing that is seen{why and f' ({why})'}")
+    return Disagrees(f"{name} of {library} was called whole, and rotates nothing: its attention has no rotary encoding")
 
 
 def _rotates(trace: Traced) -> bool:

@@ -90,7 +90,10 @@ def tokens(entry: HfModule, config: HfConfig, mask: Array) -> dict[str, object]:
 
 def beside(config: HfConfig, batch: int, seq: int) -> dict[str, Tensor]:
     """Return what some models take beside tokens, or for them: boxes, images, states and actions of a time."""
-    more = {"bbox": torch.zeros(batch, seq, 4, dtype=torch.int64)}  # LayoutLM
+    # what a part reads must differ from token to token: it may move positions, as the cells of TAPAS's tables do
+    corner = (torch.arange(seq) % 4)[None, :, None].expand(batch, seq, 4)
+    more = {"bbox": corner + torch.tensor([0, 1, 2, 4])}  # LayoutLM
+    more |= _kinds(config, batch, seq)
     if hasattr(config, "visual_feat_dim"):  # LXMERT
         more |= {"visual_feats": torch.zeros(batch, 1, config.visual_feat_dim), "visual_pos": torch.zeros(batch, 1, 4)}
     if hasattr(config, "num_mel_bins"):  # Whisper
@@ -101,6 +104,15 @@ def beside(config: HfConfig, batch: int, seq: int) -> dict[str, Tensor]:
         more |= {name: torch.zeros(batch, seq, width) for name, width in widths.items()}
         more |= {"timesteps": torch.arange(seq).expand(batch, seq)}
     return more
+
+
+def _kinds(config: HfConfig, batch: int, seq: int) -> dict[str, Tensor]:
+    """Return kinds of tokens that differ, where a model has some: one number a token, or one for each of its tables."""
+    sizes = getattr(config, "type_vocab_sizes", None) or getattr(config, "type_vocab_size", None) or 0
+    kinds = torch.arange(seq).expand(batch, seq)
+    if isinstance(sizes, int):
+        return {"token_type_ids": kinds % sizes} if sizes > 0 else {}
+    return {"token_type_ids": torch.stack([kinds % max(int(size), 1) for size in sizes], -1)}
 
 
 def in_rows(output: Tensor | tuple[Tensor, ...]) -> Array:

@@ -47,7 +47,28 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
         settings["weights"] = Setting(None, NO_WEIGHTS)
     elif row.tables and "key" not in overrides:
         settings |= _key(part, row, str(overrides["weights"]))
+    if row.scheme == "learned" and row.tables and overrides.get("weights") is not None:
+        key = overrides.get("key") or (settings["key"].value if "key" in settings else None)
+        check_rows(part, row, str(overrides["weights"]), None if key is None else str(key).partition(",")[0])
     return {name: setting for name, setting in settings.items() if name not in overrides}
+
+
+def check_rows(part: Part, row: Row, path: str, key: str | None) -> None:
+    """Raise ValueError where a table of weights has other rows than the config says: the model's code refuses it."""
+    if row.length is None:
+        return
+    from posenc.weight_files import read_tensor
+
+    table, _ = read_tensor(path, key, lambda tensor: tensor.dim() == 2)
+    shape = tuple(getattr(table, "shape", ()))
+    if len(shape) < 2:  # the scheme says what is wrong with it
+        return
+    length, before = row.length.read(part.config, part.absent), row.before.read(part.config, part.absent)
+    rows = int(str(length.value)) + int(str(before.value))
+    if shape[-2] != rows:
+        named = f"{key} of {path}" if key else path
+        more = f", and {before.value} before the first" if before.value else ""
+        raise ValueError(f"weights: {named} has {shape[-2]} rows, and the config says {rows} ({length.path}{more})")
 
 
 def _key(part: Part, row: Row, path: str) -> dict[str, Setting]:

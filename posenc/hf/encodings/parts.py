@@ -66,7 +66,13 @@ def choose_part(content: Json, name: str | None) -> Part | None:
     # an encoding of the config itself comes before those of the configs in it
     own = [part for part in _own(config, model_type, "") if not part.name]
     # rows of several axes, such as NeoMME's, say more of a type than its rope settings do
-    if not own and not _is_axial(model_type) and is_rotary(text_part(content).content):
+    # the class of a model of diffusers says more than a key that language models have, too
+    if (
+        not own
+        and model_type != content.get(CLASS)
+        and not _is_axial(model_type)
+        and is_rotary(text_part(content).content)
+    ):
         return None
     return _only(own or list(parts_of(config, model_type)), config)
 

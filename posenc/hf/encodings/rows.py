@@ -51,6 +51,7 @@ class Row:
         lacks: why no scheme is like it, in words.
         differs: the known difference between scheme and model, and its size: a note in every report.
         returned: further parameters where cosines and sines are returned; with them nothing differs.
+        trained: the scheme where weights are given, for a table that the model's code computes before training.
     """
 
     scheme: str
@@ -66,9 +67,12 @@ class Row:
     lacks: str = ""
     differs: str = ""
     returned: Mapping[str, object] = field(default_factory=dict)
+    trained: str = ""
 
     def asked_for(self, overrides: Mapping[str, object]) -> "Row":
-        """Return the row for the output that a user asks for; what the user gives counts before what it says."""
+        """Return the row for what a user asks for, an output or weights; what is given counts before what it says."""
+        if self.trained and overrides.get("weights") is not None:
+            return replace(self, scheme=self.trained, trained="")
         if not self.returned or overrides.get("output") != "cos_sin" or not self.returned.keys().isdisjoint(overrides):
             return self
         return replace(self, parameters={**self.parameters, **self.returned}, differs="", returned={})

@@ -21,6 +21,24 @@ def table(width: Source, length: Source, *names: str, part: str = "", when: tupl
     return Row("learned", {"d_model": width}, part, when, length=length, tables=names)
 
 
+def _sines_at_first(key: str, width: Key, name: str) -> tuple[Row, Row]:
+    """Return a table, and where `key` is true one that holds sines and cosines before training."""
+    row, sines = table(width, Key(LENGTH, 512), name), Key(key, False)
+    # create_sinusoidal_embeddings writes them by turns
+    computed = replace(row, scheme="sinusoidal", trained="learned", when=(If(sines, (True,)),))
+    return replace(row, when=(If(sines, (False,)),)), computed
+
+
+def _tapas() -> tuple[Row, Row]:
+    """Return TAPAS's table, which is that of BERT only where positions do not begin again in each cell."""
+    begins_again = Key("reset_position_index_per_cell", True)
+    lacks = "its positions begin again in each cell of a table (reset_position_index_per_cell), and no scheme counts so"
+    return (
+        replace(_usual(768, 1024, BERT), when=(If(begins_again, (False,)),)),
+        Row("", when=(If(begins_again, (True,)),), lacks=lacks),
+    )
+
+
 def _usual(width: int, length: int, name: str) -> Row:
     """Return a table under the usual keys of width and length."""
     return table(hidden(width), Key(LENGTH, length), name)
@@ -84,7 +102,8 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     **alike("mobilebert", _usual(512, 512, BERT)),
     **alike("bert-generation megatron-bert", _usual(1024, 512, BERT)),
     **alike("big_bird", _usual(768, 4096, BERT)),
-    **alike("tapas git", _usual(768, 1024, BERT)),
+    "tapas": _tapas(),
+    "git": (_usual(768, 1024, BERT),),
     **alike("clip_text_model clipseg_text_model metaclip_2_text_model xclip_text_model", _usual(512, 77, CLIP)),
     **alike("siglip_text_model siglip2_text_model", _usual(768, 64, CLIP)),
     **alike("owlvit_text_model owlv2_text_model", _usual(512, 16, CLIP)),
@@ -93,7 +112,9 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     **alike("electra albert", table(Key("embedding_size", 128), Key(LENGTH, 512), BERT)),
     **alike("convbert", table(Key("embedding_size", 768), Key(LENGTH, 512), BERT)),
     **alike("rembert", table(Key("input_embedding_size", 256), Key(LENGTH, 512), BERT)),
-    **alike("xlm flaubert", table(Key("emb_dim", 2048), Key(LENGTH, 512), "position_embeddings.weight")),
+    **alike(
+        "xlm flaubert", *_sines_at_first("sinusoidal_embeddings", Key("emb_dim", 2048), "position_embeddings.weight")
+    ),
     **alike("gpt2 gpt-sw3 gpt_bigcode", table(Key("n_embd", 768), Key("n_positions", 1024), "wpe.weight")),
     **alike("imagegpt", table(Key("n_embd", 512), Key("n_positions", 1024), "wpe.weight")),
     **alike("openai-gpt", table(Key("n_embd", 768), Key("n_positions", 512), "positions_embed.weight")),
@@ -107,7 +128,7 @@ TABLES: Mapping[str, tuple[Row, ...]] = {
     **alike("xlm-roberta-xl", _roberta(2560, 514)),
     **alike("bart mbart mvp", *_alike_sides(1024, 1024, TWO)),
     "plbart": _alike_sides(768, 1024, TWO),
-    "distilbert": (table(Key("dim", 768), Key(LENGTH, 512), BERT),),
+    "distilbert": _sines_at_first("sinusoidal_pos_embds", Key("dim", 768), BERT),
     "opt": (_counted(768, Key(LENGTH, 2048), "embed_positions.weight", TWO),),
     "biogpt": (replace(_usual(1024, 1024, "embed_positions.weight"), before=TWO),),
     # the timestep of an episode is an input, and one for a state, an action and a return

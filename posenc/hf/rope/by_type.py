@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from posenc.hf.config.settings import Settings
@@ -43,11 +43,13 @@ class TypesReader:
         configs: the rotary config of each type.
         overrides: parameters of the scheme that are taken as they are.
         length: how many positions the model is made for, if the config says so.
+        notes: what a user should know of the settings, once they were read.
     """
 
     configs: Mapping[str, RotaryConfig]
     overrides: Mapping[str, object]
     length: int | None
+    notes: list[str] = field(default_factory=list)
 
     def read(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the parameters of the scheme, and the origin of each.
@@ -78,7 +80,10 @@ class TypesReader:
         if config.scheme != "rope":
             raise ValueError(f"tokens have several positions in layers of type {name}: choose it with --layer-type")
         shared = {key: self.overrides[key] for key in SHARED if key in self.overrides}
-        return RotaryReader(config, shared, self.length, False).read()
+        reader = RotaryReader(config, shared, self.length, False)
+        parameters = reader.read()
+        self.notes.extend(f"{name}: {note}" for note in reader.notes)
+        return parameters
 
 
 def _summary(origin: Mapping[str, str], types: Mapping[str, object]) -> str:

@@ -86,6 +86,7 @@ _GROUPS = (
     ("modernbert modernbert-decoder", Defaults(flat="all")),
     ("gemma4_text gemma4_unified_text diffusion_gemma_text embedding_gemma2_text", Defaults(full_head_dim=512)),
     ("deepseek_v4", Defaults(of_layers=_COMPRESSED, tail=True)),
+    ("hunyuan_v1_dense hunyuan_v1_moe", Defaults(stretched=True)),  # compute_ntk_alpha_rope_parameters
     ("hunyuan_vl_text", Defaults(section_layout="features", stretched=True, aliases={"xdrope": "dynamic"})),
     ("step3p5", Defaults(listed=True)),
     ("nanochat", Defaults(backward=True)),  # its rotate_half is (x2, -x1)

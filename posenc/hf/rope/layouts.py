@@ -6,6 +6,8 @@ tests asks each. Models of several parts have the types of their parts.
 
 from collections.abc import Mapping
 
+from posenc.hf.config.accounts import has_no_rope
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -15,7 +17,7 @@ PAIRS = _names("""
 axk2 bailing_hybrid blt blt_global_transformer blt_local_decoder blt_local_encoder blt_patcher codegen cohere
 cohere2 cohere2_moe deepseek_v2 deepseek_v32 deepseek_v4 dots3_note_text ernie4_5 ernie4_5_moe
 ernie4_5_moe_vl ernie4_5_vl ernie4_5_vl_moe_text glm glm4 glm4v_text glm_moe_dsa glm_ocr_text gptj
-helium llama4_text longcat_flash mistral_large4_text moonshine moonshine_streaming
+helium llama4_text longcat_flash mistral_large4_text mistral_params moonshine moonshine_streaming
 openai_privacy_filter pe_audio_encoder pe_audio_video_encoder pe_video_encoder
 """)
 """Types that rotate features 2 i and 2 i + 1 together."""
@@ -49,25 +51,35 @@ SWITCHED = _names("axk1 deepseek_v3 glm4_moe_lite mistral4 youtu")
 _REFUSED = {
     "it rotates each head by the head's number, not by a position": "neucodec xcodec2",
     "it rotates the first head alone": "qwen2_5_omni_dit",
-    "no layer of it has a rotary encoding": "kimi_linear glm5_next glm5_next_text",
+    "no layer of it has a rotary encoding": "kimi_linear glm5_next glm5_next_text nemotron_h",
 }
 REFUSED: Mapping[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}
 """Types whose rotary encoding none of the schemes has, with the reason."""
 
 
-def check_known(name: str, whole: str, is_chosen: bool) -> None:
-    """Raise ValueError for a model type that no scheme is like, and for an unknown type whose pairs nobody says.
+def is_known(name: str) -> bool:
+    """Return whether a model type is one whose own code was asked how it rotates."""
+    return name in HALVES | PAIRS | SWITCHED
 
-    Args:
-        name: the type of the part that is read.
-        whole: the type of the model.
-        is_chosen: whether the user says which features are a pair.
-    """
+
+def check_refused(name: str, whole: str) -> None:
+    """Raise ValueError for a model type, of the part that is read or of the model, that no scheme is like."""
     reason = REFUSED.get(name) or REFUSED.get(whole)
     if reason is not None:
         raise ValueError(f"the config (model_type {name!r}) cannot be read: {reason}")
-    if name not in HALVES | PAIRS | SWITCHED and not is_chosen:
-        choices = "-p layout=halves (i and i + half) or -p layout=interleaved (2 i and 2 i + 1)"
+
+
+def check_known(name: str, is_chosen: bool) -> None:
+    """Raise ValueError for an unknown model type whose pairs nobody says.
+
+    Args:
+        name: the type of the part that is read.
+        is_chosen: whether the user says which features are a pair.
+    """
+    if not is_known(name) and has_no_rope(name):
         raise ValueError(
-            f"model_type {name!r} is not known, and so which features of a head are a pair: give {choices}"
+            f"model_type {name!r} of transformers has no rope settings: nothing says that its code rotates"
         )
+    if not is_known(name) and not is_chosen:
+        whose = f"model_type {name!r} is not known" if name else "the config has no model_type"
+        raise ValueError(f"{whose}, and so neither which features of a head are a pair nor what else its code does")

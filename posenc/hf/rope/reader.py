@@ -1,15 +1,16 @@
 """One pass over a rotary model's config: the parameters of "rope" or "mrope", each with the key it was read from."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
+from posenc.hf.config.accounts import ignored
 from posenc.hf.config.settings import Setting, short
 from posenc.hf.rope.layouts import PAIRS, SWITCHED
 from posenc.hf.rope.rotary import PARTIAL_KEYS, THETA_KEYS
 from posenc.hf.rope.rotary_config import RotaryConfig
 from posenc.hf.rope.scaling import parameters_of, rope_type_names, scaling_names, scaling_value
 from posenc.hf.rope.widths import SHARE, head_dim_of, is_rotated_apart, rotary_dim_of, share_of
-from posenc.registry import did_you_mean
 
 ALIASES = {"su": "longrope", "mrope": "default"}
 """Rope types by other names: Phi-3's first files say "su", Qwen2-VL's "mrope"."""
@@ -26,6 +27,10 @@ UNROTATED = "without rotation"
 """The name in a manifest of the layers that attend and do not rotate."""
 NULL_IS_FALSE = ("truncate",)
 """Parameters that are true where they are absent, and for transformers false where they are null: null is refused."""
+TYPO = 0.85
+"""How like a known key an unknown one must be to be taken for a slip of the pen."""
+FAST, SLOW = 32.0, 1.0
+"""What transformers takes for beta_fast and beta_slow where a config does not say."""
 OPTIONAL_ZEROS = ("mscale", "mscale_all_dim")
 """Parameters whose 0 stands for their absence: `if mscale and mscale_all_dim` in _compute_yarn_parameters."""
 
@@ -47,6 +52,7 @@ class RotaryReader:
         self.length = length
         self.alpha: Setting | None = None
         self.angles_alone = angles_alone
+        self.notes: list[str] = []
         self.parameters: dict[str, Any] = dict(overrides)
         self.origin = dict.fromkeys(overrides, "given")
 
@@ -59,6 +65,7 @@ class RotaryReader:
             self.read_layout()
         self.read_sections()
         self.read_scaling()
+        self.note_doubts()
         self.note_unused()
         if self.config.choice.note:
             self.origin["layers"] = self.config.choice.note
@@ -195,6 +202,23 @@ class RotaryReader:
                 continue
             self.set(name, scaling_value(name, setting), setting.path)
 
+    def note_doubts(self) -> None:
+        """Note settings of which transformers' own validation warns: it computes with them all the same."""
+        values, path_of = self.parameters, self.rope.path_of
+        factor = values.get("factor")
+        if isinstance(factor, (int, float)) and factor < 1 and self.origin.get("factor") == path_of("factor"):
+            self.notes.append(f"{path_of('factor')} is {factor:g}: transformers warns of factors below 1")
+        if values["rope_type"] == "yarn" and factor is None and "factor" not in self.rope.content:
+            # transformers refuses such a config; a null it takes for the ratio of the two contexts
+            raise ValueError(f"{path_of('factor')} is missing: rope type yarn needs it")
+        fast, slow = values.get("beta_fast"), values.get("beta_slow")
+        if values["rope_type"] == "yarn" and (fast or FAST) < (slow or SLOW):
+            told = f"{path_of('beta_fast')} ({fast or FAST:g}) is below beta_slow ({slow or SLOW:g})"
+            self.notes.append(f"{told}: transformers warns of that, and the ramp between the two is turned round")
+        low, high = values.get("low_freq_factor"), values.get("high_freq_factor")
+        if isinstance(low, (int, float)) and isinstance(high, (int, float)) and high <= low:
+            self.notes.append(f"{path_of('high_freq_factor')} ({high:g}) is not above low_freq_factor ({low:g})")
+
     def scaling(self, name: str) -> Setting:
         """Return what is said of a parameter: a model's own original context is stronger than its rope settings."""
         setting, context = self.rope.at(name), "max_position_embeddings"
@@ -210,10 +234,12 @@ class RotaryReader:
         rope = self.rope
         read = READ if self.alpha is None else READ | {"alpha"}
         keys = [key for key, value in rope.content.items() if value is not None and key not in read]
+        passed_over = ignored(self.config.model_type)
         known = sorted(read | scaling_names() | set(OF_NO_ACCOUNT))
-        for key in (key for key in keys if key not in known):
-            hint = did_you_mean(key, known)
-            raise ValueError(f"{rope.path_of(key)} is not known, and may change the angles: {hint}leave it out if not")
+        for key in (key for key in keys if key not in known and key not in passed_over):
+            near = get_close_matches(key, known, n=1, cutoff=TYPO)
+            hint = f": did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{rope.path_of(key)} is not read, and may change the angles{hint}")
         # a key that is known and was not read is of another rope type
         unused = [rope.path_of(key) for key in keys if rope.path_of(key) not in self.origin.values()]
         if unused:

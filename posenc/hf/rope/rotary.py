@@ -6,6 +6,7 @@ or in the part that describes the language model.
 
 from collections.abc import Mapping
 
+from posenc.hf.config.accounts import Account, is_neutral, speaks_of_positions
 from posenc.hf.config.settings import Json, Setting, Settings, short
 from posenc.hf.rope.defaults import DEFAULTS, NO_DEFAULTS, class_of, text_type
 from posenc.hf.rope.listed import listed
@@ -95,6 +96,8 @@ def check_rotary(content: Json, more: str = "") -> None:
         value = content.get(key, of_class.get(key))
         if value != rotary_value:
             raise ValueError(f"{refused}: {key} is {value!r}{more}")
+    if not of_class:
+        _check_unread(content)
     others = {key: content[key] for key in OTHER_KEYS if content.get(key)}
     attention = content.get("attn_config")
     if isinstance(attention, dict) and attention.get("alibi"):  # MPT has its key one level deeper
@@ -104,6 +107,18 @@ def check_rotary(content: Json, more: str = "") -> None:
         instead = ", ".join(f"{key} is {value!r}" for key, value in others.items())
         instead = instead or "none of rope_parameters, rope_scaling, rope_theta, rotary_dim, ..."
         raise ValueError(f"{refused}: {instead}{more}")
+
+
+def _check_unread(content: Json) -> None:
+    """Raise ValueError where all keys of an unknown type that speak of positions are not read."""
+    if any(key in content for key in (*EVIDENCE, *LOCAL_THETA)):
+        return
+    known = {*CONTEXT_KEYS, *OTHER_KEYS}
+    left = {k: v for k, v in content.items() if k not in known and speaks_of_positions(k) and not is_neutral(k, v)}
+    if left:
+        raise ValueError(
+            f"{Account(left, ()).words}: not read, and may change positions; no key that is read is there"
+        )
 
 
 def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False) -> Settings:

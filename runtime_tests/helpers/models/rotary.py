@@ -63,7 +63,7 @@ def feeds_of(asked: Question, last: int) -> Feeds:
 class InProcess(Asking):
     """Asks in this process: what the child would answer."""
 
-    def __init__(self, question: Question, library: str = "transformers") -> None:
+    def __init__(self, question: Question, library: str = "transformers", timeout: float = 0.0) -> None:
         self.question = question
 
     def answers(self, cases: Mapping[str, Feeds]) -> Answers:

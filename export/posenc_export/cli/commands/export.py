@@ -8,6 +8,7 @@ import click
 
 from posenc_export.cli.declared import choice, named, number, path, several, switch
 from posenc_export.cli.options import (
+    ASKED,
     CHECKED,
     SETTINGS,
     SPEC,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 )
 @WRITTEN
 @CHECKED
+@ASKED
 @options(
     switch("--no-validate", "Write the bundle without running it."),
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
@@ -136,7 +138,7 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     if values["cpp_name"] and values["namespace"]:
         raise BadInput("--cpp-name is the old name of --namespace: leave it out")
     # names that options share with fields of ExportOptions and ValidateOptions
-    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "html", "force", *VALIDATING)
+    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "html", "force", "ask_timeout", *VALIDATING)
     settings = {
         **{name: values[name] for name in names},
         "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc_export.cli.declared import named, number, real
-from posenc_export.cli.options import CHECKED, SETTINGS, SPEC, SPOKEN, guarded, validate_options
+from posenc_export.cli.options import ASKED, CHECKED, SETTINGS, SPEC, SPOKEN, guarded, validate_options
 from posenc_export.cli.output.ending import end, print_result
 from posenc_export.cli.output.helping import ENCODING, STATUSES, Command, epilog, options
 from posenc_export.cli.output.progressing import progress
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 )
 @SPEC
 @CHECKED
+@ASKED
 @options(
     number("--seed", "Seed of random weights and inputs.", 0, least=0, end=2**63 - 1),
     number("--budget", "Elements of the largest array of a call that is tried.", BUDGET),
@@ -83,4 +84,10 @@ def _options(values: Values, say: Progress, notes: tuple[str, ...]) -> ExportOpt
     from posenc_export.exporter import ExportOptions
 
     validation = validate_options(values, say)
-    return ExportOptions(seed=values["seed"], budget=values["budget"], notes=notes, validation=validation)
+    return ExportOptions(
+        seed=values["seed"],
+        budget=values["budget"],
+        notes=notes,
+        validation=validation,
+        ask_timeout=values["ask_timeout"],
+    )

@@ -105,9 +105,10 @@ def read_from(manifest: Manifest) -> str:
     params = {**manifest.params, **fields, "max_len": manifest.max_len}
     read = (f"{k} {_shown(params[k])} ({where})" for k, where in manifest.origin.items() if k in params)
     unused = f"; not used: {manifest.origin['not used']}" if "not used" in manifest.origin else ""
+    unread = f"; not read: {manifest.origin['not read']}" if "not read" in manifest.origin else ""
     still = manifest.origin.get("without rotation")
     unrotated = f"; {still} do{'' if ',' in still else 'es'} not rotate" if still else ""
-    return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}{unrotated}"
+    return f"read from {manifest.origin['config']}: {', '.join(read)}{unused}{unread}{unrotated}"
 
 
 def _shown(value: object) -> object:

@@ -1,0 +1,214 @@
+"""Every key of a config is accounted for: read, without effect, or not read, and then refused or listed."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from helpers.shared import Cli
+from posenc.hf import Reading, load_config, read_config
+from posenc.hf.config.accounts import is_neutral, speaks_of_positions
+
+LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
+UNKNOWN = {**LLAMA, "model_type": "unheard_of"}
+YARN = {"original_max_position_embeddings": 16384, "factor": 16, "apply_scale": True, "beta": 32, "alpha": 1}
+PARAMS = {
+    **{"dim": 5120, "n_layers": 40, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8},
+    **{"rope_theta": 1e6, "norm_eps": 1e-05, "vocab_size": 131072, "max_position_embeddings": 262144, "yarn": YARN},
+}
+HUNYUAN = {
+    **{"model_type": "hunyuan_v1_dense", "head_dim": 16, "hidden_size": 32, "num_attention_heads": 2},
+    **{"rope_theta": 10000.0, "rope_scaling": {"alpha": 1000.0, "factor": 1.0, "mscale": 1.0, "type": "dynamic"}},
+}
+
+
+def read(config: dict[str, Any], **overrides: object) -> Reading:
+    return read_config(config, overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    "key",
+    """rope_ratio use_dynamic_ntk use_logn_attn use_scaled_rope yarn alpha llama_4_scaling long_mscale ropeScaling
+    RotaryBase alibi_starting_size rotary_scaling_factor position_encoding""".split(),  # noqa: SIM905  (a list)
+)
+@pytest.mark.parametrize("config", [LLAMA, UNKNOWN], ids=["known", "unknown"])
+def test_keys_that_speak_of_positions_are_refused(config: dict[str, Any], key: str) -> None:
+    value: object = {"factor": 4} if key == "yarn" else 5
+    with pytest.raises(ValueError, match=rf"{key} .*: not read, and may change positions; what model_type '") as error:
+        read({**config, key: value}, layout="halves")
+    assert "leave" not in str(error.value)
+    assert "-p" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rope_ratio", 1),
+        ("use_dynamic_ntk", False),
+        ("use_mrope", False),
+        ("yarn", None),
+        ("rotary_pct", 1.0),
+        ("position_embedding_xdrope", False),
+        ("use_rotary_pos_emb", True),
+        ("position_embedding_type", "rope"),
+    ],
+)
+def test_values_that_change_nothing_are_read_past(key: str, value: object) -> None:
+    for config in (LLAMA, UNKNOWN):
+        assert read({**config, key: value}, layout="halves").scheme == "rope"
+
+
+def test_other_keys_are_listed_for_a_known_type_and_refused_for_an_unknown_one() -> None:
+    config = {"made_up": 3, "made_up_too": {"size": 5}}
+    assert read({**LLAMA, **config}).origin["not read"] == "made_up, made_up_too"
+    assert "not read" not in read({**LLAMA, "vocab_size": 9, "hidden_act": "silu"}).origin
+    with pytest.raises(ValueError, match=r"made_up [(]3[)], made_up_too [(].*[)]: not read, and may change positions"):
+        read({**UNKNOWN, **config}, layout="halves")
+
+
+def test_a_type_that_is_not_known_gets_no_advice_and_a_note() -> None:
+    with pytest.raises(ValueError, match=r"'unheard_of' is not known, and so neither which .* code does$"):
+        read(UNKNOWN)
+    (note,) = read(UNKNOWN, layout="halves").notes
+    assert note.startswith("model_type 'unheard_of' is not known: what is read holds where its code does as the keys say")
+    with pytest.raises(ValueError, match=r"model_type 'jamba' of transformers has no rope settings"):
+        read({**UNKNOWN, "model_type": "jamba"}, layout="halves")
+
+
+def test_remote_code_is_said_of_rotary_types_and_refused_of_tables() -> None:
+    remote = {"auto_map": {"AutoModel": "modeling_x.X"}}
+    assert "names code of its own (auto_map)" in read({**LLAMA, **remote}).notes[0]
+    for table in ({"model_type": "bert"}, {"model_type": "xlm-roberta"}, {"model_type": "vit"}):
+        with pytest.raises(ValueError, match=r"names code of its own [(]auto_map[)], which is never run"):
+            read({**table, **remote})
+
+
+@pytest.mark.parametrize("kind", ["rotary", "alibi", "relative_key", "relative_key_query"])
+def test_another_encoding_than_that_of_the_table_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match=rf"position_embedding_type [(]'{kind}'[)]: not read"):
+        read({"model_type": "xlm-roberta", "position_embedding_type": kind})
+    assert read({"model_type": "xlm-roberta", "position_embedding_type": "absolute"}).scheme == "learned"
+
+
+@pytest.mark.parametrize("layout", [{}, {"layout": "interleaved"}, {"head_dim": 8, "rope_theta": 9.0}])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HunyuanVideoTransformer3DModel",
+        "Flux2Transformer2DModel",
+        "LTX2VideoTransformer3DModel",
+        "Unheard3DModel",
+        "HunyuanImageTransformer2DModel",
+        "BriaTransformer2DModel",
+        "Krea2Transformer2DModel",
+    ],
+)
+def test_a_class_of_diffusers_counts_before_a_rotary_key(name: str, layout: dict[str, object]) -> None:
+    config = {"_class_name": name, "rope_theta": 256.0, "attention_head_dim": 128, "num_attention_heads": 24}
+    words = "its rotary pairs go by the frame" if "Unheard" not in name else "this class is not read"
+    with pytest.raises(ValueError, match=words):
+        read({**config, "rope_axes_dim": [16, 56, 56]}, **layout)
+
+
+def test_mistral_s_params_json_is_read() -> None:
+    reading = read({**PARAMS, "llama_4_scaling": {"original_max_position_embeddings": 16384, "beta": 0.1}})
+    yarn = {"rope_type": "yarn", "factor": 16, "beta_fast": 32, "beta_slow": 1, "layout": "interleaved"}
+    assert yarn.items() <= reading.parameters.items()
+    assert "attention_factor" not in reading.parameters  # 0.1 ln(factor) + 1
+    assert reading.origin["beta_fast"] == "yarn.beta"
+    assert reading.notes[0].startswith("llama_4_scaling: the model scales queries")
+    unscaled = read({**PARAMS, "yarn": {**YARN, "apply_scale": False}})
+    assert unscaled.parameters["attention_factor"] == 1.0
+    assert read({**PARAMS, "yarn": None}).parameters["rope_type"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"yarn": {**YARN, "gamma": 1}}, "yarn.gamma is not read, and may change the angles"),
+        ({"yarn": {"factor": 16}}, "yarn.original_max_position_embeddings is missing"),
+        ({"yarn": 16}, "yarn must be an object, got 16"),
+        ({"use_scaled_rope": True}, "this is a params.json, not a config.json: use_scaled_rope is not read"),
+        ({"head_dim": 128, "rope_theta": 1e6, "ntk": 4}, "ntk is not read, and may change positions"),
+    ],
+)
+def test_params_json_that_is_not_clear_is_refused(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        read({**PARAMS, **change}, layout="interleaved")
+
+
+def test_meta_s_params_json_is_refused() -> None:
+    meta = {"dim": 4096, "n_layers": 32, "n_heads": 32, "rope_theta": 5e5, "use_scaled_rope": True}
+    with pytest.raises(ValueError, match=r"a params.json, .*: use_scaled_rope .* give the config.json of the same"):
+        read(meta, layout="interleaved")
+
+
+@pytest.mark.parametrize("kind", ["hunyuan_v1_dense", "hunyuan_v1_moe"])
+def test_alpha_stretches_the_base_once(kind: str) -> None:
+    found = read({**HUNYUAN, "model_type": kind}).parameters
+    assert (found["rope_type"], found["rope_theta"]) == ("default", 10000.0 * 1000.0 ** (16 / 14))
+
+
+def test_what_validation_passes_over_is_read_past_for_that_type_alone() -> None:
+    config = {"rope_theta": 1e6, "rope_scaling": {"interleaved": True, "mrope_section": [24, 20, 20], "type": "mrope"}}
+    assert read({"model_type": "qwen3_omni_moe_text", "head_dim": 128, **config}).scheme == "mrope"
+    with pytest.raises(ValueError, match=r"rope_scaling.interleaved is not read, and may change the angles"):
+        read({"model_type": "qwen2_vl", "hidden_size": 1024, "num_attention_heads": 8, **config})
+
+
+@pytest.mark.parametrize(
+    ("rope", "note"),
+    [
+        (
+            {"type": "yarn", "factor": 4.0, "beta_fast": 1, "beta_slow": 32},
+            "beta_fast [(]1[)] is below beta_slow [(]32",
+        ),
+        ({"type": "yarn", "factor": 4.0, "beta_slow": 64}, "beta_fast [(]32[)] is below beta_slow [(]64"),
+        ({"type": "linear", "factor": 0.5}, "factor is 0.5: transformers warns of factors below 1"),
+        ({"type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0}, "is not above low_freq"),
+    ],
+)
+def test_what_transformers_warns_of_is_a_note(rope: dict[str, Any], note: str) -> None:
+    config = {**LLAMA, "max_position_embeddings": 256, "rope_scaling": {"original_max_position_embeddings": 64, **rope}}
+    if rope["type"] == "linear":
+        del config["rope_scaling"]["original_max_position_embeddings"]
+    reading = read(config)
+    assert len(reading.notes) == 1
+    assert re.search(note, reading.notes[0])
+
+
+def test_a_yarn_without_factor_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"rope_scaling.factor is missing: rope type yarn needs it"):
+        read({**LLAMA, "max_position_embeddings": 256, "rope_scaling": {"type": "yarn"}})
+
+
+def test_tables_that_begin_again_in_each_cell_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"its positions begin again in each cell of a table"):
+        read({"model_type": "tapas"})
+    assert read({"model_type": "tapas", "reset_position_index_per_cell": False}).scheme == "learned"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("distilbert", "sinusoidal_pos_embds"), ("xlm", "sinusoidal_embeddings"), ("flaubert", "sinusoidal_embeddings")],
+)
+def test_tables_of_sines_before_training(kind: str, key: str) -> None:
+    assert read({"model_type": kind, key: True}).scheme == "sinusoidal"
+    assert read({"model_type": kind, key: False}).scheme == "learned"
+    assert read({"model_type": kind}).scheme == "learned"
+
+
+def test_names_and_values() -> None:
+    assert all(map(speaks_of_positions, ("rope_theta", "useScaledRope", "alpha", "num_position_embeddings", "n_ntk")))
+    assert not any(map(speaks_of_positions, ("composition", "hidden_size", "europe", "use_cache", "moe_layer_freq")))
+    assert is_neutral("rope_ratio", 1.0)
+    assert not is_neutral("rope_dims", 1)
+
+
+def test_the_report_lists_what_was_not_read(cli: Cli, tmp_path: Any) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "made_up": 3}), encoding="utf-8")
+    assert load_config(path)["made_up"] == 3
+    result = cli("export", "--from-hf", str(path), "--dynamic", "-f", "onnx", "--runtime", "ort-cpu")
+    assert "; not read: made_up" in result.stdout
