@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
-from posenc_export.reading.inspection import Encoding, End, Inspection
+from posenc_export.reading.findings import finding
+from posenc_export.reading.inspection import Encoding, End, Finding, Inspection, NotJudged
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
-from posenc_export.reading.judging import judged
+from posenc_export.reading.judging import judged, not_judged_of, unjudged_findings
 from posenc_export.reading.layers import attentions_after, attentions_of, layers_of
 from posenc_export.reading.measuring import Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.switching import switched
+from posenc_export.reading.unread import Stop, stop_of, unread_of
 from posenc_export.reading.usual import is_spent, usual_run
 from posenc_export.reading.values import Run
 
@@ -72,8 +74,9 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = tuple(form_findings(_of_a_batch(graph, run, how)))
-    is_strict = how.bound is not None
-    how.say(replace(inspection, findings=(*judged(inspection, is_strict), *forms)))
+    stop = stop_of(graph, run, inspection.stopped, how.budget)
+    unread = tuple(unread_of(run))
+    how.say(_judged(inspection, forms, stop, unread, how))
     # an end takes many interpretations: what is known until then is said before
     digits = {name for entry in named if measuring.is_composed(entry) for name in entry.stored}
     try:
@@ -81,7 +84,34 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     except MemoryError:
         words = "where positions end was not looked for: long calls take more memory than --memory allows"
         inspection = replace(inspection, stopped=inspection.stopped or words)
-    return replace(inspection, findings=(*judged(inspection, is_strict), *forms))
+        unread = (*unread, NotJudged(facts.file, words))
+    return _judged(inspection, forms, stop, unread, how)
+
+
+def _judged(
+    inspection: Inspection, forms: Sequence[Finding], stop: Stop | None, unread: Sequence[NotJudged], how: Examining
+) -> Inspection:
+    """Return an inspection with its findings, and with what was not judged.
+
+    Args:
+        inspection: what was read.
+        forms: findings of operators.
+        stop: where reading stopped; None where it went through.
+        unread: places that were not judged, beside those that the inspection itself shows.
+        how: whether a bound was asked for.
+    """
+    is_strict = how.bound is not None
+    findings = [*judged(inspection, is_strict), *forms]
+    others = list(unread)
+    if stop is not None:
+        entry = NotJudged(stop.node, stop.words)
+        unread = (entry, *unread)
+        if stop.never_runs:
+            findings.append(finding("never-runs", stop.node, stop.words))
+        else:
+            others.insert(0, entry)
+    findings += unjudged_findings(others, is_strict)
+    return replace(inspection, findings=tuple(findings), not_judged=(*not_judged_of(inspection), *unread))
 
 
 def _of_a_batch(graph: Graph, run: Run, how: Examining) -> Run:

@@ -121,6 +121,11 @@ class Encoding:
         """Where it is, for a message: what stores it, or the first node in which it meets data."""
         return next(iter((*self.stored, *self.nodes, *self.tensors)), "")
 
+    @property
+    def where_it_meets(self) -> str:
+        """The first node in which it meets data; what stores it where no node is known."""
+        return next(iter(self.nodes), self.where)
+
 
 @dataclass(frozen=True)
 class End:
@@ -140,6 +145,19 @@ class End:
     tried: int
     node: str
     beyond: Beyond
+    reason: str
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """Something of which it is not known whether it is right: it was not understood, not there, or not reached in time.
+
+    Args:
+        place: the node, tensor, input or file that it is about.
+        reason: what was not judged there, and why, in words.
+    """
+
+    place: str
     reason: str
 
 
@@ -168,6 +186,7 @@ class Inspection:
         missing: files of external data that are not there.
         stopped: where reading the graph stopped, in words; empty where it went through.
         findings: the gravest first.
+        not_judged: what is neither right nor wrong by this inspection; empty where all that was met is judged.
     """
 
     schema_version: int
@@ -181,6 +200,7 @@ class Inspection:
     missing: tuple[str, ...] = ()
     stopped: str = ""
     findings: tuple[Finding, ...] = field(default=())
+    not_judged: tuple[NotJudged, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -20,6 +20,7 @@ from posenc_export.reading.inspection import (
     Finding,
     GraphInput,
     Inspection,
+    NotJudged,
     Rounded,
     Severity,
     Size,
@@ -100,6 +101,13 @@ class EndJson(TypedDict):
     reason: Text
 
 
+class NotJudgedJson(TypedDict):
+    """Something of which it is not known whether it is right."""
+
+    place: Annotated[Text, Field(description="the node, tensor, input or file that it is about")]
+    reason: Annotated[Text, Field(description="what was not judged there, and why")]
+
+
 class InputJson(TypedDict):
     """An input of the file; a size is a number, the name of a dynamic size, or null where the file says nothing."""
 
@@ -124,6 +132,9 @@ class InspectionJson(TypedDict):
     missing: Annotated[Names, Field(description="files of external data that are not there")]
     stopped: Annotated[Text, Field(description="where reading the graph stopped; empty where it went through")]
     findings: tuple[FindingJson, ...]
+    not_judged: Annotated[
+        tuple[NotJudgedJson, ...], Field(description="neither right nor wrong by this inspection", max_length=2**17)
+    ]
 
 
 @cache
@@ -152,7 +163,8 @@ def inspection_read(text: bytes | str) -> Inspection:
     encodings = tuple(_encoding(entry) for entry in data["encodings"])
     ends = tuple(End(**entry) for entry in data["ends"])
     findings = tuple(Finding(**entry) for entry in data["findings"])
-    lists = {"inputs": inputs, "encodings": encodings, "ends": ends, "findings": findings}
+    others = tuple(NotJudged(**entry) for entry in data["not_judged"])
+    lists = {"inputs": inputs, "encodings": encodings, "ends": ends, "findings": findings, "not_judged": others}
     return Inspection(**{**data, **lists})  # type: ignore[arg-type]
 
 

@@ -38,13 +38,26 @@ def body_lines(inspection: Inspection) -> Iterator[str]:
     named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
     if not named:
         # what lies behind may hold one
-        yield f"no positional encoding was recognised{' before reading stopped' if inspection.stopped else ''}"
+        yield _nothing(inspection)
     for encoding in named:
         yield from _encoding(encoding)
     for end in inspection.ends:
         yield _end(end)
+    if inspection.not_judged:
+        places = list(dict.fromkeys(entry.place for entry in inspection.not_judged))
+        yield f"not judged: {_count(len(places), 'place')}: {some(places)}"
     if inspection.stopped:
         yield f"stopped: {inspection.stopped}"
+
+
+def _nothing(inspection: Inspection) -> str:
+    """Return what is said where no encoding has a name: that there is nothing to name, or that it was not named."""
+    words = "no positional encoding was recognised"
+    if inspection.stopped:
+        return f"{words} before reading stopped"
+    if inspection.not_judged:
+        return f"{words}, and positions may be in what was not judged"
+    return f"{words}: nothing that follows from positions meets data"
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
