@@ -118,9 +118,11 @@ def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding
 
 def unnamed_words(encoding: Encoding) -> str:
     """Return what is said of a value without a name: what it is, where it comes from, and where it meets data."""
-    value = f"{encoding.dtype}{list(encoding.shape)}, positions from {encoding.positions}"
-    made = f", made by {encoding.name}" if encoding.name else ""
-    return f"{value}{made}: none of the known forms"
+    made = encoding.name or "numbers"
+    several = "" if " and " in made or not encoding.name else "s"
+    source = "the length" if encoding.positions == "range" else encoding.positions.removeprefix("mask ")
+    value = f"{encoding.dtype}{list(encoding.shape)}"
+    return f"{made} follow{several} from {source} and meet{several} data here: {value}, none of the known forms"
 
 
 def _of_end(end: End) -> Iterator[Finding]:
