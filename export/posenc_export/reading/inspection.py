@@ -47,8 +47,9 @@ class Errors:
         errors: the largest absolute error of a row, for each of these positions.
         bound: the error that counts as too large.
         exceeds_from: the first position with a larger error than the bound; None where there is none.
-        sampled: how many rows of a table were measured; None where all were, and where rows are computed.
+        sampled: how many positions were measured; None where all were, from 0 to the last.
         tensor: the stored table with the largest error; empty where rows are computed.
+        last_position: the last position that was tried; nothing is said of those beyond.
     """
 
     positions: tuple[int, ...]
@@ -57,6 +58,7 @@ class Errors:
     exceeds_from: int | None
     sampled: int | None = None
     tensor: str = ""
+    last_position: int | None = None
 
 
 @dataclass(frozen=True)

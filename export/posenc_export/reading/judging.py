@@ -43,6 +43,21 @@ def judged(inspection: Inspection, is_strict: bool = False) -> Iterator[Finding]
         yield finding("missing-data", ", ".join(inspection.missing), AWAY, severity)
 
 
+def unmeasured_of(inspection: Inspection) -> Iterator[NotJudged]:
+    """Yield encodings whose errors are known for a part of the positions alone that a call may have."""
+    end = min((end.last_right or end.tried for end in inspection.ends), default=None)
+    for encoding in inspection.encodings:
+        if encoding.family == "not recognised" or encoding.error is None or encoding.rows is not None:
+            continue
+        measured = encoding.errors
+        last = None if measured is None else measured.last_position
+        if last is None:
+            yield NotJudged(encoding.where_it_meets, f"errors of {encoding.family} were measured in a short call alone")
+        elif end is not None and last + 1 < end and encoding.positions == "range":
+            words = f"errors of {encoding.family} were measured up to position {last:,}, and calls go on to {end:,}"
+            yield NotJudged(encoding.where_it_meets, words)
+
+
 def not_judged_of(inspection: Inspection) -> Iterator[NotJudged]:
     """Yield what of an inspection is neither right nor wrong, as far as its other fields say so."""
     for encoding in inspection.encodings:

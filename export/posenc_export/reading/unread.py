@@ -124,12 +124,13 @@ def _misfit_of_reshape(node: Meeting) -> frozenset[tuple[str, float]]:
     return frozenset({("factor", abs(math.prod(asked)) / math.prod(shape))}) - {("factor", 1.0)}
 
 
-def unread_of(run: Run) -> Iterator[NotJudged]:
+def unread_of(graph: Graph, run: Run) -> Iterator[NotJudged]:
     """Yield the nodes of which the interpretation does not know what comes out, and on which others depend.
 
     What is not known once is not known in all that follows: the first node says it.
     """
     taken = {operand.tensor for node in run.nodes for operand in node.operands if operand is not None}
+    taken.update(graph.outputs)
     for node in run.nodes:
         if run.stopped is not None and node.node == run.stopped[1]:
             continue

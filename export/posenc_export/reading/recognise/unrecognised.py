@@ -36,6 +36,7 @@ def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
         claimed: the names of nodes and of tensors that are named.
     """
     claims: list[Claim] = []
+    turning = _differing_by_turn(run)
     for meeting in run.meetings:
         if meeting.node in claimed or meeting.domain not in ("", "ai.onnx", "com.microsoft"):
             continue
@@ -43,7 +44,8 @@ def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
         claims += [
             claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand)
             for operand in operands
-            if operand.tensor not in claimed and _meets(run, meeting, operand, operands)
+            if operand.tensor not in claimed
+            and (_meets(run, meeting, operand, operands) or (meeting.node, operand.tensor) in turning)
         ]
     found = [_with_origin(run, named) for named in gathered(claims)]
     return [*found, *_waves_of_inputs(run, claimed)]
@@ -58,6 +60,22 @@ def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Oper
         return with_data and _varies(run, operand)
     # a product with a weight makes data of positions
     return meeting.op_type in PRODUCTS and _varies(run, operand)
+
+
+def _differing_by_turn(run: Run) -> set[tuple[str, str]]:
+    """Return nodes in loops, and their operands, that meet data with another position value in each turn."""
+    first: dict[tuple[str, str], Position] = {}
+    differing: set[tuple[str, str]] = set()
+    for meeting in run.meetings:
+        if meeting.op_type not in COMPUTING:
+            continue
+        for operand in meeting.operands:
+            if operand is None or not isinstance(operand.value, Position) or not is_float(operand.value):
+                continue
+            known = first.setdefault((meeting.node, operand.tensor), operand.value).array
+            if known is not operand.value.array and not np.array_equal(known, operand.value.array):
+                differing.add((meeting.node, operand.tensor))
+    return differing
 
 
 def _varies(run: Run, operand: Operand) -> bool:

@@ -56,8 +56,9 @@ class ErrorsJson(TypedDict):
     errors: Annotated[tuple[Number, ...], Field(max_length=2**16)]
     bound: float
     exceeds_from: Annotated[Whole, Field(description="the first position whose error is larger than the bound")]
-    sampled: Annotated[Whole, Field(description="rows of a table that were measured; null where all were")]
+    sampled: Annotated[Whole, Field(description="positions that were measured; null where all were")]
     tensor: Annotated[Text, Field(description="the stored table with the largest error; empty without one")]
+    last_position: Annotated[Whole, Field(description="the last position that was tried, the first is 0")]
 
 
 class RoundedJson(TypedDict):
