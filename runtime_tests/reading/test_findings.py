@@ -23,6 +23,8 @@ CODES = {
     "PE212": "not-recognised",
     "PE213": "differs",
     "PE214": "layers",
+    "PE215": "never-runs",
+    "PE216": "not-judged",
 }
 """What scripts look for: a code of a release is here, and never changed nor given again."""
 

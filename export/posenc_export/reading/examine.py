@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
-from posenc_export.reading.inspection import Encoding, End, Inspection
+from posenc_export.reading.findings import finding
+from posenc_export.reading.inspection import Encoding, End, Finding, Inspection, NotJudged
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
-from posenc_export.reading.judging import judged
+from posenc_export.reading.judging import judged, not_judged_of, unjudged_findings, unmeasured_of
 from posenc_export.reading.layers import attentions_after, attentions_of, layers_of
-from posenc_export.reading.measuring import Measuring
+from posenc_export.reading.measuring import FAR, Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.switching import switched
+from posenc_export.reading.unread import Stop, stop_of, unread_of
 from posenc_export.reading.usual import is_spent, usual_run
 from posenc_export.reading.values import Run
 
@@ -72,16 +74,80 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = tuple(form_findings(_of_a_batch(graph, run, how)))
-    is_strict = how.bound is not None
-    how.say(replace(inspection, findings=(*judged(inspection, is_strict), *forms)))
+    stop = stop_of(graph, run, inspection.stopped, how.budget)
+    unread = tuple(unread_of(graph, run))
+    how.say(_judged(inspection, forms, stop, unread, how))
     # an end takes many interpretations: what is known until then is said before
     digits = {name for entry in named if measuring.is_composed(entry) for name in entry.stored}
     try:
-        inspection = replace(inspection, ends=tuple(_ends(graph, digits)) if encodings else ())
+        ends = tuple(_ends(graph, digits)) if encodings else ()
+        ends = _broken(ends, named, measuring)
+        inspection = replace(inspection, ends=ends, encodings=_as_far(encodings, named, ends, measuring))
     except MemoryError:
         words = "where positions end was not looked for: long calls take more memory than --memory allows"
         inspection = replace(inspection, stopped=inspection.stopped or words)
-    return replace(inspection, findings=(*judged(inspection, is_strict), *forms))
+        unread = (*unread, NotJudged(facts.file, words))
+    return _judged(inspection, forms, stop, unread, how)
+
+
+def _broken(ends: tuple[End, ...], named: Sequence[Named], measuring: Measuring) -> tuple[End, ...]:
+    """Return ends, and before them that of an encoding whose positions get the numbers of others from one on."""
+    breaks = [(*found, entry.nodes[0]) for entry in named if (found := measuring.breaks_at(entry)) is not None]
+    if not breaks:
+        return ends
+    first, words, node = min(breaks)
+    if any(end.last_right is not None and end.last_right <= first for end in ends):
+        return ends
+    axis = ends[0].axis if ends else "length"
+    return (End(axis, first, max([MAX_LENGTH, *(end.tried for end in ends)]), node, "repeats", words),)
+
+
+def _as_far(
+    encodings: Sequence[Encoding], named: Sequence[Named], ends: Sequence[End], measuring: Measuring
+) -> tuple[Encoding, ...]:
+    """Return encodings whose errors are those of all positions that a call can have, where the graph counts them."""
+    last = [end.last_right if end.last_right is not None else end.tried for end in ends if end.axis == "length"]
+    limit = min(last, default=FAR)
+    return tuple(
+        _measured_to(encoding, entry, limit, measuring)
+        if encoding.rows is None and encoding.errors is not None and measuring.is_counted(entry)
+        else encoding
+        for encoding, entry in zip(encodings, named, strict=True)
+    )
+
+
+def _measured_to(encoding: Encoding, entry: Named, limit: int, measuring: Measuring) -> Encoding:
+    errors = measuring.errors(entry, limit)
+    return encoding if errors is None else replace(encoding, errors=errors, error=max(errors.errors))
+
+
+def _judged(
+    inspection: Inspection, forms: Sequence[Finding], stop: Stop | None, unread: Sequence[NotJudged], how: Examining
+) -> Inspection:
+    """Return an inspection with its findings, and with what was not judged.
+
+    Args:
+        inspection: what was read.
+        forms: findings of operators.
+        stop: where reading stopped; None where it went through.
+        unread: places that were not judged, beside those that the inspection itself shows.
+        how: whether a bound was asked for.
+    """
+    is_strict = how.bound is not None
+    findings = [*judged(inspection, is_strict), *forms]
+    others = list(unread)
+    if stop is not None:
+        entry = NotJudged(stop.node, stop.words)
+        unread = (entry, *unread)
+        if stop.never_runs:
+            findings.append(finding("never-runs", stop.node, stop.words))
+        else:
+            others.insert(0, entry)
+    unmeasured = tuple(unmeasured_of(inspection))
+    # without a bound nobody asked for more than was measured: a line says it, and no finding
+    findings += unjudged_findings([*others, *(unmeasured if is_strict else ())], is_strict)
+    unread = (*unread, *unmeasured)
+    return replace(inspection, findings=tuple(findings), not_judged=(*not_judged_of(inspection), *unread))
 
 
 def _of_a_batch(graph: Graph, run: Run, how: Examining) -> Run:

@@ -191,3 +191,28 @@ _finding(
         example="no_rope_layers of SmolLM3 read the other way round: three of four layers without positions",
     ),
 )
+_finding(
+    "never-runs",
+    "error",
+    Words(
+        code="PE215",
+        asks="Is there a call that the file takes?",
+        failure="A node refuses every call: its sizes fit at no length and no batch, or all sizes are fixed and misfit",
+        remedy="Export again, with another exporter or another opset: torch.onnx.export(dynamo=True) writes most of "
+        "what the TorchScript-based one writes wrongly. Run the file once before it is shipped.",
+        example="a Reshape of (1, 13, 96) to [3, 2, 16, 13, 96], from repeat_interleave in an old exporter",
+    ),
+)
+_finding(
+    "not-judged",
+    "warning",
+    Words(
+        code="PE216",
+        asks="Was everything judged that depends on positions?",
+        failure="The named place was not reached, not read, or not in time: whether it is right is not known. It is an "
+        "error where a bound was asked for and could not be held against the file",
+        remedy="Give more with --timeout or --memory where the line names a limit; otherwise compare the file with its "
+        "model by posenc prove, or report the file.",
+        example="a Loop whose number of turns data decide, with positions inside",
+    ),
+)

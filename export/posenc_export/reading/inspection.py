@@ -47,8 +47,9 @@ class Errors:
         errors: the largest absolute error of a row, for each of these positions.
         bound: the error that counts as too large.
         exceeds_from: the first position with a larger error than the bound; None where there is none.
-        sampled: how many rows of a table were measured; None where all were, and where rows are computed.
+        sampled: how many positions were measured; None where all were, from 0 to the last.
         tensor: the stored table with the largest error; empty where rows are computed.
+        last_position: the last position that was tried; nothing is said of those beyond.
     """
 
     positions: tuple[int, ...]
@@ -57,6 +58,7 @@ class Errors:
     exceeds_from: int | None
     sampled: int | None = None
     tensor: str = ""
+    last_position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,11 @@ class Encoding:
         """Where it is, for a message: what stores it, or the first node in which it meets data."""
         return next(iter((*self.stored, *self.nodes, *self.tensors)), "")
 
+    @property
+    def where_it_meets(self) -> str:
+        """The first node in which it meets data; what stores it where no node is known."""
+        return next(iter(self.nodes), self.where)
+
 
 @dataclass(frozen=True)
 class End:
@@ -140,6 +147,19 @@ class End:
     tried: int
     node: str
     beyond: Beyond
+    reason: str
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """Something of which it is not known whether it is right: it was not understood, not there, or not reached in time.
+
+    Args:
+        place: the node, tensor, input or file that it is about.
+        reason: what was not judged there, and why, in words.
+    """
+
+    place: str
     reason: str
 
 
@@ -168,6 +188,7 @@ class Inspection:
         missing: files of external data that are not there.
         stopped: where reading the graph stopped, in words; empty where it went through.
         findings: the gravest first.
+        not_judged: what is neither right nor wrong by this inspection; empty where all that was met is judged.
     """
 
     schema_version: int
@@ -181,6 +202,7 @@ class Inspection:
     missing: tuple[str, ...] = ()
     stopped: str = ""
     findings: tuple[Finding, ...] = field(default=())
+    not_judged: tuple[NotJudged, ...] = ()
 
     @property
     def passed(self) -> bool:

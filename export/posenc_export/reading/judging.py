@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from posenc_export.reading.findings import finding
-from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection
+from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, NotJudged, Severity
 from posenc_export.reading.rounding import NOISE
 
 WRONG = {
@@ -20,6 +20,7 @@ FLOAT32 = 2.0**-22
 """What an angle in float32 loses a position: its rounding, and that of its frequency."""
 ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """What a number near 1 loses in a dtype, twice."""
+AWAY = "external data that are not beside the file"
 LISTED = 8
 """Values without a name that are listed one by one."""
 
@@ -33,12 +34,52 @@ def judged(inspection: Inspection, is_strict: bool = False) -> Iterator[Finding]
     """
     for encoding in inspection.encodings:
         yield from _of_numbers(encoding, is_strict)
-    yield from _unnamed([e for e in inspection.encodings if e.family == "not recognised"])
+    yield from _unnamed([e for e in inspection.encodings if e.family == "not recognised"], is_strict)
     for end in inspection.ends:
         yield from _of_end(end)
     yield from fixed_axes(inspection.inputs)
     if inspection.missing:
-        yield finding("missing-data", ", ".join(inspection.missing), "external data that are not beside the file")
+        severity: Severity = "error" if is_strict else "warning"
+        yield finding("missing-data", ", ".join(inspection.missing), AWAY, severity)
+
+
+def unmeasured_of(inspection: Inspection) -> Iterator[NotJudged]:
+    """Yield encodings whose errors are known for a part of the positions alone that a call may have."""
+    end = min((end.last_right or end.tried for end in inspection.ends), default=None)
+    for encoding in inspection.encodings:
+        if encoding.family == "not recognised" or encoding.error is None or encoding.rows is not None:
+            continue
+        measured = encoding.errors
+        last = None if measured is None else measured.last_position
+        if last is None:
+            yield NotJudged(encoding.where_it_meets, f"errors of {encoding.family} were measured in a short call alone")
+        elif end is not None and last + 1 < end and encoding.positions == "range":
+            words = f"errors of {encoding.family} were measured up to position {last:,}, and calls go on to {end:,}"
+            yield NotJudged(encoding.where_it_meets, words)
+
+
+def not_judged_of(inspection: Inspection) -> Iterator[NotJudged]:
+    """Yield what of an inspection is neither right nor wrong, as far as its other fields say so."""
+    for encoding in inspection.encodings:
+        if encoding.family == "not recognised":
+            yield NotJudged(encoding.where_it_meets, unnamed_words(encoding))
+    for name in inspection.missing:
+        yield NotJudged(name, AWAY)
+
+
+def unjudged_findings(entries: Sequence[NotJudged], is_strict: bool) -> Iterator[Finding]:
+    """Yield a finding for what was not judged, and a last one for those that are too many.
+
+    Args:
+        entries: what no other finding is about.
+        is_strict: whether somebody asked for a bound, which could not be held against these.
+    """
+    severity: Severity = "error" if is_strict else "warning"
+    for entry in entries[:LISTED]:
+        yield finding("not-judged", entry.place, entry.reason, severity)
+    others = entries[LISTED:]
+    if others:
+        yield finding("not-judged", others[0].place, f"{len(others)} more places were not judged", severity)
 
 
 def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
@@ -78,15 +119,25 @@ def excused(position: int, dtype: str) -> float:
     return position * FLOAT32 + ROUNDOFF.get(dtype, 0.0)
 
 
-def _unnamed(encodings: Sequence[Encoding]) -> Iterator[Finding]:
+def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding]:
     """Yield a finding for values that no recogniser knows, and a last one for those that are too many."""
+    severity: Severity = "error" if is_strict else "note"
     # a vocoder has hundreds of sines
     for encoding in encodings[:LISTED]:
-        value = f"{encoding.dtype}{list(encoding.shape)}, positions from {encoding.positions}"
-        yield finding("not-recognised", encoding.where, f"{value}: none of the known forms")
+        yield finding("not-recognised", encoding.where_it_meets, unnamed_words(encoding), severity)
     others = encodings[LISTED:]
     if others:
-        yield finding("not-recognised", others[0].where, f"{len(others)} more values are none of the known forms")
+        words = f"{len(others)} more values are none of the known forms"
+        yield finding("not-recognised", others[0].where_it_meets, words, severity)
+
+
+def unnamed_words(encoding: Encoding) -> str:
+    """Return what is said of a value without a name: what it is, where it comes from, and where it meets data."""
+    made = encoding.name or "numbers"
+    several = "" if " and " in made or not encoding.name else "s"
+    source = "the length" if encoding.positions == "range" else encoding.positions.removeprefix("mask ")
+    value = f"{encoding.dtype}{list(encoding.shape)}"
+    return f"{made} follow{several} from {source} and meet{several} data here: {value}, none of the known forms"
 
 
 def _of_end(end: End) -> Iterator[Finding]:

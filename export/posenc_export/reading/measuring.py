@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.reading.errors_by_position import curve, errors_by_position
+from posenc_export.reading.errors_by_position import Exact, curve, errors_by_position
+from posenc_export.reading.far_errors import Far, far_errors
+from posenc_export.reading.far_rows import LENGTH, far_rows
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import Errors, Rounded
 from posenc_export.reading.interpret.budget import Budget
@@ -22,7 +24,11 @@ from posenc_export.reading.table_errors import Effort, table_errors
 from posenc_export.reading.values import Array, Constant, Position, Run, Value
 
 FAR = 2**17
-"""Positions that are given to a file that takes them as an input: those below this number."""
+"""Positions at which rows are computed: those below this number, unless more are asked for."""
+SECONDS = 15.0
+"""How long rows of an encoding are computed far out; positions that are not reached in it count as not tried."""
+BY_LENGTH = ("dynamic", "longrope", "unknown frequencies")
+"""Forms whose rows depend on the length of a call, too: they are read in whole calls."""
 FED = 509
 """How many positions are given to such a file: a prime, unlike sizes of tensors."""
 COUNTED = 2039
@@ -37,6 +43,8 @@ SEPARATE = 2
 """Tensors that a table of rows is stored in, at most: one for cosines and one for sines."""
 MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
+LARGEST = 1 << 27
+"""Bytes of a value in a whole call that is read to see whether a wrong position is one."""
 Indices = NDArray[np.int64]
 
 
@@ -58,14 +66,29 @@ class Measuring:
     budget: Budget
     effort: Effort = field(default_factory=Effort)
     _composed: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False)
+    _far: dict[tuple[object, ...], Far | None] = field(default_factory=dict, compare=False)
 
-    def errors(self, named: Named) -> Errors | None:
-        """Return the errors of an encoding by position; None where it has no closed form, or rows of another kind."""
+    def errors(self, named: Named, limit: int = FAR) -> Errors | None:
+        """Return the errors of an encoding by position; None where it has no closed form, or rows of another kind.
+
+        Args:
+            named: the encoding.
+            limit: how many positions are tried where rows are computed, from 0 on.
+        """
         if named.form.exact is None:
             return None
         if named.rows is not None and not self.is_composed(named):
             return self._of_table(named, named.rows)
-        return self._computed(named)
+        return self._computed(named, limit)
+
+    def breaks_at(self, named: Named) -> tuple[int, str] | None:
+        """Return the first position that gets the numbers of another one, and words for it; None where none does."""
+        far = self._far_out(named, min(FAR, named.rows or FAR))
+        return None if far is None or far.breaks is None else (far.breaks, far.words)
+
+    def is_counted(self, named: Named) -> bool:
+        """Return whether the graph counts the positions of an encoding, which a caller cannot give."""
+        return roles_of(self.graph).get(named.positions) is None
 
     def is_composed(self, named: Named) -> bool:
         """Return whether rows are put together of tables that are shorter than the positions that they are right for.
@@ -81,12 +104,64 @@ class Measuring:
             self._composed[named.tensors] = beyond and errors is not None and errors.exceeds_from is None
         return self._composed[named.tensors]
 
-    def _computed(self, named: Named) -> Errors | None:
-        """Return the errors of rows that the graph makes: at positions far out, if it takes them as an input."""
+    def _computed(self, named: Named, limit: int = FAR) -> Errors | None:
+        """Return the errors of rows that the graph makes: at positions far out, given or counted."""
+        assert named.form.exact is not None
+        far = self._far_out(named, limit)
+        if far is not None and far.errors.size:
+            errors = curve(np.arange(len(far.errors)), far.errors, self.bound)
+            return replace(errors, last_position=len(far.errors) - 1)
+        return self._in_one_call(named)
+
+    def _in_one_call(self, named: Named) -> Errors | None:
+        """Return the errors of rows at some positions, in a single call."""
         assert named.form.exact is not None
         positions, run = self._positions(named.positions)
         arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
-        return errors_by_position(arrays, named.form.exact, positions, self.bound)
+        errors = errors_by_position(arrays, named.form.exact, positions, self.bound)
+        if errors is None:
+            return None
+        last = int(positions[-1])
+        return replace(errors, last_position=last, sampled=None if last < len(positions) else len(positions))
+
+    def _far_out(self, named: Named, limit: int) -> Far | None:
+        """Return the errors of all positions up to a limit; None where rows are not computed from a count alone."""
+        key = (named.tensors, limit)
+        if key not in self._far:
+            self._far[key] = None if _is_by_length(named) else self._measured_far_out(named, limit)
+        return self._far[key]
+
+    def _measured_far_out(self, named: Named, limit: int) -> Far | None:
+        role = roles_of(self.graph).get(named.positions)
+        exact = named.form.exact or self._table_of(named)
+        if exact is None or role not in (None, "places", "mask") or not named.tensors:
+            return None
+        run = self.at_length
+        source = named.positions if role == "places" else None
+        rows = far_rows(self.graph, run, named.tensors, source, replace(self.budget, value_bytes=MASKS))
+        return None if rows is None else far_errors(rows, exact, limit, min(SECONDS, self.budget.seconds / 2), self._in_a_whole_call)
+
+    def _table_of(self, named: Named) -> Exact | None:
+        """Return the stored rows of a learned table as a function of positions; None for other encodings."""
+        offset = named.form.parameters.get("offset", 0)
+        if named.form.family != "learned" or named.rows is None or len(named.stored) != 1 or not isinstance(offset, int):
+            return None
+        table = _table(self.run.values.get(named.stored[0]), named.rows)
+        if table is None or table.dtype.kind != "f":
+            return None
+        return lambda positions: table[np.minimum(positions + offset, len(table) - 1)].astype(np.float64)
+
+    def _in_a_whole_call(self, length: int, targets: Sequence[str]) -> dict[str, Array] | None:
+        """Return the rows of a call of a length that is read as it is; None where it is too long to be read."""
+        sizes = default_sizes(self.graph, {"length": length})
+        run = interpret(self.graph, sizes, {}, replace(self.budget, value_bytes=LARGEST))
+        rows = {name: value.array for name in targets if isinstance(value := run.values.get(name), Position)}
+        return rows if len(rows) == len(targets) else None
+
+    @cached_property
+    def at_length(self) -> Run:
+        """The graph at the length of a turn of rows far out."""
+        return self._interpreted(default_sizes(self.graph, {"length": LENGTH}), {})
 
     def _positions(self, source: str) -> tuple[Indices, Run]:
         """Return the positions that the graph is read at, by where they come from, and its interpretation there."""
@@ -149,7 +224,7 @@ class Measuring:
             return None
         errors = curve(measured.positions, measured.errors, self.bound)
         sampled = None if measured.rows == rows else measured.rows
-        return replace(errors, sampled=sampled, tensor=measured.tensor)
+        return replace(errors, sampled=sampled, tensor=measured.tensor, last_position=int(measured.positions[-1]))
 
     def _tables(self, names: Iterable[str], rows: int) -> Iterator[tuple[str, Array]]:
         """Yield tables with a row a position, one at a time: all of a file may be larger than the memory."""
@@ -157,6 +232,14 @@ class Measuring:
             table = _table(self.run.values.get(name), rows)
             if table is not None:
                 yield name, table
+
+
+def _is_by_length(named: Named) -> bool:
+    """Return whether rows are those of a form that a call of LENGTH does not have."""
+    context = named.form.parameters.get("original_max_position_embeddings")
+    # a longer call than the first context has the frequencies of all longer ones
+    is_beyond = named.form.name == "longrope" and isinstance(context, int) and context < LENGTH
+    return named.form.name in BY_LENGTH and not is_beyond
 
 
 def _table(value: Value | None, rows: int) -> Array | None:

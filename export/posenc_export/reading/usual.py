@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of
 from posenc_export.reading.interpret.state import small_numbers
-from posenc_export.reading.values import Run
+from posenc_export.reading.values import Array, Meeting, Position, Run
 
+
+WAVES = ("Sin", "Cos")
 LENGTHS = (7, 5, 3, 2)
 """Lengths for tables of few rows."""
 SAMPLES = (16000, 401, 161, 121)
@@ -37,13 +41,42 @@ TRACED = range(4, 4097)
 def usual_run(graph: Graph, budget: Budget) -> Run:
     """Return a graph interpreted at usual sizes; at others, where it goes through at those alone."""
     run = interpret(graph, budget=budget)
-    if run.stopped is None or is_spent(run):
+    if run.stopped is None:
+        return _with_other_masks(graph, run, budget)
+    if is_spent(run):
         return run
     for sizes in _others(graph):
         other = interpret(graph, sizes, budget=budget)
         if other.stopped is None:
             return other
     return run
+
+
+def _with_other_masks(graph: Graph, run: Run, budget: Budget) -> Run:
+    """Return a run in which masks are of the other kind, where those of the usual kind leave every place out.
+
+    A mask of ones keeps all tokens in most files, and leaves all out in others: places that are counted by it are then
+    all 0, and show nothing.
+    """
+    still = {name for node in run.nodes if node.op_type in WAVES for name in _counted_by(node)}
+    masks = {name for name in still if isinstance(value := run.values.get(name), Position) and _is_full(value.array)}
+    if not masks:
+        return run
+    other = interpret(graph, feeds={name: np.zeros_like(run.values[name].array) for name in masks}, budget=budget)  # type: ignore[union-attr]
+    moved = any(not _counted_by(node) for node in other.nodes if node.op_type in WAVES)
+    return other if other.stopped is None and moved else run
+
+
+def _counted_by(node: Meeting) -> frozenset[str]:
+    """Return the inputs that angles follow from, where all angles are the same."""
+    value = node.operands[0].value if node.operands and node.operands[0] is not None else None
+    if not isinstance(value, Position) or not value.array.size or np.ptp(value.array.astype(np.float64)) > 0:
+        return frozenset()
+    return value.inputs
+
+
+def _is_full(array: Array) -> bool:
+    return array.ndim > 1 and array.size > 1 and bool((array == 1).all())
 
 
 def is_spent(run: Run) -> bool:

@@ -19,6 +19,8 @@ from posenc_export.reading.findings import findings
 if TYPE_CHECKING:
     from posenc_export.reading.inspection import Inspection
 
+UNJUDGED = ("PE205", "PE206", "PE211", "PE212", "PE215", "PE216")
+"""Findings of level error that make a bound of errors no answer: numbers that are noise, or were not measured."""
 HELD = options(
     path("--config", "Hold the file against this config.json, or that of a model's folder, layer by layer."),
     path("--against", "Hold it against the ONNX file that it was made of, by an optimizer or a quantizer."),
@@ -94,10 +96,12 @@ def inspect(model: Path, **values: Any) -> None:
 
 def fails(inspection: Inspection, codes: tuple[str, ...], bound: float | None) -> bool:
     """Return whether an inspection fails, by the codes that are asked for, or by its errors."""
-    failing = {*codes, "PE204"} if bound is not None else set(codes)
-    if not failing:
+    if not codes and bound is None:
         return not inspection.passed
-    return any(entry.code in failing for entry in inspection.findings)
+    # what a bound was asked for and could not be held against is an error of these
+    held = {"PE204", *UNJUDGED} if bound is not None else set()
+    graver = (entry for entry in inspection.findings if entry.code in held and entry.severity == "error")
+    return any(graver) or any(entry.code in codes for entry in inspection.findings)
 
 
 def _silent(inspection: Inspection) -> None:

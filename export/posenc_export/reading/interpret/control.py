@@ -96,10 +96,13 @@ def _loop(state: State, node: Node, operands: Operands) -> list[Value]:
     carried = [operand.value if operand else Unknown("left out") for operand in operands[2:]]
     rows: list[list[Value]] = [[] for _ in graph.outputs[1 + len(carried) :]]
     limit = ITERATIONS if count is None else int(count.reshape(())[()])
+    # as many turns as there are tokens count them
+    counts = count is None or (operands[0] is not None and isinstance(operands[0].value, Position))
     for turn in range(limit):
         if not bool(going.reshape(())[()]):
             break
-        values = [_number(np.array(turn, np.int64)), _number(going), *carried]
+        number = np.array(turn, np.int64)
+        values = [Position(number, sizes=True) if counts else _number(number), _number(going), *carried]
         state.values.update(zip((item.name for item in graph.inputs), values, strict=False))
         outputs = _outcome(state, graph)
         # the first output of a turn is whether there is another one
@@ -122,7 +125,8 @@ def _scan(state: State, node: Node, operands: Operands) -> list[Value]:
     values = [operand.value if operand else Unknown("left out") for operand in operands]
     if not isinstance(count, int) or not count or not straight or any(shape_of(value) is None for value in values):
         return [Unknown("a Scan that is not followed")] * len(node.outputs)
-    carried, sequences = values[:-count], values[-count:]
+    # what is carried along a sequence may count it: numbers that change from turn to turn
+    carried, sequences = [_counting(value) for value in values[:-count]], values[-count:]
     length = (shape_of(sequences[0]) or (0,))[0]
     if length > ITERATIONS:
         return [Unknown("a Scan of many turns")] * len(node.outputs)
@@ -136,6 +140,12 @@ def _scan(state: State, node: Node, operands: Operands) -> list[Value]:
         for row, value in zip(rows, outputs[len(carried) :], strict=True):
             row.append(value)
     return [*carried, *(_stacked(name, row) for name, row in zip(node.outputs[len(carried) :], rows, strict=False))]
+
+
+def _counting(value: Value) -> Value:
+    """Return a stored number as one that may follow from how many turns were taken."""
+    array = small_numbers(value) if isinstance(value, Constant) else None
+    return value if array is None or array.size > 1 or not isinstance(value, Constant) else Position(array, sizes=True)
 
 
 def _number(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Value:

@@ -22,6 +22,8 @@ Kind = tuple[Shape, np.dtype[np.generic]]
 STANDARD = ("", "ai.onnx", "ai.onnx.ml")
 KNOWN = 4096
 """How many numbers of an input are shown to the inference: shapes are short."""
+AXES = ("Concat", "Split", "Gather", "Softmax", "LogSoftmax", "ArgMax", "ArgMin")
+"""Operators with an axis of their first input that newer opsets may count from the end."""
 CASES, SHORT = 1 << 13, 256
 """How many nodes are known again, and bytes of numbers that such a node has at most."""
 
@@ -83,6 +85,11 @@ def _inferred(
     proto = onnx.NodeProto(op_type=case.op_type, domain=case.domain, output=outputs)
     proto.input.extend(f"i{place}" if kind else "" for place, kind in enumerate(kinds))
     proto.attribute.extend(map(onnx.AttributeProto.FromString, case.attributes))
+    rank = len(kinds[0][0]) if kinds and kinds[0] else 0
+    for attribute in proto.attribute:
+        # old opsets count no axis from the end, but old exporters do, and runtimes take it
+        if attribute.name == "axis" and attribute.i < 0 and case.op_type in AXES:
+            attribute.i += rank
     types = {f"i{place}": _tensor_type(element_type(kind[1]), kind[0]) for place, kind in enumerate(kinds) if kind}
     arrays = ((place, np.frombuffer(content, kind[1]).reshape(kind[0])) for place, kind, content in numbers)
     known = {f"i{place}": numpy_helper.from_array(array) for place, array in arrays}

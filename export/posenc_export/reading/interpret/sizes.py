@@ -112,6 +112,9 @@ def axes_of(graph: Graph) -> dict[str, Axis]:
 def _of_axis(item: Input, axis: int, role: Role) -> Axis:
     """Return the kind of an axis: its name says it, or the place that it has in its input."""
     size, rank = item.shape[axis], len(item.shape)
+    # people call the number of tokens n, too, behind the axis of a batch
+    if axis > 0 and isinstance(size, str) and size.lower() == "n":
+        return "length"
     if isinstance(size, str) and (len(_terms(size)) > 1 or _named(size)):
         return "total" if len(_terms(size)) > 1 else _kind(size)
     # an image whose colours come last has three axes

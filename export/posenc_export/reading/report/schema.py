@@ -20,6 +20,7 @@ from posenc_export.reading.inspection import (
     Finding,
     GraphInput,
     Inspection,
+    NotJudged,
     Rounded,
     Severity,
     Size,
@@ -55,8 +56,9 @@ class ErrorsJson(TypedDict):
     errors: Annotated[tuple[Number, ...], Field(max_length=2**16)]
     bound: float
     exceeds_from: Annotated[Whole, Field(description="the first position whose error is larger than the bound")]
-    sampled: Annotated[Whole, Field(description="rows of a table that were measured; null where all were")]
+    sampled: Annotated[Whole, Field(description="positions that were measured; null where all were")]
     tensor: Annotated[Text, Field(description="the stored table with the largest error; empty without one")]
+    last_position: Annotated[Whole, Field(description="the last position that was tried, the first is 0")]
 
 
 class RoundedJson(TypedDict):
@@ -100,6 +102,13 @@ class EndJson(TypedDict):
     reason: Text
 
 
+class NotJudgedJson(TypedDict):
+    """Something of which it is not known whether it is right."""
+
+    place: Annotated[Text, Field(description="the node, tensor, input or file that it is about")]
+    reason: Annotated[Text, Field(description="what was not judged there, and why")]
+
+
 class InputJson(TypedDict):
     """An input of the file; a size is a number, the name of a dynamic size, or null where the file says nothing."""
 
@@ -124,6 +133,9 @@ class InspectionJson(TypedDict):
     missing: Annotated[Names, Field(description="files of external data that are not there")]
     stopped: Annotated[Text, Field(description="where reading the graph stopped; empty where it went through")]
     findings: tuple[FindingJson, ...]
+    not_judged: Annotated[
+        tuple[NotJudgedJson, ...], Field(description="neither right nor wrong by this inspection", max_length=2**17)
+    ]
 
 
 @cache
@@ -152,7 +164,8 @@ def inspection_read(text: bytes | str) -> Inspection:
     encodings = tuple(_encoding(entry) for entry in data["encodings"])
     ends = tuple(End(**entry) for entry in data["ends"])
     findings = tuple(Finding(**entry) for entry in data["findings"])
-    lists = {"inputs": inputs, "encodings": encodings, "ends": ends, "findings": findings}
+    others = tuple(NotJudged(**entry) for entry in data["not_judged"])
+    lists = {"inputs": inputs, "encodings": encodings, "ends": ends, "findings": findings, "not_judged": others}
     return Inspection(**{**data, **lists})  # type: ignore[arg-type]
 
 

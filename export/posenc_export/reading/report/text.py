@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, Rounded
@@ -38,13 +39,26 @@ def body_lines(inspection: Inspection) -> Iterator[str]:
     named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
     if not named:
         # what lies behind may hold one
-        yield f"no positional encoding was recognised{' before reading stopped' if inspection.stopped else ''}"
+        yield _nothing(inspection)
     for encoding in named:
         yield from _encoding(encoding)
     for end in inspection.ends:
         yield _end(end)
+    if inspection.not_judged:
+        places = list(dict.fromkeys(entry.place for entry in inspection.not_judged))
+        yield f"not judged: {_count(len(places), 'place')}: {some(places)}"
     if inspection.stopped:
         yield f"stopped: {inspection.stopped}"
+
+
+def _nothing(inspection: Inspection) -> str:
+    """Return what is said where no encoding has a name: that there is nothing to name, or that it was not named."""
+    words = "no positional encoding was recognised"
+    if inspection.stopped:
+        return f"{words} before reading stopped"
+    if inspection.not_judged:
+        return f"{words}, and positions may be in what was not judged"
+    return f"{words}: nothing that follows from positions meets data"
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
@@ -85,16 +99,32 @@ def _error(encoding: Encoding) -> str:
     """Return the error against float64 in words: the worst of what was measured."""
     measured = encoding.errors
     if measured is None or not measured.errors:
-        return f"error against float64: {encoding.error:.2g}"
+        return f"error against float64: {up(encoding.error or 0.0)} in a short call; longer ones were not measured"
     worst = max(range(len(measured.errors)), key=lambda i: measured.errors[i])
     # a row that nobody looked at is not said to be right
-    some_rows = measured.sampled is not None
-    of_some = f", of {measured.sampled:,} sampled rows of {encoding.rows or 0:,}" if some_rows else ""
+    of_some = f", of {measured.sampled:,} sampled {_sampled(encoding)}" if measured.sampled is not None else ""
     at = f"at position {measured.positions[worst]:,}"
-    words = f"error against float64{of_some}: at most {measured.errors[worst]:.2g}, {at}"
+    if encoding.rows is None and measured.sampled is None and measured.last_position is not None:
+        at += f" of positions 0 to {measured.last_position:,}"
+    words = f"error against float64{of_some}: at most {up(measured.errors[worst])}, {at}"
     if measured.exceeds_from is None:
         return words
     return f"{words}; above {measured.bound:g} from position {measured.exceeds_from:,} on"
+
+
+def _sampled(encoding: Encoding) -> str:
+    if encoding.rows is None and encoding.errors is not None:
+        return f"positions up to {encoding.errors.last_position or 0:,}"
+    return f"rows of {encoding.rows or 0:,}"
+
+
+def up(number: float) -> str:
+    """Return a number with two digits, rounded up: what is at most this is true of the number, too."""
+    if not number or not math.isfinite(number):
+        return f"{number:.2g}"
+    step = 10.0 ** (math.floor(math.log10(abs(number))) - 1)
+    # what is a number of two digits already stays, whatever its last bit is
+    return f"{math.ceil(number / step - 1e-9) * step:.2g}"
 
 
 def _rounded(rounded: Rounded) -> str:

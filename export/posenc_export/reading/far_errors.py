@@ -1,0 +1,172 @@
+"""How far computed rows are from their closed form at all positions up to a limit, and where they are those of others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_export.reading.errors_by_position import Columns, Exact, Floats, columns_of, errors_of
+from posenc_export.reading.far_rows import LENGTH, FarRows
+from posenc_export.reading.values import Array
+
+JUMP = 0.05
+"""An error, beyond that of the position before, that no rounding makes."""
+SLACK = 2.0**-20
+"""What a position in float32 may add to an error: four roundings of an angle."""
+LONGEST = 1 << 17
+"""The longest call that is read whole, to see that a wrong position is one."""
+LASTING, MOST = 64, 0.9
+"""Positions that are looked at behind a wrong one, and the share of them that must be wrong, too."""
+ULP = 2.0**-23
+"""By how much kernels of runtimes differ: a last digit of a cosine in float32."""
+WholeCall = Callable[[int, Sequence[str]], "dict[str, Array] | None"]
+
+
+@dataclass(frozen=True)
+class Far:
+    """Errors at all positions from 0 on.
+
+    Args:
+        errors: of each position, those of the first break and beyond left out.
+        breaks: the first position that does not get its own numbers; None where each does.
+        words: what it gets instead.
+    """
+
+    errors: Floats
+    breaks: int | None = None
+    words: str = ""
+
+
+def far_errors(rows: FarRows, exact: Exact, limit: int, seconds: float, whole: WholeCall) -> Far | None:
+    """Return the errors of computed rows; None where they are not like those of the closed form.
+
+    Args:
+        rows: what computes them.
+        exact: the rows of the form in float64.
+        limit: how many positions are tried.
+        seconds: how long it may take.
+        whole: reads a whole call, which a wrong position is looked up in where the graph counts.
+    """
+    columns: dict[str, Columns] = {}
+    errors: list[Floats] = []
+    for first, found in rows.chunks(limit - 1, time.monotonic() + seconds):
+        positions = first + np.arange(min(LENGTH, limit - first))
+        expected = exact(positions)
+        if not columns:
+            columns = _columns(found, expected)
+            if not columns:
+                return None
+        worst = _worst(found, columns, expected)
+        breaks = _break(worst, first, errors[-1] if errors else np.zeros(0))
+        if breaks is None:
+            errors.append(worst)
+            continue
+        place = breaks - first
+        if not _lasts(breaks, rows, columns, exact):
+            errors.append(worst)
+            continue
+        if not _is_real(breaks, rows, columns, exact, whole):
+            break
+        errors.append(worst[:place])
+        made = np.concatenate(errors)
+        return Far(made, breaks, _words(found, columns, place, exact, breaks))
+    return Far(np.concatenate(errors)) if errors else None
+
+
+def _columns(found: Mapping[str, Array], expected: Floats) -> dict[str, Columns]:
+    """Return which columns of each value are which of the form."""
+    rows = {name: _rows(array, len(expected)) for name, array in found.items()}
+    known = {name: columns_of(array, expected) for name, array in rows.items() if array is not None}
+    return {name: columns for name, columns in known.items() if columns is not None}
+
+
+def _rows(array: Array, count: int) -> Floats | None:
+    """Return an array as (positions, all else), the first `count` of them; None where no axis has them."""
+    axis = next((axis for axis, size in enumerate(array.shape) if size == LENGTH), None)
+    if axis is None:
+        return None
+    # (..., positions, ...) -> (positions, all else)
+    return np.moveaxis(array, axis, 0).reshape(LENGTH, -1)[:count].astype(np.float64)
+
+
+def _worst(found: Mapping[str, Array], columns: Mapping[str, Columns], expected: Floats) -> Floats:
+    parts = []
+    for name, known in columns.items():
+        rows = _rows(found[name], len(expected))
+        assert rows is not None  # it had rows when its columns were told
+        parts.append(errors_of(rows, known, expected))
+    worst = np.max(parts, axis=0)
+    # a runtime's own cosine may be another last digit off
+    return np.asarray(np.where(worst > 0, worst + ULP, worst), np.float64)
+
+
+def _break(errors: Floats, first: int, earlier: Floats) -> int | None:
+    """Return the first position whose error is more than rounding grows to; None where there is none.
+
+    Args:
+        errors: of positions from the first on.
+        first: the first position.
+        earlier: the errors of the positions before it.
+    """
+    allowed = JUMP + SLACK * (first + np.arange(len(errors)))
+    beyond = np.flatnonzero(~(errors <= allowed))
+    if not beyond.size:
+        return None
+    place = int(beyond[0])
+    # what grows little by little is rounding, however large it is
+    before = np.concatenate([earlier[-LASTING:], errors[:place]])[-LASTING:].max(initial=0.0)
+    return None if before > allowed[place] / 4 else first + place
+
+
+def _lasts(breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact) -> bool:
+    """Return whether positions stay wrong: half precision is wrong at every second position first, then at more."""
+    found = rows.at(breaks)
+    if found is None:
+        return True
+    errors = _worst(found, columns, exact(breaks + np.arange(LASTING)))
+    return float(np.mean(~(errors <= JUMP + SLACK * breaks))) > MOST
+
+
+def _is_real(
+    breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact, whole: WholeCall
+) -> bool:
+    """Return whether a position is wrong in a call that is long enough, and not only where a count is started late."""
+    if breaks < LENGTH:
+        return True
+    if breaks >= LONGEST:
+        return False
+    called = whole(breaks + 1, tuple(columns))
+    if called is None:
+        return False
+    expected = exact(np.array([breaks]))
+    for name, known in columns.items():
+        array = called[name]
+        axis = next((axis for axis, size in enumerate(array.shape) if size == breaks + 1), None)
+        if axis is None:
+            return False
+        row = np.moveaxis(array, axis, 0)[-1:].reshape(1, -1).astype(np.float64)
+        if errors_of(row, known, expected)[0] > JUMP + SLACK * breaks:
+            return True
+    return False
+
+
+def _words(
+    found: Mapping[str, Array], columns: Mapping[str, Columns], place: int, exact: Exact, breaks: int
+) -> str:
+    """Return what a position gets in place of its own numbers."""
+    near = np.arange(min(breaks, LENGTH))
+    expected = exact(near)
+    errors = np.zeros(len(near))
+    for name, known in columns.items():
+        rows = _rows(found[name], place + 1)
+        assert rows is not None
+        row: NDArray[np.float64] = np.repeat(rows[place : place + 1], len(near), axis=0)
+        errors = np.maximum(errors, errors_of(row, known, expected))
+    nearest = int(np.argmin(errors))
+    if errors[nearest] < JUMP:
+        return f"position {breaks:,} gets the numbers of position {nearest:,}"
+    return f"position {breaks:,} gets other numbers than its own"

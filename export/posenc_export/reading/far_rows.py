@@ -1,0 +1,138 @@
+"""Rows at positions far out, computed densely: a graph is read once, and again from the nodes on that count positions.
+
+A graph that counts positions itself cannot be given any. Where a node counts (Range, CumSum of ones, NonZero of ones),
+its count is started elsewhere, and the nodes between it and the rows are computed again: a million rows are a few
+hundred turns of a few nodes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from posenc_export.reading.graph import Graph, Node
+from posenc_export.reading.interpret.budget import Budget, Stopped
+from posenc_export.reading.interpret.control import walk
+from posenc_export.reading.interpret.state import State
+from posenc_export.reading.values import Array, Position, Run, Value
+
+LENGTH = 4099
+"""Rows of a turn: a prime, unlike sizes of tensors."""
+COUNTING = ("Range", "CumSum", "NonZero", "Loop")
+"""Operators that count places."""
+
+
+@dataclass(frozen=True)
+class FarRows:
+    """What is computed again at other positions.
+
+    Args:
+        graph: the nodes between what counts and the rows, in order.
+        run: the whole graph, at LENGTH places from position 0 on.
+        counts: the tensors that hold positions.
+        targets: the tensors that hold rows.
+        budget: how much a turn may cost.
+    """
+
+    graph: Graph
+    run: Run
+    counts: tuple[str, ...]
+    targets: tuple[str, ...]
+    budget: Budget
+
+    def chunks(self, last: int, deadline: float) -> Iterator[tuple[int, dict[str, Array]]]:
+        """Yield the first position of a turn, and its rows; it ends before the first position that is refused.
+
+        Args:
+            last: the last position that is asked for.
+            deadline: the time, as `time.monotonic` has it, after which no turn begins.
+        """
+        for first in range(0, last + 1, LENGTH):
+            rows = self.at(first) if time.monotonic() < deadline else None
+            if rows is None:
+                return
+            yield first, rows
+
+    def at(self, first: int) -> dict[str, Array] | None:
+        """Return the rows of LENGTH positions from one on; None where the graph refuses them, or does not compute them."""
+        values: dict[str, Value] = dict(self.run.values)
+        for name in self.counts:
+            known = values[name]
+            assert isinstance(known, Position)  # what counts is computed
+            with np.errstate(over="ignore"):
+                moved = (known.array.astype(np.int64) + first).astype(known.array.dtype)
+            values[name] = replace(known, array=moved)
+        state = State(self.graph, self.budget, values, set())
+        try:
+            walk(state, self.graph)
+        except Stopped:
+            return None
+        rows = {name: value.array for name in self.targets if isinstance(value := state.values.get(name), Position)}
+        return rows if len(rows) == len(self.targets) else None
+
+
+def far_rows(graph: Graph, run: Run, targets: Collection[str], source: str | None, budget: Budget) -> FarRows | None:
+    """Return what computes rows at other positions; None where they do not follow from a count that is known.
+
+    Args:
+        graph: the graph.
+        run: its interpretation at LENGTH places, from position 0 on.
+        targets: the tensors of rows.
+        source: the input that holds positions; None where the graph counts them.
+        budget: how much a turn may cost.
+    """
+    takes = {node.name: _taken_by(node) for node in graph.nodes}
+    makers = {name: node for node in graph.nodes for name in node.outputs if name}
+    needed, waiting = set(), [name for name in targets if name in makers]
+    while waiting:
+        node = makers[waiting.pop()]
+        if node.name not in needed:
+            needed.add(node.name)
+            waiting += [name for name in takes[node.name] if name in makers]
+    counts = [source] if source is not None else _counts(graph.nodes, needed, run)
+    if not counts or any(not isinstance(run.values.get(name), Position) for name in counts):
+        return None
+    reached, path = set(counts), []
+    for node in graph.nodes:
+        # what counts is given: a count of a count is not computed again
+        if node.name in needed and reached & takes[node.name] and not set(node.outputs) & set(counts):
+            path.append(node)
+            reached.update(name for name in node.outputs if name)
+    if not reached.issuperset(targets):
+        return None
+    return FarRows(replace(graph, nodes=tuple(path), constants={}), run, tuple(counts), tuple(targets), budget)
+
+
+def _counts(nodes: Sequence[Node], needed: Collection[str], run: Run) -> list[str]:
+    """Return the first tensors on the way to rows that count places."""
+    outputs = [node.outputs[0] for node in nodes if node.name in needed and node.op_type in COUNTING]
+    return [name for name in outputs if isinstance(value := run.values.get(name), Position) and is_count(value.array)]
+
+
+def is_count(array: Array) -> bool:
+    """Return whether an array counts LENGTH places along one of its axes, from about 0 on."""
+    if array.dtype.kind not in "iuf" or LENGTH not in array.shape or array.size % LENGTH:
+        return False
+    rows = np.moveaxis(array, array.shape.index(LENGTH), -1).reshape(-1, LENGTH).astype(np.float64)
+    return bool((rows == rows[:1]).all() and abs(rows[0, 0]) <= 1 and (np.diff(rows[0]) == 1).all())
+
+
+def _taken_by(node: Node) -> set[str]:
+    """Return the tensors that a node takes, those that graphs inside it take from outside too."""
+    names = set(node.inputs)
+    waiting = list(_graphs(node.attributes))
+    while waiting:
+        inner = waiting.pop()
+        for proto in inner.node:
+            names.update(proto.input)
+            waiting += [attribute.g for attribute in proto.attribute if attribute.HasField("g")]
+        names.update(output.name for output in inner.output)
+    return names - {""}
+
+
+def _graphs(attributes: Mapping[str, object]) -> Iterator[onnx.GraphProto]:
+    return (value for value in attributes.values() if isinstance(value, onnx.GraphProto))

@@ -1,0 +1,181 @@
+"""Position values that meet data and that no encoding has claimed: what they are made by, and where they meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from posenc_export.reading.interpret.meetings import PRODUCTS, TABLED
+from posenc_export.reading.recognise.claims import Claim, claim, gathered
+from posenc_export.reading.recognise.lookups import unrepeated
+from posenc_export.reading.recognise.masks import is_mask
+from posenc_export.reading.recognise.named import Form, Named
+from posenc_export.reading.recognise.trails import is_data, is_float, numbers_of, shape_of, stored_of
+from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Value
+
+COMPUTING = ("Add", "Sub", "Mul", "Div", "Sum", "Pow", "Concat", "SkipLayerNormalization", "BiasSoftmax")
+"""Operators in which a position value that nothing is known of is worth a word, beside products."""
+CHOOSING = ("GatherElements",)
+"""Operators that take from data what position values say: scores by the distance of two tokens."""
+WAVES = ("Sin", "Cos")
+TELLING = (*WAVES, "Log", "Exp", "CumSum", "NonZero", "Range", "Gather", "Loop", "Scan")
+"""Operators that say how a position value was made, those that turn positions into angles first."""
+FARTHEST = 2000
+"""How many nodes are gone back from a value."""
+SHOWN = 2
+NOTHING = Constant((), np.dtype(np.float32), lambda: np.zeros((), np.float32))
+
+
+def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
+    """Return position values that vary by position and meet data, and that no encoding has claimed.
+
+    Args:
+        run: the graph, interpreted.
+        claimed: the names of nodes and of tensors that are named.
+    """
+    claims: list[Claim] = []
+    turning = _differing_by_turn(run)
+    for meeting in run.meetings:
+        if meeting.node in claimed or meeting.domain not in ("", "ai.onnx", "com.microsoft"):
+            continue
+        operands = [operand for operand in meeting.operands if operand is not None]
+        claims += [
+            claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand)
+            for operand in operands
+            if operand.tensor not in claimed
+            and (_meets(run, meeting, operand, operands) or (meeting.node, operand.tensor) in turning)
+        ]
+    found = [_with_origin(run, named) for named in gathered(claims)]
+    return [*found, *_waves_of_inputs(run, claimed)]
+
+
+def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:
+    """Return whether an operand varies by position, and meets data, or a weight, in a node that computes with both."""
+    with_data = any(is_data(other.value) for other in operands)
+    if meeting.op_type in CHOOSING:
+        return with_data and operand is operands[-1] and _chooses(operand.value)
+    if meeting.op_type in COMPUTING or meeting.op_type in TABLED:
+        return with_data and _varies(run, operand)
+    # a product with a weight makes data of positions
+    return meeting.op_type in PRODUCTS and _varies(run, operand)
+
+
+def _differing_by_turn(run: Run) -> set[tuple[str, str]]:
+    """Return nodes in loops, and their operands, that meet data with another position value in each turn."""
+    first: dict[tuple[str, str], Position] = {}
+    differing: set[tuple[str, str]] = set()
+    for meeting in run.meetings:
+        if meeting.op_type not in COMPUTING:
+            continue
+        for operand in meeting.operands:
+            if operand is None or not isinstance(operand.value, Position) or not is_float(operand.value):
+                continue
+            known = first.setdefault((meeting.node, operand.tensor), operand.value).array
+            if known is not operand.value.array and not np.array_equal(known, operand.value.array):
+                differing.add((meeting.node, operand.tensor))
+    return differing
+
+
+def _varies(run: Run, operand: Operand) -> bool:
+    """Return whether a value varies by position: no mask, no count, no stored numbers for each of a batch."""
+    value = operand.value
+    if not isinstance(value, Position) or not is_float(value) or value.array.size < 3 or is_mask(value.array):
+        return False
+    array = value.array.astype(np.float64)
+    if not np.isfinite(array).all():
+        return False
+    varying = [axis for axis in range(array.ndim) if np.ptp(array, axis=axis).max() > 0]
+    shapes = [shape_of(run.values[name]) for name in stored_of(operand) if name in run.values]
+    # what varies by feature alone is a row of a table of types, or a scale of features
+    features = varying == [array.ndim - 1] and any(shape[-1:] == array.shape[-1:] for shape in shapes)
+    return bool(varying) and not features and not _is_stored(run, operand)
+
+
+def _is_stored(run: Run, operand: Operand) -> bool:
+    """Return whether a value is a stored tensor, repeated for a batch."""
+    values = unrepeated(value.array) if isinstance(value := operand.value, Position) else np.zeros(0)
+    for name in stored_of(operand):
+        table = numbers_of(run.values.get(name))
+        if table is not None and np.array_equal(unrepeated(table), values):
+            return True
+    return False
+
+
+def _chooses(value: Value) -> bool:
+    """Return whether indices follow from positions, and differ from row to row."""
+    if not isinstance(value, Position) or value.array.dtype.kind not in "iu" or value.array.ndim < 2:
+        return False
+    rows = value.array.reshape(-1, value.array.shape[-1])
+    return len(rows) > 1 and value.array.shape[-1] > 1 and bool((rows != rows[:1]).any())
+
+
+def _with_origin(run: Run, named: Named) -> Named:
+    """Return an entry with the nodes that made its values as its name."""
+    made = dict.fromkeys(words for tensor in named.tensors for words in _origins(run, tensor))
+    return replace(named, form=replace(named.form, name=" and ".join(list(made)[:SHOWN])))
+
+
+def _origins(run: Run, tensor: str) -> list[str]:
+    """Return the nodes that say how a value was made, the nearest first; sines and cosines before all others."""
+    nodes = list(_before(run, tensor, lambda value: not is_data(value)))
+    told = [node for node in nodes if node.op_type in WAVES] or [node for node in nodes if node.op_type in TELLING]
+    return [f"{node.op_type} at {node.node}" for node in told[:SHOWN]]
+
+
+def _before(run: Run, tensor: str, follows: Callable[[Value], bool]) -> Iterator[Meeting]:
+    """Yield the nodes before a tensor, the nearest first, as far as values are such that are followed."""
+    waiting, seen = [tensor], {tensor}
+    for name in waiting:
+        place = run.produced.get(name)
+        if place is None or len(seen) > FARTHEST:
+            continue
+        node = run.nodes[place]
+        yield node
+        inside = [output.name for graph in node.attributes.values() for output in getattr(graph, "output", ())]
+        values = {operand.tensor: operand.value for operand in node.operands if operand is not None}
+        values |= {inner: run.values[inner] for inner in inside if inner in run.values}
+        fresh = [tensor for tensor, value in values.items() if tensor not in seen and follows(value)]
+        seen.update(fresh)
+        waiting += fresh
+
+
+def _waves_of_inputs(run: Run, claimed: set[str]) -> list[Named]:
+    """Return sines and cosines of an input that was taken for data: no weight is between them and the input.
+
+    Coordinates may come in as floats, under any name. A wave of what a network computed is part of the network.
+    """
+    found: dict[str, list[Meeting]] = {}
+    for node in run.nodes:
+        if node.op_type not in WAVES or node.domain or node.node in claimed or not node.operands:
+            continue
+        operand = node.operands[0]
+        if operand is not None and isinstance(operand.value, Data) and not operand.value.positional:
+            source = _input_behind(run, operand.tensor)
+            if source:
+                found.setdefault(source, []).append(node)
+    return [_of_waves(run, source, nodes) for source, nodes in found.items()]
+
+
+def _input_behind(run: Run, tensor: str) -> str:
+    """Return the one input that data were made of by no weight; nothing where there is none, or a weight between."""
+    nodes = list(_before(run, tensor, is_data))
+    if any(node.op_type in PRODUCTS and not _is_outer(node) for node in nodes):
+        return ""
+    names = {o.tensor for node in nodes for o in node.operands if o is not None and is_data(o.value)} | {tensor}
+    roots = [name for name in names if name not in run.produced]
+    return roots[0] if len(roots) == 1 else ""
+
+
+def _is_outer(node: Meeting) -> bool:
+    """Return whether a product multiplies each number by frequencies, and adds none to another."""
+    shapes = [shape_of(operand.value) for operand in node.operands if operand is not None]
+    return node.op_type == "Einsum" or (node.op_type == "MatMul" and len(shapes) == 2 and shapes[0][-1:] == (1,))
+
+
+def _of_waves(run: Run, source: str, nodes: Sequence[Meeting]) -> Named:
+    words = " and ".join(dict.fromkeys(f"{node.op_type} at {node.node}" for node in nodes[:SHOWN]))
+    value = run.values.get(nodes[0].outputs[0], NOTHING)
+    named = gathered([claim(run, Form("not recognised", words, {}), nodes[0], Operand(nodes[0].outputs[0], value))])[0]
+    return replace(named, nodes=tuple(node.node for node in nodes), positions=source)
