@@ -9,14 +9,15 @@ from functools import partial
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
-from posenc_export.reading.inspection import Encoding, End, Inspection
+from posenc_export.reading.inspection import Attended, Encoding, End, Inspection
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
-from posenc_export.reading.judging import judged
+from posenc_export.reading.judging import judged, of_sides
 from posenc_export.reading.layers import attentions_after, attentions_of, layers_of
 from posenc_export.reading.measuring import Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
+from posenc_export.reading.recognise.accounts import Account, accounts_of
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.switching import switched
@@ -69,9 +70,16 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
-    inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
+    accounts = accounts_of(run, attentions)
+    inspection = replace(
+        facts,
+        encodings=encodings,
+        attentions=len(attentions),
+        attended=tuple(_attended(number, account, run) for number, account in enumerate(accounts)),
+        stopped=_stopped(run, how),
+    )
     # usual sizes have a batch of one, at which ids for a batch of one fit
-    forms = tuple(form_findings(_of_a_batch(graph, run, how)))
+    forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts))
     is_strict = how.bound is not None
     how.say(replace(inspection, findings=(*judged(inspection, is_strict), *forms)))
     # an end takes many interpretations: what is known until then is said before
@@ -82,6 +90,11 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         words = "where positions end was not looked for: long calls take more memory than --memory allows"
         inspection = replace(inspection, stopped=inspection.stopped or words)
     return replace(inspection, findings=(*judged(inspection, is_strict), *forms))
+
+
+def _attended(number: int, account: Account, run: Run) -> Attended:
+    node = run.nodes[account.place].node
+    return Attended(number, node, account.queries, account.keys, account.values)
 
 
 def _of_a_batch(graph: Graph, run: Run, how: Examining) -> Run:

@@ -191,3 +191,14 @@ _finding(
         example="no_rope_layers of SmolLM3 read the other way round: three of four layers without positions",
     ),
 )
+_finding(
+    "sides",
+    "error",
+    Words(
+        code="PE220",
+        asks="Does each attention turn its queries and its keys alike, once, token by token, and leave its values?",
+        failure="A score then depends on more than the distance of two tokens, or on no position at all",
+        remedy="Look where the line says: in the module that was exported, or in the optimizer that changed its graph.",
+        example="queries that are rotated and keys that are not, after a cache was put between them",
+    ),
+)

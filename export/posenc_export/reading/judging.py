@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from posenc_export.reading.comparing.parameters import layers_named
 from posenc_export.reading.findings import finding
-from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection
+from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, Severity
+from posenc_export.reading.recognise.accounts import Account
 from posenc_export.reading.rounding import NOISE
 
 WRONG = {
@@ -71,6 +73,18 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
         position, worst = max(points, key=lambda point: point[1])
         words = f"off by more than {measured.bound:g} from position {first:,} on, by {worst:.2g} at {position:,}"
         yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
+
+
+def of_sides(accounts: Sequence[Account]) -> Iterator[Finding]:
+    """Yield what is wrong with attentions, and what is not known of them; the same of several in one finding."""
+    for kind in ("error", "note"):
+        alike: dict[str, tuple[str, list[int]]] = {}
+        for number, account in enumerate(accounts):
+            for fault in account.faults if kind == "error" else account.unsure:
+                alike.setdefault(fault.words, (fault.node, []))[1].append(number)
+        for words, (node, layers) in alike.items():
+            severity: Severity = "error" if kind == "error" else "note"
+            yield finding("sides", node, f"{layers_named(layers)}: {words}", severity)
 
 
 def excused(position: int, dtype: str) -> float:

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from posenc_export.reading.inspection import (
+    Attended,
     Beyond,
     Encoding,
     End,
@@ -23,6 +24,7 @@ from posenc_export.reading.inspection import (
     Rounded,
     Severity,
     Size,
+    Taken,
 )
 from posenc_export.reading.recognise.named import Family, Parameter
 
@@ -108,6 +110,24 @@ class InputJson(TypedDict):
     dtype: Text
 
 
+class AttendedJson(TypedDict):
+    """What becomes of the queries, the keys and the values of an attention: the nodes in which they are turned."""
+
+    layer: int
+    node: Text
+    queries: Names
+    keys: Names
+    values: Names
+
+
+class TakenJson(TypedDict):
+    """What an input was taken for."""
+
+    name: Text
+    role: Annotated[Text, Field(description="positions, mask, tokens, length, data and others")]
+    why: Annotated[Text, Field(description="by which it was taken so: its numbers, its name, or what a caller said")]
+
+
 class InspectionJson(TypedDict):
     """What a file holds of positions, and what is wrong with it."""
 
@@ -121,6 +141,8 @@ class InspectionJson(TypedDict):
     encodings: tuple[EncodingJson, ...]
     ends: tuple[EndJson, ...]
     attentions: int
+    attended: Annotated[tuple[AttendedJson, ...], Field(description="attentions of a file that turns anything")]
+    taken: Annotated[tuple[TakenJson, ...], Field(description="what the inputs were taken for")]
     missing: Annotated[Names, Field(description="files of external data that are not there")]
     stopped: Annotated[Text, Field(description="where reading the graph stopped; empty where it went through")]
     findings: tuple[FindingJson, ...]
@@ -152,7 +174,14 @@ def inspection_read(text: bytes | str) -> Inspection:
     encodings = tuple(_encoding(entry) for entry in data["encodings"])
     ends = tuple(End(**entry) for entry in data["ends"])
     findings = tuple(Finding(**entry) for entry in data["findings"])
-    lists = {"inputs": inputs, "encodings": encodings, "ends": ends, "findings": findings}
+    lists = {
+        "inputs": inputs,
+        "encodings": encodings,
+        "ends": ends,
+        "findings": findings,
+        "attended": tuple(Attended(**entry) for entry in data["attended"]),
+        "taken": tuple(Taken(**entry) for entry in data["taken"]),
+    }
     return Inspection(**{**data, **lists})  # type: ignore[arg-type]
 
 
