@@ -9,11 +9,12 @@ from functools import partial
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
+from posenc_export.reading.inputs import taken, unsaid
 from posenc_export.reading.inspection import Attended, Encoding, End, Inspection
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
-from posenc_export.reading.judging import judged, of_sides
+from posenc_export.reading.judging import judged, of_inputs, of_sides
 from posenc_export.reading.layers import attentions_after, attentions_of, layers_of
 from posenc_export.reading.measuring import Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
@@ -21,7 +22,7 @@ from posenc_export.reading.recognise.accounts import Account, accounts_of
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.switching import switched
-from posenc_export.reading.usual import is_spent, usual_run
+from posenc_export.reading.usual import is_spent
 from posenc_export.reading.values import Run
 
 LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
@@ -64,7 +65,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         facts: what it says of itself.
         how: bounds and limits, and who is told meanwhile.
     """
-    run = usual_run(graph, how.budget)
+    graph, run, inputs = taken(graph, how.budget)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
@@ -75,11 +76,14 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         facts,
         encodings=encodings,
         attentions=len(attentions),
+        taken=inputs,
         attended=tuple(_attended(number, account, run) for number, account in enumerate(accounts)),
         stopped=_stopped(run, how),
     )
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts))
+    if all(entry.form.family == "not recognised" for entry in named):
+        forms = (*forms, *of_inputs(unsaid(graph)))
     is_strict = how.bound is not None
     how.say(replace(inspection, findings=(*judged(inspection, is_strict), *forms)))
     # an end takes many interpretations: what is known until then is said before

@@ -32,12 +32,16 @@ class InspectOptions:
             loses far out is no finding.
         timeout: seconds that reading a file may take; 0 for any.
         memory: GiB that it may take.
+        positions: names of inputs that hold positions; without them, every input is tried.
+        masks: names of inputs that are masks.
         begun: is called with what the file is, as soon as that is read.
     """
 
     bound: float | None = None
     timeout: float = 120.0
     memory: float = 4.0
+    positions: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
     begun: Callable[[Inspection], None] = lambda _: None
 
 
@@ -58,7 +62,8 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     before = None
     if against is not None:
         check_file(against)
-        before = _read(against, replace(options, begun=lambda _: None))
+        # the file before may call its inputs otherwise
+        before = _read(against, replace(options, begun=lambda _: None, positions=(), masks=()))
     inspection = _read(path, options)
     findings = list(inspection.findings)
     if before is not None:
@@ -90,6 +95,8 @@ def _read(path: Path, options: InspectOptions) -> Inspection:
         bound=options.bound,
         memory=int(options.memory * GIB),
         seconds=options.timeout,
+        positions=list(options.positions),
+        masks=list(options.masks),
     )
     child = Child([*PROGRAM, json.dumps(request)])
     try:

@@ -75,6 +75,13 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
         yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
 
 
+def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """Yield a finding for each input of which nothing says whether it holds positions: its name, and its table."""
+    for name, table in entries:
+        words = f"picks rows of {table}: words, or learned positions? Taken for words; --positions {name} says otherwise"
+        yield finding("not-recognised", name, words)
+
+
 def of_sides(accounts: Sequence[Account]) -> Iterator[Finding]:
     """Yield what is wrong with attentions, and what is not known of them; the same of several in one finding."""
     for kind in ("error", "note"):

@@ -19,6 +19,8 @@ WORDS = {
     "d_model": "width",
 }
 """Parameters that people call otherwise."""
+PLAIN = ("its name", "its name and its numbers", "its type", "the operator that takes it")
+"""Reasons that a reader sees for himself."""
 LISTED = 4
 """Numbers of a parameter that is a list."""
 
@@ -34,6 +36,7 @@ def head_lines(inspection: Inspection) -> Iterator[str]:
 
 def body_lines(inspection: Inspection) -> Iterator[str]:
     """Yield the encodings, where they end, and what half precision does to them."""
+    yield from _taken(inspection)
     yield ""
     named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
     if not named:
@@ -45,6 +48,13 @@ def body_lines(inspection: Inspection) -> Iterator[str]:
         yield _end(end)
     if inspection.stopped:
         yield f"stopped: {inspection.stopped}"
+
+
+def _taken(inspection: Inspection) -> Iterator[str]:
+    """Yield what inputs were taken for, where their names do not say it themselves."""
+    words = [f"{entry.name} is {entry.role} by {entry.why}" for entry in inspection.taken if entry.why not in PLAIN]
+    if words:
+        yield f"taken: {', '.join(words[:LARGE])}"
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
