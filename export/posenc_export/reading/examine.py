@@ -21,6 +21,7 @@ from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.accounts import Account, accounts_of
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.sections import sectioned
 from posenc_export.reading.switching import switched
 from posenc_export.reading.usual import is_spent
 from posenc_export.reading.values import Run
@@ -69,6 +70,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
+    named = sectioned(graph, run, named, how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
     accounts = accounts_of(run, attentions)

@@ -202,3 +202,14 @@ _finding(
         example="queries that are rotated and keys that are not, after a cache was put between them",
     ),
 )
+_finding(
+    "config",
+    "error",
+    Words(
+        code="PE221",
+        asks="Could the file be held against the config that was given?",
+        failure="The config is not read, so that nothing is known of whether the file has the encoding of its model",
+        remedy="Change the config as the line says; or leave out --config, and look at what the file holds yourself.",
+        example="a config.json of a model type of somebody's own, whose rope_scaling has a key that nobody knows",
+    ),
+)

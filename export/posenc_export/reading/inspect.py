@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from posenc.memory import GIB
-from posenc_export.errors import BadInput, ToolFailed, bad_input, decoded
+from posenc_export.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.formats.onnx.place import check_file
 from posenc_export.reading.child import Request
+from posenc_export.reading.findings import finding
 from posenc_export.reading.inspection import Finding, Inspection
 from posenc_export.reading.messages import raise_error
 from posenc_export.validation.apart.process import Child, Ended, Hung
@@ -75,16 +76,20 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     return replace(inspection, findings=tuple(sorted(findings, key=_rank)))
 
 
-def _rank(finding: Finding) -> tuple[int, str]:
-    return GRAVEST.index(finding.severity), finding.code
+def _rank(entry: Finding) -> tuple[int, str]:
+    return GRAVEST.index(entry.severity), entry.code
 
 
 def _against_config(inspection: Inspection, config: Path) -> tuple[Finding, ...]:
     # schemes and rope types, which are read here alone, import torch
     from posenc_export.reading.comparing.config import compare_config
 
-    with bad_input("--config: "):
+    try:
         return compare_config(inspection, config)
+    except ValueError as error:
+        check_machine(error)
+        # the file was read: what is known of it is not hidden by a config that is not
+        return (finding("config", "", f"not judged: {first_line(error)}"),)
 
 
 def _read(path: Path, options: InspectOptions) -> Inspection:
