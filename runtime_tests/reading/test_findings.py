@@ -23,6 +23,8 @@ CODES = {
     "PE212": "not-recognised",
     "PE213": "differs",
     "PE214": "layers",
+    "PE220": "sides",
+    "PE221": "config",
 }
 """What scripts look for: a code of a release is here, and never changed nor given again."""
 

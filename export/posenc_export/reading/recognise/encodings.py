@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from posenc_export.reading.recognise.biases import biases_of
@@ -12,7 +14,7 @@ from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.rotary import rotary_of
 from posenc_export.reading.recognise.tables import tables_of
-from posenc_export.reading.recognise.trails import is_data, is_float, numbers_of, shape_of, stored_of
+from posenc_export.reading.recognise.trails import is_data, is_even, is_float, numbers_of, shape_of, stored_of
 from posenc_export.reading.values import Operand, Position, Run
 
 COMPUTING = ("Add", "Sub", "Mul", "Div")
@@ -53,11 +55,17 @@ def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
             continue
         form = Form("not recognised", meeting.op_type, {})
         claims += [
-            claim(run, form, meeting, operand)
+            _sourced(run, claim(run, form, meeting, operand))
             for operand in values
             if operand.tensor not in claimed and _varies(run, operand)
         ]
     return gathered(claims)
+
+
+def _sourced(run: Run, entry: Claim) -> Claim:
+    """Return a claim that calls an input a mask only where it is one: what becomes of its numbers is not known."""
+    kind, _, name = entry.positions.partition(" ")
+    return replace(entry, positions=name) if kind == "mask" and not is_even(run.values.get(name)) else entry
 
 
 def _varies(run: Run, operand: Operand) -> bool:

@@ -133,12 +133,13 @@ def positions_of(run: Run, value: Value, indices: Array | None = None) -> str:
         fed = run.values.get(name)
         if isinstance(fed, Position) and _holds(name, fed.array, indices):
             return name
-    # numbers that are the same for all tokens leave tokens out, or do not
-    masks = [name for name in inputs if _is_even(run.values.get(name))]
-    return f"mask {masks[0]}" if masks else inputs[0]
+    # numbers that are the same for all tokens leave tokens out, or do not; ids are compared with that of padding
+    masks = [name for name in inputs if is_even(run.values.get(name))]
+    return f"mask {(masks or inputs)[0]}"
 
 
-def _is_even(fed: Value | None) -> bool:
+def is_even(fed: Value | None) -> bool:
+    """Return whether an input is the same number for all tokens, as masks are where nothing is left out."""
     return isinstance(fed, Position) and fed.array.ndim > 0 and bool((fed.array == fed.array.flat[0]).all())
 
 
