@@ -25,6 +25,8 @@ CODES = {
     "PE214": "layers",
     "PE215": "never-runs",
     "PE216": "not-judged",
+    "PE220": "sides",
+    "PE221": "config",
 }
 """What scripts look for: a code of a release is here, and never changed nor given again."""
 

@@ -58,9 +58,9 @@ def several(
     return click.option(*names.split(), cls=cls, multiple=True, type=known, default=default, metavar=metavar, help=text)
 
 
-def named(names: str, text: str, metavar: str = "NAME") -> Declared:
-    """Declare an option that takes a text."""
-    return click.option(*names.split(), metavar=metavar, help=text)
+def named(names: str, text: str, metavar: str = "NAME", *, many: bool = False) -> Declared:
+    """Declare an option that takes a text, or any number of them."""
+    return click.option(*names.split(), multiple=many, metavar=metavar, help=text)
 
 
 def path(names: str, text: str, metavar: str = "FILE") -> Declared:

@@ -26,6 +26,8 @@ class Request(TypedDict):
         bound: the error that counts as too large; None for the usual one.
         memory: bytes.
         seconds: how long it may take.
+        positions: inputs that hold positions, as a caller says.
+        masks: inputs that are masks.
     """
 
     file: str
@@ -33,6 +35,8 @@ class Request(TypedDict):
     bound: float | None
     memory: int
     seconds: float
+    positions: list[str]
+    masks: list[str]
 
 
 def main(request: Request) -> None:
@@ -65,7 +69,9 @@ def _inspect(pipe: BinaryIO, request: Request) -> None:
         say_known(facts)
         # the first lines are there before all that recognises encodings is imported
         from posenc_export.reading.examine import Examining, examine
+        from posenc_export.reading.inputs import said
 
+        graph = said(graph, tuple(request["positions"]), tuple(request["masks"]))
         how = Examining(request["shown"], request["bound"], request["seconds"], say_known)
         inspection = examine(graph, facts, how)
     except ValueError as error:

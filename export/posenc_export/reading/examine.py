@@ -8,21 +8,24 @@ from functools import partial
 
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
-from posenc_export.reading.graph import Graph
 from posenc_export.reading.findings import finding
-from posenc_export.reading.inspection import Encoding, End, Finding, Inspection, NotJudged
+from posenc_export.reading.graph import Graph
+from posenc_export.reading.inputs import taken, unsaid
+from posenc_export.reading.inspection import Attended, Encoding, End, Finding, Inspection, NotJudged
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
-from posenc_export.reading.judging import judged, not_judged_of, unjudged_findings, unmeasured_of
+from posenc_export.reading.judging import judged, not_judged_of, of_inputs, of_sides, unjudged_findings, unmeasured_of
 from posenc_export.reading.layers import attentions_after, attentions_of, layers_of
 from posenc_export.reading.measuring import FAR, Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
+from posenc_export.reading.recognise.accounts import Account, accounts_of
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.sections import sectioned
 from posenc_export.reading.switching import switched
 from posenc_export.reading.unread import Stop, stop_of, unread_of
-from posenc_export.reading.usual import is_spent, usual_run
+from posenc_export.reading.usual import is_spent
 from posenc_export.reading.values import Run
 
 LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
@@ -65,15 +68,26 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         facts: what it says of itself.
         how: bounds and limits, and who is told meanwhile.
     """
-    run = usual_run(graph, how.budget)
+    graph, run, inputs = taken(graph, how.budget)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
+    named = sectioned(graph, run, named, how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
-    inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
+    accounts = accounts_of(run, attentions)
+    inspection = replace(
+        facts,
+        encodings=encodings,
+        attentions=len(attentions),
+        taken=inputs,
+        attended=tuple(_attended(number, account, run) for number, account in enumerate(accounts)),
+        stopped=_stopped(run, how),
+    )
     # usual sizes have a batch of one, at which ids for a batch of one fit
-    forms = tuple(form_findings(_of_a_batch(graph, run, how)))
+    forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts))
+    if all(entry.form.family == "not recognised" for entry in named):
+        forms = (*forms, *of_inputs(unsaid(graph)))
     stop = stop_of(graph, run, inspection.stopped, how.budget)
     unread = tuple(unread_of(graph, run))
     how.say(_judged(inspection, forms, stop, unread, how))
@@ -148,6 +162,11 @@ def _judged(
     findings += unjudged_findings([*others, *(unmeasured if is_strict else ())], is_strict)
     unread = (*unread, *unmeasured)
     return replace(inspection, findings=tuple(findings), not_judged=(*not_judged_of(inspection), *unread))
+
+
+def _attended(number: int, account: Account, run: Run) -> Attended:
+    node = run.nodes[account.place].node
+    return Attended(number, node, account.queries, account.keys, account.values)
 
 
 def _of_a_batch(graph: Graph, run: Run, how: Examining) -> Run:

@@ -216,3 +216,25 @@ _finding(
         example="a Loop whose number of turns data decide, with positions inside",
     ),
 )
+_finding(
+    "sides",
+    "error",
+    Words(
+        code="PE220",
+        asks="Does each attention turn its queries and its keys alike, once, token by token, and leave its values?",
+        failure="A score then depends on more than the distance of two tokens, or on no position at all",
+        remedy="Look where the line says: in the module that was exported, or in the optimizer that changed its graph.",
+        example="queries that are rotated and keys that are not, after a cache was put between them",
+    ),
+)
+_finding(
+    "config",
+    "error",
+    Words(
+        code="PE221",
+        asks="Could the file be held against the config that was given?",
+        failure="The config is not read, so that nothing is known of whether the file has the encoding of its model",
+        remedy="Change the config as the line says; or leave out --config, and look at what the file holds yourself.",
+        example="a config.json of a model type of somebody's own, whose rope_scaling has a key that nobody knows",
+    ),
+)

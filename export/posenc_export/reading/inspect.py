@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from posenc.memory import GIB
-from posenc_export.errors import BadInput, ToolFailed, bad_input, decoded
+from posenc_export.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.formats.onnx.place import check_file
 from posenc_export.reading.child import Request
+from posenc_export.reading.findings import finding
 from posenc_export.reading.inspection import Finding, Inspection
 from posenc_export.reading.messages import raise_error
 from posenc_export.runtimes.limit import check_limits
@@ -34,12 +35,16 @@ class InspectOptions:
             loses far out is no finding.
         timeout: seconds that reading a file may take; 0 for any.
         memory: GiB that it may take.
+        positions: names of inputs that hold positions; without them, every input is tried.
+        masks: names of inputs that are masks.
         begun: is called with what the file is, as soon as that is read.
     """
 
     bound: float | None = None
     timeout: float = 120.0
     memory: float = 4.0
+    positions: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
     begun: Callable[[Inspection], None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -65,7 +70,8 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     before = None
     if against is not None:
         check_file(against)
-        before = _read(against, replace(options, begun=lambda _: None))
+        # the file before may call its inputs otherwise
+        before = _read(against, replace(options, begun=lambda _: None, positions=(), masks=()))
     inspection = _read(path, options)
     findings = list(inspection.findings)
     if before is not None:
@@ -77,16 +83,20 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
     return replace(inspection, findings=tuple(sorted(findings, key=_rank)))
 
 
-def _rank(finding: Finding) -> tuple[int, str]:
-    return GRAVEST.index(finding.severity), finding.code
+def _rank(entry: Finding) -> tuple[int, str]:
+    return GRAVEST.index(entry.severity), entry.code
 
 
 def _against_config(inspection: Inspection, config: Path) -> tuple[Finding, ...]:
     # schemes and rope types, which are read here alone, import torch
     from posenc_export.reading.comparing.config import compare_config
 
-    with bad_input("--config: "):
+    try:
         return compare_config(inspection, config)
+    except ValueError as error:
+        check_machine(error)
+        # the file was read: what is known of it is not hidden by a config that is not
+        return (finding("config", "", f"not judged: {first_line(error)}"),)
 
 
 def _read(path: Path, options: InspectOptions) -> Inspection:
@@ -97,6 +107,8 @@ def _read(path: Path, options: InspectOptions) -> Inspection:
         bound=options.bound,
         memory=int(options.memory * GIB),
         seconds=options.timeout,
+        positions=list(options.positions),
+        masks=list(options.masks),
     )
     child = Child([*PROGRAM, json.dumps(request)])
     try:

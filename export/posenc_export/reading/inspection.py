@@ -130,6 +130,25 @@ class Encoding:
 
 
 @dataclass(frozen=True)
+class Attended:
+    """What becomes of the queries, the keys and the values of an attention.
+
+    Args:
+        layer: the number of the attention.
+        node: its node.
+        queries: the nodes in which its queries are turned; empty where they are not.
+        keys: the same of its keys.
+        values: the same of its values, which should be empty.
+    """
+
+    layer: int
+    node: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class End:
     """Where the right positions of a file end.
 
@@ -173,6 +192,21 @@ class GraphInput:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """What an input was taken for.
+
+    Args:
+        name: the input.
+        role: what it was taken for: positions, mask, tokens, length, data and others.
+        why: by which it was taken so: its numbers, its name, or what a caller said.
+    """
+
+    name: str
+    role: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Inspection:
     """What a file holds of positions.
 
@@ -182,9 +216,11 @@ class Inspection:
         nodes: how many nodes it has, with functions inlined.
         opsets: versions of operators, by domain.
         inputs: what a caller gives.
+        taken: what the inputs of the file were taken for.
         encodings: in the order in which they meet data.
         ends: where right positions end.
         attentions: how many attentions there are, after which layers are counted.
+        attended: of each, what is turned, in a file that turns anything.
         missing: files of external data that are not there.
         stopped: where reading the graph stopped, in words; empty where it went through.
         findings: the gravest first.
@@ -199,6 +235,8 @@ class Inspection:
     encodings: tuple[Encoding, ...] = ()
     ends: tuple[End, ...] = ()
     attentions: int = 0
+    attended: tuple[Attended, ...] = ()
+    taken: tuple[Taken, ...] = ()
     missing: tuple[str, ...] = ()
     stopped: str = ""
     findings: tuple[Finding, ...] = field(default=())

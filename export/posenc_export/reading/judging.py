@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from posenc_export.reading.comparing.parameters import layers_named
 from posenc_export.reading.findings import finding
 from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, NotJudged, Severity
+from posenc_export.reading.recognise.accounts import Account
 from posenc_export.reading.rounding import NOISE
 
 WRONG = {
@@ -21,6 +23,8 @@ FLOAT32 = 2.0**-22
 ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
+TRAINED = ("table", "buckets")
+"""Names of forms whose rows were trained."""
 LISTED = 8
 """Values without a name that are listed one by one."""
 
@@ -98,6 +102,9 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
         # so far off that its columns are those of the form in no order
         if encoding.error is not None and encoding.error > NOISE:
             yield finding("off-formula", encoding.where, f"{encoding.family}: off by {encoding.error:.2g}")
+        elif is_strict and not _holds_its_own(encoding):
+            words = f"{encoding.family} ({encoding.name}): not judged, since its error was not measured"
+            yield finding("off-formula", encoding.where, words)
         return
     points = list(zip(measured.positions, measured.errors, strict=True))
     noisy = [position for position, error in points if error > NOISE]
@@ -112,6 +119,30 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
         position, worst = max(points, key=lambda point: point[1])
         words = f"off by more than {measured.bound:g} from position {first:,} on, by {worst:.2g} at {position:,}"
         yield finding("off-formula", measured.tensor or encoding.where, f"{encoding.family}: {words}")
+
+
+def _holds_its_own(encoding: Encoding) -> bool:
+    """Return whether an encoding is rows that follow no formula: whatever is stored is right."""
+    return encoding.name in TRAINED or encoding.family in ("learned", "window", "t5")
+
+
+def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """Yield a finding for each input of which nothing says whether it holds positions: its name, and its table."""
+    for name, table in entries:
+        words = f"picks rows of {table}: words, or learned positions? Taken for words; --positions {name} says otherwise"
+        yield finding("not-recognised", name, words)
+
+
+def of_sides(accounts: Sequence[Account]) -> Iterator[Finding]:
+    """Yield what is wrong with attentions, and what is not known of them; the same of several in one finding."""
+    for kind in ("error", "note"):
+        alike: dict[str, tuple[str, list[int]]] = {}
+        for number, account in enumerate(accounts):
+            for fault in account.faults if kind == "error" else account.unsure:
+                alike.setdefault(fault.words, (fault.node, []))[1].append(number)
+        for words, (node, layers) in alike.items():
+            severity: Severity = "error" if kind == "error" else "note"
+            yield finding("sides", node, f"{layers_named(layers)}: {words}", severity)
 
 
 def excused(position: int, dtype: str) -> float:

@@ -18,7 +18,6 @@ from posenc_export.reading.interpret.sizes import axes_of
 from posenc_export.reading.interpret.state import small_numbers
 from posenc_export.reading.values import Array, Meeting, Position, Run
 
-
 WAVES = ("Sin", "Cos")
 LENGTHS = (7, 5, 3, 2)
 """Lengths for tables of few rows."""

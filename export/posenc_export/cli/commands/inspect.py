@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.declared import path, real, several
+from posenc_export.cli.declared import named, path, real, several
 from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.annotations import print_findings
 from posenc_export.cli.output.helping import Command, epilog, options
@@ -25,6 +25,11 @@ HELD = options(
     path("--config", "Hold the file against this config.json, or that of a model's folder, layer by layer."),
     path("--against", "Hold it against the ONNX file that it was made of, by an optimizer or a quantizer."),
     under="What should be",
+)
+INPUTS = options(
+    named("--positions", "An input that holds positions.  [default: every input is tried]", "INPUT", many=True),
+    named("--mask", "An input that is a mask.", "INPUT", many=True),
+    under="What inputs are for",
 )
 FAILING = options(
     several(
@@ -59,6 +64,7 @@ LIMITS = options(
 )
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.onnx")
 @HELD
+@INPUTS
 @FAILING
 @LIMITS
 @SPOKEN
@@ -77,6 +83,7 @@ def inspect(model: Path, **values: Any) -> None:
     spoken = not (values["as_json"] or values["quiet"])
     bound = {} if values["fail_above"] is None else {"bound": values["fail_above"]}
     limits = {"timeout": values["timeout"], "memory": values["memory"], "begun": _print_head if spoken else _silent}
+    limits |= {"positions": tuple(values["positions"]), "masks": tuple(values["mask"])}
     held = {"config": values["config"], "against": values["against"]}
     inspection = posenc_export.inspect(model, **held, **bound, **limits)
     if values["as_json"]:

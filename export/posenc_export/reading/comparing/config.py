@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
 from posenc.hf.read import Reading
 from posenc_export.reading.comparing.expected import Expected, expected_of
 from posenc_export.reading.comparing.frequencies import rotary_differences, rotation_in, rotation_of
-from posenc_export.reading.comparing.parameters import Difference, differences, layers_named, shown
+from posenc_export.reading.comparing.parameters import TELLS, USUAL, Difference, alike, differences, layers_named, shown
 from posenc_export.reading.findings import finding
-from posenc_export.reading.inspection import Encoding, Finding, Inspection
+from posenc_export.reading.inspection import Encoding, Finding, Inspection, Severity
+from posenc_export.reading.recognise.linear_biases import slopes_of
 from posenc_export.reading.recognise.named import Family
 
 SAME_WORD = {"heads": "num_heads", "num_heads": "heads"}
 """Names of schemes for what another scheme calls otherwise."""
 STORED: Family = "learned"
 """The family of rows that are stored and have no closed form."""
+MOST_POSITIONS = 4
+"""Positions that a token has at most."""
+SLOPES = 1e-3
+"""A relative difference of two slopes that may be how they were read."""
 SHARED = ("rope_theta", "rope_type", "factor", "frequencies")
 """Parameters that an optimizer's table takes from another layer."""
 
@@ -28,7 +33,19 @@ def compare_config(inspection: Inspection, path: Path) -> tuple[Finding, ...]:
     Raises ValueError, in one line, where the config cannot be read, or where its encodings are not known.
     """
     expected = expected_of(path)
-    return tuple(made for entry in _by_family(expected) for made in _compared(inspection, entry))
+    findings = tuple(made for entry in _by_family(expected) for made in _compared(inspection, entry))
+    return (*findings, *_no_part(inspection, expected))
+
+
+def _no_part(inspection: Inspection, expected: Sequence[Expected]) -> Iterator[Finding]:
+    """Yield a finding for a file of layers that holds the encoding of none of the model's parts."""
+    families = {entry.family for entry in expected}
+    if not inspection.attentions or not expected or not all(entry.part for entry in expected):
+        return
+    if STORED not in families and any(_of_grid(entry) for entry in expected):
+        families.add(STORED)
+    if not families.intersection(encoding.family for encoding in inspection.encodings):
+        yield _absent(inspection, expected[0])
 
 
 def _by_family(expected: Sequence[Expected]) -> list[list[Expected]]:
@@ -59,6 +76,9 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
         readings = [reading for entry in entries for reading in entry.readings if reading is not None]
         for encoding in encodings:
             yield from _nearest(encoding, readings)
+    if family == "rotary":
+        first = next((r for entry in entries for r in entry.readings if r is not None), None)
+        yield from () if first is None else _one_position(inspection, encodings, first)
     yield from _short(inspection, encodings, entries)
 
 
@@ -74,9 +94,15 @@ def _of_grid(entry: Expected) -> dict[str, object]:
 def _absent(inspection: Inspection, entry: Expected) -> Finding:
     reading = next(reading for reading in entry.readings if reading is not None)
     words = f"the config has {entry.family} positions ({reading.scheme}), and none were recognised in the file"
-    # what was not recognised, or not read, may be them
-    unsure = inspection.stopped or inspection.missing or any(e.family == "not recognised" for e in inspection.encodings)
-    return finding("parameter", "", words, "warning" if unsure else "error")
+    # what was not recognised, or not read, may be them: the file is not held against its config, which is no pass
+    unknown = [encoding.where for encoding in inspection.encodings if encoding.family == "not recognised"]
+    if inspection.stopped:
+        words += f": not judged, since reading stopped at {inspection.stopped}"
+    elif inspection.missing:
+        words += f": not judged without {', '.join(inspection.missing[:3])}"
+    elif unknown:
+        words += f": not judged, since {unknown[0]} meets data and is none of the known forms"
+    return finding("parameter", "", words)
 
 
 def _nearest(encoding: Encoding, readings: Sequence[Reading]) -> Iterator[Finding]:
@@ -92,6 +118,7 @@ def _by_layer(
     """Yield what differs in layers, those that differ alike in one finding."""
     numbered = _layer_numbers(inspection, encodings, readings)
     if numbered is None:
+        yield from _too_few(inspection, encodings, readings)
         for encoding in encodings:
             yield from _nearest(encoding, [reading for reading in readings if reading is not None])
         return
@@ -120,6 +147,18 @@ def _layer_numbers(
         return None
     number = dict(zip(rotated, rotating, strict=True))
     return [tuple(number[layer] for layer in encoding.layers) for encoding in encodings]
+
+
+def _too_few(
+    inspection: Inspection, encodings: Sequence[Encoding], readings: Sequence[Reading | None]
+) -> Iterator[Finding]:
+    """Yield a finding where fewer layers rotate than the config says, whichever they are."""
+    rotated = {layer for encoding in encodings for layer in encoding.layers}
+    rotating = sum(reading is not None for reading in readings)
+    # of an attention that an optimizer has fused, the layers behind may not be told apart
+    if inspection.attentions >= len(readings) and rotated and len(rotated) < rotating:
+        words = f"{len(rotated)} of {inspection.attentions} attentions rotate; by the config {rotating} layers do"
+        yield finding("layers", "", words)
 
 
 def _unlike_layers(numbered: Sequence[tuple[int, ...]], readings: Sequence[Reading | None]) -> Iterator[Finding]:
@@ -154,7 +193,10 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
         yield from rotary_differences(
             rotation_in(encoding), rotation_of(reading.parameters, is_whole=True), encoding.dtype
         )
+        yield from _of_sections(encoding, reading)
         return
+    if encoding.family == "alibi":
+        yield from _of_slopes(encoding, reading)
     got, expected = dict(encoding.parameters), dict(reading.parameters)
     expected |= {SAME_WORD[name]: value for name, value in reading.parameters.items() if name in SAME_WORD}
     if encoding.rows is not None:
@@ -163,6 +205,63 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
         expected["rows"] = reading.spec["max_len"]
     # a default that the config leaves out is not compared: what stands there is
     yield from differences(got, expected, encoding.dtype)
+
+
+def _of_sections(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
+    """Yield what differs in which pairs turn by which position of a token."""
+    got, expected = encoding.parameters, reading.parameters
+    # without sections in the file, a token has one position: that is said once, of the whole file
+    if "sections" not in got:
+        return
+    if "sections" not in expected:
+        yield Difference("sections", got["sections"], "one position a token")
+        return
+    usual = {"section_layout": "sectioned", "section_axes": tuple(range(len(_numbers(expected["sections"]))))}
+    for name in ("sections", "section_layout", "section_axes"):
+        ours, theirs = got.get(name, usual.get(name)), expected.get(name, usual.get(name))
+        if not alike(ours, theirs, USUAL):
+            yield Difference(name, ours, theirs)
+
+
+def _one_position(inspection: Inspection, encodings: Sequence[Encoding], reading: Reading) -> Iterator[Finding]:
+    """Yield a finding for a file whose tokens have one position, of a model whose tokens have several."""
+    sections = reading.parameters.get("sections")
+    if sections is None:
+        return
+    for encoding in encodings:
+        if "sections" in encoding.parameters:
+            continue
+        shapes = [entry.shape for entry in inspection.inputs if entry.name == encoding.positions]
+        several = any(isinstance(size, int) and 1 < size <= MOST_POSITIONS for shape in shapes for size in shape[:-1])
+        words = f"every pair turns by one position a token; by the config sections of {shown(sections)} turn by several"
+        severity: Severity = "error" if several else "note"
+        yield finding("parameter", encoding.where, f"rotary: {words}: images cannot be placed", severity)
+
+
+def _of_slopes(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
+    """Yield where the slopes of heads are others than the config says, by whatever rule the file has them."""
+    got, expected = (_slopes(parameters) for parameters in (encoding.parameters, reading.parameters))
+    if got is None or expected is None or len(got) != len(expected):
+        return
+    within = TELLS.get(encoding.dtype, TELLS["bfloat16"] if encoding.parameters.get("bfloat16_slopes") else USUAL)
+    if not alike(got, expected, max(within, SLOPES)):
+        yield Difference("slopes", got, expected)
+
+
+def _slopes(parameters: Mapping[str, object]) -> tuple[float, ...] | None:
+    """Return the slope of each head that parameters stand for; None where they say too little."""
+    slopes = parameters.get("slopes")
+    if isinstance(slopes, Sequence) and not isinstance(slopes, str):
+        return tuple(float(slope) for slope in slopes)
+    heads, bias_max = parameters.get("heads", parameters.get("num_heads")), parameters.get("bias_max", 8.0)
+    scale = parameters.get("scale", 1.0)
+    if not isinstance(heads, int) or not isinstance(bias_max, (int, float)) or not isinstance(scale, (int, float)):
+        return None
+    return tuple((scale * slopes_of(heads, float(bias_max))).tolist())
+
+
+def _numbers(value: object) -> tuple[object, ...]:
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
 def _short(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:

@@ -64,6 +64,7 @@ class Graph:
         opsets: versions of operators, by domain.
         missing: files of external data that are not there.
         store: where the bytes of tensors are; a graph inside this one reads its constants there, too.
+        roles: what inputs are for, where their numbers or a caller have said it; names say it of the others.
     """
 
     path: Path
@@ -74,3 +75,4 @@ class Graph:
     opsets: Mapping[str, int]
     missing: tuple[str, ...] = field(default=())
     store: Store | None = field(default=None, compare=False, repr=False)
+    roles: Mapping[str, str] = field(default_factory=dict)

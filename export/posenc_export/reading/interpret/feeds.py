@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_export.reading.graph import Graph, Input
 from posenc_export.reading.interpret.movement import unmoved
-from posenc_export.reading.interpret.roles import Role
+from posenc_export.reading.interpret.roles import Role, rows_axis
 from posenc_export.reading.interpret.sizes import axes_of, axis_name
 from posenc_export.reading.values import Array, Data, Position, Value
 
@@ -87,7 +87,7 @@ def _numbers(
         return tokens(shape, rows)
     # steps of an episode, one for each token, are looked up as places are
     if role == "places" or (role == "step" and len(shape) > 1 and item.dtype.kind in "iu"):
-        return np.broadcast_to(np.arange(shape[-1] if shape else 1) + past, shape) if shape else np.array(past)
+        return counted(item, shape, past)
     if role in DATA:
         return None
     if role == "step":
@@ -104,6 +104,26 @@ def _numbers(
     # a cache is read only where a flag says so: without a past there is nothing to read
     flag = int("cache" not in item.name or past > 0)
     return np.full(shape, flag if role == "flag" else numbers.get(role, 0))
+
+
+def counted(item: Input, shape: tuple[int, ...], first: int = 0, apart: int = 0) -> Array:
+    """Return positions of tokens, in a row from a first one on.
+
+    Args:
+        item: the input that they are for.
+        shape: its sizes.
+        first: the first position.
+        apart: by how much each further position of a token is larger, where it has several.
+    """
+    if not shape:
+        return np.array(first)
+    rows = rows_axis(item)
+    # places in an image have their coordinates last
+    along = len(shape) - (2 if rows == len(shape) - 1 else 1)
+    numbers = np.arange(shape[along]).reshape(-1, *(1,) * (len(shape) - along - 1)) + first
+    if rows is not None and apart:
+        numbers = numbers + apart * np.arange(shape[rows]).reshape(-1, *(1,) * (len(shape) - rows - 1))
+    return np.broadcast_to(numbers, shape)
 
 
 def tokens(shape: tuple[int, ...], rows: int | None) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, cast
 
 from posenc_export.reading.graph import Graph, Input
 
@@ -38,19 +38,21 @@ NAMED: tuple[tuple[str, Role], ...] = (
     (r"(?:^|_)len(?:gths?|s)?$|lengths?$|seqlens|_len_", "length"),
 )
 """What names say, for inputs of some element type; the first that fits holds."""
+SEVERAL = (2, 3, 4)
+"""How many positions a token may have."""
 FOR_FLOATS = ("mask", "past", "step")
 AUDIO = r"audio|wave|speech|signal|sample|^pcm|input_values|^x$|^input$"
 
 
 def roles_of(graph: Graph) -> dict[str, Role]:
-    """Return what each input is for."""
-    attended = dict(_of_attention(graph))
-    return {item.name: attended.get(item.name) or role_of(item) for item in graph.inputs}
+    """Return what each input is for: as the graph has it decided, else by its operators, else by its name."""
+    attended = {**dict(_of_attention(graph)), **graph.roles}
+    return {item.name: cast("Role", attended.get(item.name)) or role_of(item) for item in graph.inputs}
 
 
 def role_of(item: Input) -> Role:
     """Return what an input is for, by its name, its element type and its rank."""
-    named = next((role for pattern, role in NAMED if re.search(pattern, item.name.lower())), None)
+    named = named_role(item.name)
     if item.dtype.kind in "OUS":
         return "data"
     # a single boolean is a choice, such as whether a cache is used
@@ -66,6 +68,18 @@ def role_of(item: Input) -> Role:
     if len(item.shape) == 2 and re.search(AUDIO, item.name.lower()):
         return "audio"
     return "data"
+
+
+def named_role(name: str) -> Role | None:
+    """Return what the name of an input says that it is for; None where it says nothing."""
+    return next((role for pattern, role in NAMED if re.search(pattern, name.lower())), None)
+
+
+def rows_axis(item: Input) -> int | None:
+    """Return the axis along which each token has several positions, as time, height and width; None without one."""
+    fixed = [axis for axis, size in enumerate(item.shape) if isinstance(size, int) and size in SEVERAL]
+    others = [axis for axis, size in enumerate(item.shape) if not isinstance(size, int)]
+    return fixed[0] if len(fixed) == 1 and len(item.shape) > 1 and others else None
 
 
 def _short(item: Input) -> Role:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from posenc_export.reading.graph import Graph, Input
-from posenc_export.reading.interpret.roles import Role, roles_of
+from posenc_export.reading.interpret.roles import Role, roles_of, rows_axis
 
 Axis = Literal[
     "batch", "length", "source", "past", "total", "samples", "channels", "height", "width", "three", "single"
@@ -120,6 +120,8 @@ def _of_axis(item: Input, axis: int, role: Role) -> Axis:
     # an image whose colours come last has three axes
     if role == "data" and rank == 3 and axis == 1 and isinstance(item.shape[2], int) and item.shape[2] == 3:
         return "height"
+    if role == "places" and (rows := rows_axis(item)) is not None:
+        return "length" if axis == max(other for other in range(rank) if other != rows) else "batch"
     places = PLACES.get(role, ())
     if 0 < rank <= len(places):
         return places[rank - 1][axis]

@@ -64,18 +64,26 @@ class TabledOperator:
 def tabled_operators(flow: Flow) -> Iterator[TabledOperator]:
     """Yield the operators of a run that turn by tables whose numbers are known."""
     for node in flow.run.nodes:
-        places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
-        if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
-            continue
-        tables = _at(node, places.cosine), _at(node, places.cosine + 1)
-        numbers = [None if table is None else flow.numbers(table) for table in tables]
-        if tables[0] is None or tables[1] is None or numbers[0] is None or numbers[1] is None:
-            continue
-        rows = _rows(numbers[0], numbers[1])
-        ids = next((ids for place in places.positions if (ids := _at(node, place)) is not None), None)
-        if rows is not None:
-            parameters = _parameters(node, 2 * rows.cosine.shape[1], places.interleaved)
-            yield TabledOperator(node, (tables[0], tables[1]), ids, rows, _positions(rows, ids), parameters)
+        operator = tabled_operator(flow, node)
+        if operator is not None:
+            yield operator
+
+
+def tabled_operator(flow: Flow, node: Meeting) -> TabledOperator | None:
+    """Return a node as an operator that turns by tables whose numbers are known; None where it is none."""
+    places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
+    if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
+        return None
+    tables = _at(node, places.cosine), _at(node, places.cosine + 1)
+    numbers = [None if table is None else flow.numbers(table) for table in tables]
+    if tables[0] is None or tables[1] is None or numbers[0] is None or numbers[1] is None:
+        return None
+    rows = _rows(numbers[0], numbers[1])
+    if rows is None:
+        return None
+    ids = next((ids for place in places.positions if (ids := _at(node, place)) is not None), None)
+    parameters = _parameters(node, 2 * rows.cosine.shape[1], places.interleaved)
+    return TabledOperator(node, (tables[0], tables[1]), ids, rows, _positions(rows, ids), parameters)
 
 
 def _at(node: Meeting, place: int) -> Operand | None:

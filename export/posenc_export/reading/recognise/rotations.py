@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.reading.recognise.circle import Circle, Floats, circle_of
+from posenc_export.reading.recognise.circle import LOOSEST, Circle, Floats, circle_of
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.frequencies import frequencies_of, offset_of
 from posenc_export.reading.recognise.mixtures import Mixture, Product, mixtures
@@ -18,6 +18,8 @@ from posenc_export.reading.values import Meeting, Operand, Position
 
 FEWEST = 4
 """Rows of fewer positions say nothing of frequencies."""
+UNLIKE = 0.05
+"""A difference of two cosines that no rounding makes."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,40 @@ class Mixed:
 
 
 @dataclass(frozen=True)
+class Turned:
+    """The numbers by which the elements of a tensor were turned.
+
+    Args:
+        output: the tensor.
+        cosine: of each element, in the shape of the tensor.
+        sine: the same, with its sign.
+    """
+
+    output: str
+    cosine: Floats
+    sine: Floats
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """Pairs that cosines and sines mix, and that are turned by no angle of positions.
+
+    Args:
+        node: the sum.
+        source: the tensor that was mixed, before it was moved.
+        places: of the mixed elements, in that tensor.
+        turned: what mixes each element.
+        fault: why it is no rotation, where that is certain; empty where its angles are none that are known.
+    """
+
+    node: str
+    source: str
+    places: Places
+    turned: tuple[Turned, ...]
+    fault: str
+
+
+@dataclass(frozen=True)
 class Rotation:
     """Pairs of elements of a tensor that are turned.
 
@@ -54,6 +90,8 @@ class Rotation:
         first: the places of the first element of each pair, in the tensor before it was moved.
         second: those of the second.
         shape: that tensor's shape.
+        source: that tensor's name.
+        turned: of each sum its output, with the cosines and sines of its elements, in its shape.
     """
 
     nodes: tuple[Meeting, ...]
@@ -64,6 +102,8 @@ class Rotation:
     first: Places
     second: Places
     shape: tuple[int, ...]
+    source: str
+    turned: tuple[Turned, ...]
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -73,13 +113,23 @@ class Rotation:
 
 def rotations(flow: Flow) -> Iterator[Rotation]:
     """Yield the rotations of a run, in the order of the graph."""
+    return (reading for reading in readings(flow) if isinstance(reading, Rotation))
+
+
+def readings(flow: Flow) -> Iterator[Rotation | Mixing]:
+    """Yield the rotations of a run, and what mixes pairs by cosines and sines without being one."""
     halves: dict[tuple[str, bytes], Mixed] = {}
     for mixture in mixtures(flow):
         mixed = _read(flow, mixture)
         if mixed is None or np.any(mixed.own == mixed.paired):
+            if (mixing := _unread(mixture)) is not None:
+                yield mixing
             continue
         if (rotation := _whole([mixed])) is not None:
             yield rotation
+            continue
+        if fault := _fault([mixed]):
+            yield _mixing([mixed], fault)
             continue
         # the other half of the pairs stands in a sum of its own
         lower = np.sort(np.minimum(mixed.own, mixed.paired))
@@ -89,6 +139,49 @@ def rotations(flow: Flow) -> Iterator[Rotation]:
             halves[key] = mixed
         elif (rotation := _whole([before, mixed])) is not None:
             yield rotation
+        elif fault := _fault([before, mixed]):
+            yield _mixing([before, mixed], fault)
+
+
+def _fault(parts: list[Mixed]) -> str:
+    """Return in words why mixtures of whole pairs are no rotation; nothing where that is not certain."""
+    own = np.concatenate([part.own for part in parts])
+    others = np.concatenate([part.paired for part in parts])
+    cosine = np.concatenate([part.rows.cosine for part in parts], axis=1)
+    sine = np.concatenate([part.rows.sine for part in parts], axis=1)
+    by_place = {int(place): column for column, place in enumerate(own)}
+    if len(by_place) != own.size or any(int(place) not in by_place for place in others):
+        return ""
+    partner = np.array([by_place[int(place)] for place in others])
+    if not np.array_equal(others[partner], own):
+        return ""
+    if np.abs(cosine - cosine[:, partner]).max() > UNLIKE:
+        return "the two features of a pair are turned by two angles: cosines lie in another layout than features"
+    if np.abs(sine).max() > UNLIKE and np.abs(sine - sine[:, partner]).max() < UNLIKE:
+        return "sines have one sign in both features of a pair, which turns nothing"
+    return ""
+
+
+def _mixing(parts: list[Mixed], fault: str) -> Mixing:
+    places = np.concatenate([part.own for part in parts])
+    return Mixing(parts[0].node.node, parts[0].products[0].tensor, places, _turned(parts), fault)
+
+
+def _unread(mixture: Mixture) -> Mixing | None:
+    """Return pairs that are turned by angles of no known form; None for other mixtures, of which there are many."""
+    left, right = mixture.sides
+    if not (np.isfinite(left.by).all() and np.isfinite(right.by).all()) or np.any(left.index == right.index):
+        return None
+    radii = np.hypot(left.by, right.by)
+    if not radii.min() > 0 or np.ptp(radii) > LOOSEST * float(radii.max()):
+        return None
+    # which of the two has the cosines is not known: what varies is told by both
+    turned = Turned(mixture.node.outputs[0], left.by, right.by)
+    return Mixing(mixture.node.node, left.tensor, np.unique(left.index), (turned,), "")
+
+
+def _turned(parts: list[Mixed]) -> tuple[Turned, ...]:
+    return tuple(Turned(part.node.outputs[0], part.products[0].by, part.products[1].by) for part in parts)
 
 
 def _whole(parts: list[Mixed]) -> Rotation | None:
@@ -118,6 +211,8 @@ def _whole(parts: list[Mixed]) -> Rotation | None:
         others[order],
         own[order],
         cosines.shape,
+        cosines.tensor,
+        _turned(parts),
     )
 
 

@@ -133,8 +133,14 @@ def positions_of(run: Run, value: Value, indices: Array | None = None) -> str:
         fed = run.values.get(name)
         if isinstance(fed, Position) and _holds(name, fed.array, indices):
             return name
-    masks = [name for name in inputs if "mask" in name.lower()]
+    # numbers that are the same for all tokens leave tokens out, or do not; ids are compared with that of padding
+    masks = [name for name in inputs if is_even(run.values.get(name))]
     return f"mask {(masks or inputs)[0]}"
+
+
+def is_even(fed: Value | None) -> bool:
+    """Return whether an input is the same number for all tokens, as masks are where nothing is left out."""
+    return isinstance(fed, Position) and fed.array.ndim > 0 and bool((fed.array == fed.array.flat[0]).all())
 
 
 def _holds(name: str, fed: Array, indices: Array | None) -> bool:
@@ -146,7 +152,7 @@ def _holds(name: str, fed: Array, indices: Array | None) -> bool:
         return fed.dtype.kind == "f" or fed.size == 1 or bool((np.diff(numbers, axis=-1) == 1).all())
     if numbers.size == 1:
         # a start, from which positions are counted; a mask of a single token is no such number
-        return "mask" not in name.lower()
+        return fed.ndim == 0 or bool((numbers != 1).all())
     if indices.size not in (numbers.size, numbers.shape[-1]):
         return False
     off = indices.astype(np.float64).reshape(-1) - numbers.reshape(-1)[: indices.size]

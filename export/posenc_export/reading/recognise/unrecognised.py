@@ -12,7 +12,7 @@ from posenc_export.reading.recognise.claims import Claim, claim, gathered
 from posenc_export.reading.recognise.lookups import unrepeated
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
-from posenc_export.reading.recognise.trails import is_data, is_float, numbers_of, shape_of, stored_of
+from posenc_export.reading.recognise.trails import is_data, is_even, is_float, numbers_of, shape_of, stored_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Value
 
 COMPUTING = ("Add", "Sub", "Mul", "Div", "Sum", "Pow", "Concat", "SkipLayerNormalization", "BiasSoftmax")
@@ -42,13 +42,19 @@ def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
             continue
         operands = [operand for operand in meeting.operands if operand is not None]
         claims += [
-            claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand)
+            _sourced(run, claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand))
             for operand in operands
             if operand.tensor not in claimed
             and (_meets(run, meeting, operand, operands) or (meeting.node, operand.tensor) in turning)
         ]
     found = [_with_origin(run, named) for named in gathered(claims)]
     return [*found, *_waves_of_inputs(run, claimed)]
+
+
+def _sourced(run: Run, entry: Claim) -> Claim:
+    """Return a claim that calls an input a mask only where it is one: what becomes of its numbers is not known."""
+    kind, _, name = entry.positions.partition(" ")
+    return replace(entry, positions=name) if kind == "mask" and not is_even(run.values.get(name)) else entry
 
 
 def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from posenc_export.reading.inspection import (
+    Attended,
     Beyond,
     Encoding,
     End,
@@ -24,6 +25,7 @@ from posenc_export.reading.inspection import (
     Rounded,
     Severity,
     Size,
+    Taken,
 )
 from posenc_export.reading.recognise.named import Family, Parameter
 
@@ -117,6 +119,24 @@ class InputJson(TypedDict):
     dtype: Text
 
 
+class AttendedJson(TypedDict):
+    """What becomes of the queries, the keys and the values of an attention: the nodes in which they are turned."""
+
+    layer: int
+    node: Text
+    queries: Names
+    keys: Names
+    values: Names
+
+
+class TakenJson(TypedDict):
+    """What an input was taken for."""
+
+    name: Text
+    role: Annotated[Text, Field(description="positions, mask, tokens, length, data and others")]
+    why: Annotated[Text, Field(description="by which it was taken so: its numbers, its name, or what a caller said")]
+
+
 class InspectionJson(TypedDict):
     """What a file holds of positions, and what is wrong with it."""
 
@@ -130,6 +150,8 @@ class InspectionJson(TypedDict):
     encodings: tuple[EncodingJson, ...]
     ends: tuple[EndJson, ...]
     attentions: int
+    attended: Annotated[tuple[AttendedJson, ...], Field(description="attentions of a file that turns anything")]
+    taken: Annotated[tuple[TakenJson, ...], Field(description="what the inputs were taken for")]
     missing: Annotated[Names, Field(description="files of external data that are not there")]
     stopped: Annotated[Text, Field(description="where reading the graph stopped; empty where it went through")]
     findings: tuple[FindingJson, ...]
@@ -165,7 +187,15 @@ def inspection_read(text: bytes | str) -> Inspection:
     ends = tuple(End(**entry) for entry in data["ends"])
     findings = tuple(Finding(**entry) for entry in data["findings"])
     others = tuple(NotJudged(**entry) for entry in data["not_judged"])
-    lists = {"inputs": inputs, "encodings": encodings, "ends": ends, "findings": findings, "not_judged": others}
+    lists = {
+        "inputs": inputs,
+        "encodings": encodings,
+        "ends": ends,
+        "findings": findings,
+        "not_judged": others,
+        "attended": tuple(Attended(**entry) for entry in data["attended"]),
+        "taken": tuple(Taken(**entry) for entry in data["taken"]),
+    }
     return Inspection(**{**data, **lists})  # type: ignore[arg-type]
 
 

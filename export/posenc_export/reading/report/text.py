@@ -20,6 +20,8 @@ WORDS = {
     "d_model": "width",
 }
 """Parameters that people call otherwise."""
+PLAIN = ("its name", "its name and its numbers", "its type", "the operator that takes it")
+"""Reasons that a reader sees for himself."""
 LISTED = 4
 """Numbers of a parameter that is a list."""
 
@@ -35,6 +37,7 @@ def head_lines(inspection: Inspection) -> Iterator[str]:
 
 def body_lines(inspection: Inspection) -> Iterator[str]:
     """Yield the encodings, where they end, and what half precision does to them."""
+    yield from _taken(inspection)
     yield ""
     named = [encoding for encoding in inspection.encodings if encoding.family != "not recognised"]
     if not named:
@@ -59,6 +62,13 @@ def _nothing(inspection: Inspection) -> str:
     if inspection.not_judged:
         return f"{words}, and positions may be in what was not judged"
     return f"{words}: nothing that follows from positions meets data"
+
+
+def _taken(inspection: Inspection) -> Iterator[str]:
+    """Yield what inputs were taken for, where their names do not say it themselves."""
+    words = [f"{entry.name} is {entry.role} by {entry.why}" for entry in inspection.taken if entry.why not in PLAIN]
+    if words:
+        yield f"taken: {', '.join(words[:LARGE])}"
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
