@@ -217,7 +217,7 @@ def test_too_little_time_says_that_what_follows_is_not_known(onnx_file: Path) ->
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("", "is a folder: give the ONNX file in it"), ("nothing.onnx", "does not exist: give an ONNX file")],
+    [("", "is a folder without a file that ends in .onnx"), ("nothing.onnx", "does not exist: give an ONNX file")],
 )
 def test_what_is_not_there_is_one_line(cli: Cli, tmp_path: Path, place: str, words: str) -> None:
     result = cli("inspect", str(tmp_path / place))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc_export.cli.declared import named, path, real, several
+from posenc_export.cli.declared import choice, named, path, real, several
 from posenc_export.cli.options import SETTINGS, SPOKEN, guarded
 from posenc_export.cli.output.annotations import print_findings
 from posenc_export.cli.output.helping import Command, epilog, options
 from posenc_export.cli.output.printing import print_json
-from posenc_export.errors import one_line
+from posenc_export.errors import BadInput, PosencError, decoded, one_line
 from posenc_export.reading.findings import findings
 
 if TYPE_CHECKING:
-    from posenc_export.reading.inspection import Inspection
+    from posenc_export.reading.inspection import Finding, Inspection
 
 UNJUDGED = ("PE205", "PE206", "PE211", "PE212", "PE215", "PE216")
 """Findings of level error that make a bound of errors no answer: numbers that are noise, or were not measured."""
@@ -41,6 +45,12 @@ FAILING = options(
     real("--fail-above", "Exit with 1 where numbers are off by more than this against float64.", None),
     under="What fails",
 )
+FORMATS = ("text", "json", "sarif", "github")
+SHOWN = options(
+    choice("--format", FORMATS, "How findings are printed; sarif and github are for code hosts.", "text"),
+    SPOKEN,
+    under="What is printed",
+)
 LIMITS = options(
     real("--timeout", "Limit of reading a file.  [default: 120; 0 = any]", 120.0, "SECONDS"),
     real("--memory", "Limit of the memory of reading a file.  [default: 4]", 4.0, "GIB"),
@@ -51,54 +61,156 @@ LIMITS = options(
 @click.command(
     cls=Command,
     context_settings=SETTINGS,
-    short_help="Say what an ONNX file of your own holds of positions, and what is wrong.",
+    short_help="Say what ONNX files of your own hold of positions, and what is wrong.",
     epilog=epilog(
         [
             "posenc inspect model.onnx",
             "posenc inspect model.onnx --config config.json --fail-on PE208",
             "posenc inspect optimised.onnx --against model.onnx --json",
+            "posenc inspect exported/ --format sarif > posenc.sarif",
         ],
         [0, 1, 2, 5, 130],
-        {0: "no finding is an error", 1: "a finding is an error, or one that --fail-on names"},
+        {
+            0: "no finding is an error",
+            1: "a finding is an error, or one that --fail-on names",
+            2: "wrong usage, or a file that cannot be read; of several files the highest status counts",
+        },
     ),
 )
-@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.onnx")
+@click.argument("models", type=click.Path(path_type=Path), metavar="MODEL.onnx...", nargs=-1, required=True)
 @HELD
 @INPUTS
 @FAILING
 @LIMITS
-@SPOKEN
+@SHOWN
 @guarded
-def inspect(model: Path, **values: Any) -> None:
-    """Say which positional encodings an ONNX file holds, how right they are, and where they end.
+def inspect(models: tuple[Path, ...], **values: Any) -> None:
+    """Say which positional encodings ONNX files hold, how right they are, and where they end.
 
-    It needs no PyTorch model, and runs nothing of the file but small kernels on numbers that follow from positions.
+    MODEL.onnx may be a folder: all files in it that end in .onnx are read. It needs no PyTorch model, and runs nothing
+    of a file but small kernels on numbers that follow from positions.
     """
-    import posenc_export
-
+    files, is_one = _files(models), len(models) == 1 and not os.path.isdir(models[0])
+    format_ = _format(values)
+    for name in ("against", "plot"):
+        if values[name] is not None and len(files) > 1:
+            raise click.UsageError(f"--{name} is for one file: got {len(files)}")
     if values["plot"] is not None:
         from posenc_export.plots import check_picture
 
         check_picture(values["plot"])  # before a minute of reading, not after it
-    spoken = not (values["as_json"] or values["quiet"])
+    spoken = format_ == "text" and not values["quiet"]
+    answers = []
+    for place, file in enumerate(files):
+        if spoken and place:
+            click.echo()
+        answer = _answer(file, spoken, values, is_one)
+        answers.append(answer)
+        if values["github"] or format_ == "github":
+            print_findings(answer.findings, bool(values["github"]) and format_ in ("json", "sarif"))
+    if format_ == "json":
+        from posenc_export.reading.report.schema import inspection_json
+
+        read = [answer.inspection for answer in answers if answer.inspection]
+        inspections = [inspection_json(inspection) for inspection in read]
+        unread = [{"file": decoded(str(a.file)), "error": a.error} for a in answers if a.inspection is None]
+        print_json(inspections[0] if is_one else {"inspections": inspections, "unread": unread})
+    elif format_ == "sarif":
+        from posenc_export.cli.output.sarif import sarif
+
+        read_files = [(answer.file, answer.inspection) for answer in answers if answer.inspection]
+        print_json(sarif(read_files, [(answer.file, answer.error) for answer in answers if answer.inspection is None]))
+    elif spoken and not is_one:
+        click.echo()
+        for line in _summary(answers):
+            click.echo(one_line(line))
+    sys.exit(max(answer.status for answer in answers))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a file.
+
+    Args:
+        file: its path.
+        inspection: what it holds; None where it could not be read.
+        status: the exit status that it asks for.
+        error: why it could not be read.
+    """
+
+    file: Path
+    inspection: Inspection | None
+    status: int
+    error: str = ""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Its findings; none where it could not be read."""
+        return self.inspection.findings if self.inspection else ()
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    """Return files, and those in folders that end in .onnx, each once; BadInput for a folder without any."""
+    files: dict[Path, None] = {}
+    for place in paths:
+        # of a name that is too long this says False; reading it says why
+        if not os.path.isdir(place):
+            files[place] = None
+            continue
+        inside = sorted(file for file in place.rglob("*.onnx") if file.is_file())
+        if not inside:
+            raise BadInput(f"{place} is a folder without a file that ends in .onnx: give another, or the files")
+        files.update(dict.fromkeys(inside))
+    return list(files)
+
+
+def _format(values: dict[str, Any]) -> str:
+    """Return how findings are printed; raise UsageError where two options contradict."""
+    format_ = str(values["format"])
+    if values["as_json"] and format_ not in ("text", "json"):
+        raise click.UsageError(f"--json and --format {format_} contradict: give one of them")
+    return "json" if values["as_json"] else format_
+
+
+def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> Answer:
+    """Read a file, print it where that is asked for, and return what became of it; of one file alone, raise errors."""
+    import posenc_export
+
     bound = {} if values["fail_above"] is None else {"bound": values["fail_above"]}
     limits = {"timeout": values["timeout"], "memory": values["memory"], "begun": _print_head if spoken else _silent}
     limits |= {"positions": tuple(values["positions"]), "masks": tuple(values["mask"])}
     held = {"config": values["config"], "against": values["against"]}
-    inspection = posenc_export.inspect(model, **held, **bound, **limits)
-    if values["as_json"]:
-        from posenc_export.reading.report.schema import inspection_json
-
-        print_json(inspection_json(inspection))
-    elif spoken:
+    try:
+        inspection = posenc_export.inspect(file, **held, **bound, **limits)
+    except PosencError as error:
+        if is_one:
+            raise
+        # a file's error names it already
+        text = error.message if decoded(str(file)) in error.message else f"{file}: {error.message}"
+        click.echo(one_line(f"Error: {text}"), err=not spoken)
+        return Answer(file, None, error.exit_code, text)
+    if spoken:
         _print_body(inspection)
     if values["plot"] is not None:
         from posenc_export.plots import draw_errors
 
         draw_errors(inspection, values["plot"])
-    if values["github"]:
-        print_findings(inspection.findings, bool(values["as_json"]))
-    sys.exit(1 if fails(inspection, values["fail_on"], values["fail_above"]) else 0)
+    return Answer(file, inspection, 1 if fails(inspection, values["fail_on"], values["fail_above"]) else 0)
+
+
+def _summary(answers: Sequence[Answer]) -> list[str]:
+    """Return what fails, a line a file, and last how many files do."""
+    lines = []
+    for answer in answers:
+        if answer.inspection is None:
+            lines.append(f"{answer.file}: cannot be read")
+        elif answer.status:
+            codes = dict.fromkeys(entry.code for entry in answer.findings if entry.severity == "error")
+            lines.append(f"{answer.file}: {', '.join(codes or dict.fromkeys(e.code for e in answer.findings))}")
+    counts = Counter("unread" if a.inspection is None else "failed" if a.status else "passed" for a in answers)
+    words = {"failed": "failed", "unread": "could not be read", "passed": "passed"}
+    some = ", ".join(f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind])
+    return [*lines, f"{len(answers)} file{'s' * (len(answers) != 1)}: {some}"]
 
 
 def fails(inspection: Inspection, codes: tuple[str, ...], bound: float | None) -> bool:
