@@ -37,7 +37,9 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
         return Verdict(runtime.name, "refusal", "skip", runtime.lenient)
     if own and case.unlike:
         return unlike_lengths_answered(runtime.name, case)
-    return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error")
+    # -at-1 in a name reads like position 1
+    at = f" at position {case.first}" if case.first < 0 else ""
+    return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error{at}")
 
 
 def unlike_lengths_answered(runtime: str, case: Case) -> Verdict:
