@@ -14,9 +14,9 @@ from posenc_export.exporter.draft import Draft
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.validation.checks.capture import changes, fingerprint
 from posenc_export.validation.judging.context import Behaviour, Capture
+from posenc_export.validation.planning.eager_refusals import refused_by_eager
 from posenc_export.validation.planning.plan import plan
 from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.eager_refusals import refused_by_eager
 from posenc_export.validation.recording.record import record
 from posenc_export.validation.recording.unread import unread
 

@@ -20,7 +20,8 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
         runtime: What the graph was loaded by.
         runner: The loaded graph.
         golden: The call that must be refused.
-        own: Whether the graph is of a user's module. Unlike lengths are a note then, as ONNX repeats a single token.
+        own: Whether the graph is of a user's module, or another program wrote it. Unlike lengths are a note then, as
+            ONNX and PyTorch repeat a single token.
     """
     case = golden.case
     refuses_values = are_looked_up(runner.inputs) or any(map(bounds_of, runner.inputs))
