@@ -11,9 +11,9 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.targets.module import module_target
 from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.validation.planning.eager_refusals import refused_by_eager
 from posenc_export.validation.planning.plan import plan
 from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.eager_refusals import refused_by_eager
 from posenc_export.validation.running.refusals import folded, unlike_lengths_answered
 
 AXES = (Axis("batch", "batch"), Axis("seq", "length"), fixed(8))
