@@ -39,6 +39,7 @@ class Axis:
         kind: What runs along it: sequences of a batch, heads, positions ("length"; "grid" if positions are rows and
             columns), or features.
         most: The largest size that is not refused; None if every size is accepted.
+        without: Sizes that it never has: a module may do something else there than at all others.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Axis:
     least: int = 1
     multiple: int = 1
     most: int | None = None
+    without: tuple[int, ...] = ()
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -79,7 +81,14 @@ class Axis:
         step = self.multiple
         least = -(-self.least // step) * step  # the smallest multiple that is not below `least`
         up = max(least, -(-size // step) * step)
-        return up if limit is None or up <= limit else max(least, limit // step * step)
+        while up in self.without:
+            up += step
+        if limit is None or up <= limit:
+            return up
+        down = limit // step * step
+        while down in self.without:
+            down -= step
+        return max(least, down) if least not in self.without else max(up, down)
 
     def size_in(self, sizes: Mapping[str, int]) -> int:
         """Return its size in a call whose dynamic axes have these sizes."""

@@ -82,7 +82,7 @@ def test_widths_and_scaling_differ_too() -> None:
             "^layers of types full_attention, sliding_attention rotate alike: leave --layer-type out$",
         ),
         (GEMMA3, {"layer": 3}, "^layer 3 and layer type 'all' were given: give one of the two$"),
-        (REMOTE, {"overrides": {}}, "give -p layout="),
+        (REMOTE, {"overrides": {}}, "and so neither which features"),
     ],
 )
 def test_what_is_refused(config: Config, how: dict[str, Any], text: str) -> None:

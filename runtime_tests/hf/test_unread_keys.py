@@ -71,7 +71,9 @@ def test_a_type_that_is_not_known_gets_no_advice_and_a_note() -> None:
     with pytest.raises(ValueError, match=r"'unheard_of' is not known, and so neither which .* code does$"):
         read(UNKNOWN)
     (note,) = read(UNKNOWN, layout="halves").notes
-    assert note.startswith("model_type 'unheard_of' is not known: what is read holds where its code does as the keys say")
+    assert note.startswith(
+        "model_type 'unheard_of' is not known: what is read holds where its code does as the keys say"
+    )
     with pytest.raises(ValueError, match=r"model_type 'jamba' of transformers has no rope settings"):
         read({**UNKNOWN, "model_type": "jamba"}, layout="halves")
 

@@ -79,6 +79,44 @@ def test_caches_that_are_exchanged_fail(tmp_path: Path) -> None:
     assert {comparison.output for comparison in row.comparisons if not comparison.passed} == {"y1", "y2"}
 
 
+RENAMED = (
+    {"present.0.key": "cache.0.key", "present.0.value": "cache.0.value"},
+    {"present.0.key": "a", "present.0.value": "b"},
+)
+
+
+@pytest.mark.parametrize("names", RENAMED, ids=["another side", "no word of a cache"])
+def test_caches_whose_names_do_not_say_it_are_those_that_the_graph_continues(
+    names: dict[str, str], tmp_path: Path
+) -> None:
+    path = layer_file(tmp_path / "model.onnx", ("hidden", "present.0.value", "present.0.key"))
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for value in model.graph.output:
+        value.name = names.get(value.name, value.name)
+    onnx.save(model, path)
+    result = held(path)
+    assert result.passed, str(result)
+    key, value = names.values()
+    assert f"{key} is y1, {value} is y2" in " ".join(result.manifest.notes)
+
+
+def test_caches_that_go_in_under_another_beginning_are_matched(tmp_path: Path) -> None:
+    # transformers 5.24 says past_key_values.layers.0.keys for input.past_key_values.layers.0.keys
+    path = layer_file(tmp_path / "model.onnx", ("hidden", "present.0.value", "present.0.key"))
+    model = onnx.load(path)
+    renamed = {"past.0.key": "input.past_key_values.0.key", "past.0.value": "input.past_key_values.0.value"}
+    for node in model.graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    for value in model.graph.input:
+        value.name = renamed.get(value.name, value.name)
+    onnx.save(model, path)
+    result = held(path)
+    assert result.passed, str(result)
+
+
 @pytest.mark.parametrize(
     ("past", "present"),
     [
@@ -87,6 +125,7 @@ def test_caches_that_are_exchanged_fail(tmp_path: Path) -> None:
         ("past.0.k", "present.0.k"),
         ("input_past_key_values_layers_0_keys", "output_past_key_values_layers_0_keys"),
         ("past_key_self_1", "present_key_self_1"),
+        ("past_key_values.layers.0.keys", "cache.layers.0.keys"),
     ],
 )
 def test_names_of_caches_before_and_after_a_call(past: str, present: str) -> None:

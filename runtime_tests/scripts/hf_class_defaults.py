@@ -119,6 +119,10 @@ def width_keys(config_class: Any) -> list[str]:
     """Return the keys that change how many frequencies a model's rotary module has."""
     usual = frequencies(config_class)
     changed = {name: frequencies(config_class, **{name: 24}) for name in WIDTHS}
+    # a class whose sections must fit the width refuses another width alone
+    if all(count in (None, usual) for count in changed.values()):
+        of_24 = {"rope_parameters": {**SHARE, "mrope_section": [4, 4, 4]}}
+        changed = {name: frequencies(config_class, **{name: 24}, **of_24) for name in WIDTHS}
     return [name for name, count in changed.items() if count not in (None, usual)]
 
 
@@ -228,7 +232,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"put the table into posenc/hf/{FILE.name}")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in table(model_types()).items()]
+    # types that another version has stay: a newer one may have been asked before
+    others = json.loads(FILE.read_text(encoding="utf-8"))["classes"]
+    known = model_types()
+    kept = {name: entry for name, entry in others.items() if name not in known}
+    lines = [f"{json.dumps(n)}: {json.dumps(e)}" for n, e in sorted({**kept, **table(known)}.items())]
     text = f'{{\n"library": {json.dumps(library())},\n"classes": {{\n' + ",\n".join(lines) + "\n}\n}\n"
     if options.write:
         FILE.write_text(text, encoding="utf-8")

@@ -11,9 +11,9 @@ from posenc.spec import Spec
 from posenc_export.bundle.case import Case
 from posenc_export.targets.module import module_target
 from posenc_export.validation.judging.verdict import Verdict
+from posenc_export.validation.planning.eager_refusals import refused_by_eager
 from posenc_export.validation.planning.plan import plan
 from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.unlike_lengths import refused_by_eager
 from posenc_export.validation.running.refusals import folded, unlike_lengths_answered
 
 AXES = (Axis("batch", "batch"), Axis("seq", "length"), fixed(8))
@@ -43,7 +43,7 @@ class Refuses(nn.Module):
 def tried(module: nn.Module) -> list[Case]:
     encoding = module_target(module, PORTS, Spec(max_len=32), {}, 0).encoding
     planned = plan(Scope(encoding, {"batch": 2, "seq": 11}, 32)).cases
-    kept = refused_by_eager(encoding, planned, 0)
+    kept = refused_by_eager(encoding, planned, 0).cases
     assert [case for case in kept if not case.unlike] == [case for case in planned if not case.unlike]
     return [case for case in kept if case.unlike]
 

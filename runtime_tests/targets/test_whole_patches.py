@@ -79,3 +79,38 @@ def test_what_is_said_in_the_text_is_not_said_again() -> None:
 def test_a_module_that_takes_every_size_is_left_alone() -> None:
     made = target(nn.Conv2d(3, 8, 3, stride=2, padding=1), HEIGHT, WIDTH)
     assert [axis.multiple for axis in made.encoding.inputs[0].axes] == [1, 1, 1, 1]
+
+
+class Floors(nn.Module):
+    """Patches of 14 by a convolution that leaves a rest out: any image of one patch or more is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, 14, stride=14)
+
+    def forward(self, image: Tensor) -> Tensor:
+        patches: Tensor = self.patches(image)
+        return patches.flatten(2).mT
+
+
+class Windowed(nn.Module):
+    """Windows of 3 by 3 patches of 16 by 16, as a configuration says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = type("Config", (), {"patch_size": 16, "window_size": (3, 3)})()
+
+    def forward(self, image: Tensor) -> Tensor:
+        batch, channels, height, width = image.shape
+        return image.view(batch, channels, height // 48, 48, width // 48, 48).mean((3, 5))
+
+
+def test_a_least_size_is_found_from_the_modules_own_numbers() -> None:
+    made = target(Floors(), HEIGHT, WIDTH)
+    assert [axis.least for axis in made.encoding.inputs[0].axes[2:]] == [14, 14]
+    assert made.notes[0].startswith("'height >= 14', 'width >= 14', as -i says it: ")
+
+
+def test_patches_and_windows_of_a_configuration_are_tried_first() -> None:
+    made = target(Windowed(), HEIGHT, WIDTH)
+    assert [axis.multiple for axis in made.encoding.inputs[0].axes[2:]] == [48, 48]

@@ -221,11 +221,15 @@ def _port(data: JsonObject) -> Port:
     carries = dict(data["carries"])
     made = port_kinds()[carries.pop("what")].carries
     carries = {key: tuple(value) if isinstance(value, list) else value for key, value in carries.items()}
-    return Port(data["name"], tuple(Axis(**axis) for axis in data["axes"]), data["dtype"], made(**carries))
+    return Port(data["name"], tuple(_axis_of(axis) for axis in data["axes"]), data["dtype"], made(**carries))
+
+
+def _axis_of(data: JsonObject) -> Axis:
+    return Axis(**{**data, "without": tuple(data.get("without", ()))})
 
 
 def _port_json(port: Port) -> dict[str, object]:
-    axes = [asdict(axis) for axis in port.axes]
+    axes = [{name: value for name, value in asdict(axis).items() if name != "without" or value} for axis in port.axes]
     return {**asdict(port), "axes": axes, "carries": {"what": name_of(port.carries), **asdict(port.carries)}}
 
 

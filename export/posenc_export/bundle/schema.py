@@ -58,6 +58,7 @@ class AxisJson(TypedDict):
     least: kinds.Count
     multiple: kinds.Natural
     most: kinds.NoCount
+    without: NotRequired[list[kinds.Count]]
 
 
 class PortJson(TypedDict):

@@ -14,9 +14,9 @@ from posenc_export.exporter.draft import Draft
 from posenc_export.exporter.options import ExportOptions
 from posenc_export.validation.checks.capture import changes, fingerprint
 from posenc_export.validation.judging.context import Behaviour, Capture
+from posenc_export.validation.planning.eager_refusals import refused_by_eager
 from posenc_export.validation.planning.plan import plan
 from posenc_export.validation.planning.scope import Scope
-from posenc_export.validation.planning.unlike_lengths import refused_by_eager
 from posenc_export.validation.recording.record import record
 from posenc_export.validation.recording.unread import unread
 
@@ -49,7 +49,8 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
     called = encoding.uncalled()
     # this copy is called in every case, one after the other
     before = _state(called.module)
-    golden = record(encoding, refused_by_eager(encoding, planned.cases, options.seed), options.seed)
+    asked = refused_by_eager(encoding, planned.cases, options.seed)
+    golden = record(encoding, asked.cases, options.seed)
     cases, behaviour = _measured(encoding, called, golden.cases, options)
     seen = Capture(True, True, changes(before, _state(called.module)), behaviour, stored=draft.stored)
     ignored = unread(encoding, cases, options.seed)
@@ -61,7 +62,7 @@ def call_in_cases(encoding: Encoding, draft: Draft, options: ExportOptions) -> t
             cases=cases,
             not_tried=(*planned.not_tried, *golden.dropped),
             reference=golden.reference(draft.reference),
-            notes=tuple(dict.fromkeys((*of_guards, *notes_on_writes(golden.written), *of_inputs))),
+            notes=tuple(dict.fromkeys((*of_guards, *asked.notes, *notes_on_writes(golden.written), *of_inputs))),
             unread=ignored,
         ),
         seen,

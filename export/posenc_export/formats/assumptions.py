@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from posenc.ports import axes_of
 from posenc_export.arrays import tensors_of
 from posenc_export.errors import ExportFailed
 from posenc_export.formats import Request, quiet
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.export import ExportedProgram
 
+LEFT_OUT = 3
+"""Sizes of an axis that an error advises to leave out."""
 GRAINS = 64
 """Eps of the scale by which a graph may differ here; on runtimes the tolerances of a module are held."""
 
@@ -37,7 +40,31 @@ def holds_anyway(program: ExportedProgram, calls: Calls, request: Request, broke
         return False
     with quiet(), torch.no_grad():
         run = _without_assertions(program)
-        return all(_agrees(run, calls, request.at(sizes)) for sizes in broken.tried)
+        return all(agrees(run, calls, request.at(sizes)) for sizes in broken.tried)
+
+
+def way_out(program: ExportedProgram, calls: Calls, request: Request, broken: Broken) -> str:
+    """Return how `-i` leaves out the sizes at which a module differs from a program; nothing where they are many.
+
+    A module that takes a stored table as it is at the table's own size differs there alone.
+    """
+    import torch
+
+    if request.at is None or "!=" not in broken.words:
+        return ""
+    with quiet(), torch.no_grad():
+        run = _without_assertions(program)
+        differing = [sizes for sizes in broken.tried if not agrees(run, calls, request.at(sizes))]
+    axes = [axis for axis in axes_of(calls.inputs) if axis.is_length]
+    sizes = {axis.name: sorted({call[axis.name] for call in differing}) for axis in axes}
+    if not sizes or not all(0 < len(several) <= LEFT_OUT for several in sizes.values()):
+        return ""
+    texts = [
+        f"'{axis.name}{f' % {axis.multiple}' * (axis.multiple > 1)}{''.join(f' != {n}' for n in sizes[axis.name])}'"
+        for axis in axes
+    ]
+    words = "that size" if len(differing) == 1 else "such sizes"
+    return f"; leave {words} out by {' and '.join(texts)} in -i: the file then holds for all others, and refuses it"
 
 
 def drop_unneeded_guards(program: ExportedProgram, module: nn.Module, calls: Calls, request: Request) -> None:
@@ -52,7 +79,7 @@ def drop_unneeded_guards(program: ExportedProgram, module: nn.Module, calls: Cal
     with quiet(), torch.no_grad():
         run = _without_assertions(program)
         for guard, tried in list(too_narrow(program, module, calls, request.max_len)):
-            if not all(_agrees(run, calls, request.at(sizes)) for sizes in tried):
+            if not all(agrees(run, calls, request.at(sizes)) for sizes in tried):
                 raise ExportFailed(str(Broken(in_words(guard, module, calls.inputs), tried[0])))
             program._guards_code.remove(guard)
 
@@ -99,7 +126,7 @@ def _erase_assertions(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _agrees(run: torch.fx.GraphModule, calls: Calls, inputs: Sequence[Tensor]) -> bool:
+def agrees(run: nn.Module, calls: Calls, inputs: Sequence[Tensor]) -> bool:
     """Return whether a graph gives what the module gives; each gets a copy of the inputs, into which it may write."""
     expected = tensors_of(calls.run([tensor.clone() for tensor in inputs]))
     try:

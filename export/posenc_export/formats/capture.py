@@ -15,7 +15,7 @@ from posenc.ports import Axis, Port
 from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, check_machine, first_line
 from posenc_export.formats import Digests, Request, quiet
-from posenc_export.formats.assumptions import holds_anyway
+from posenc_export.formats.assumptions import holds_anyway, way_out
 from posenc_export.formats.calls import Calls, Sizes, calls_of
 from posenc_export.formats.guards import Broken, broken_guards, guards_of, in_words, outside
 from posenc_export.formats.hints import hint
@@ -103,7 +103,7 @@ def _captured(way: Way, module: nn.Module, calls: Calls, request: Request, may_b
     for broken, words in _assumptions(program, module, calls, request.max_len):
         # of ours, no assumption beyond the axes is acceptable; a user's module is run on the other side
         if not may_branch or not holds_anyway(program, calls, request, broken):
-            raise ExportFailed(words)
+            raise ExportFailed(f"{words}{way_out(program, calls, request, broken) if may_branch else ''}")
         assumed.append(broken)
     sizes = tuple(sizes for broken in assumed for sizes in broken.tried[:CASES])
     return with_findings(program, Findings(tuple(map(_note, assumed)), sizes, way.name))

@@ -29,7 +29,8 @@ FREEZE_BELOW = 2**26
 CODE = 2**23
 """Bytes that the code and the records of a script never reach."""
 
-_WRITTEN_AT_THE_END = ("version", "byteorder", ".data/serialization_id")
+VERSIONS = ("version", ".data/version")
+_WRITTEN_AT_THE_END = (*VERSIONS, "byteorder", ".data/serialization_id")
 """Records of an archive that its writer adds by itself."""
 
 
@@ -104,7 +105,9 @@ def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> N
         # record by record: debug records are left out, and constants sorted
         reader = torch._C.PyTorchFileReader(whole)
         writer = torch._C.PyTorchFileWriter(buffer)
-        writer.set_min_version(int(reader.get_record("version")))
+        # a script without tensors has it in a folder
+        version = next(name for name in VERSIONS if reader.has_record(name))
+        writer.set_min_version(int(reader.get_record(version)))
         for name in reader.get_all_records():
             if name not in _WRITTEN_AT_THE_END and not name.endswith(".debug_pkl"):
                 record = reader.get_record(name)

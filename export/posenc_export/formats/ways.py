@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from posenc_export.formats import Request
 from posenc_export.formats.libraries import replaced
+from posenc_export.formats.linspace import dynamic_linspace
+from posenc_export.formats.resizing import dynamic_interpolate
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +41,7 @@ class Way:
         """Return the program of a module."""
         import torch
 
-        with without_a_look_for_causal_masks():
+        with without_a_look_for_causal_masks(), dynamic_linspace(), dynamic_interpolate():
             return torch.export.export(module, inputs, dynamic_shapes=shapes, strict=self.strict)
 
     def inputs(self, request: Request) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.exporter.options import ExportOptions, check_options
 from posenc_export.formats.onnx.foreign import ForeignFile, read_foreign
 from posenc_export.proving.continued import names_of_caches
-from posenc_export.proving.matching import Names, match
+from posenc_export.proving.matching import Names, match, with_heads_of
 from posenc_export.proving.recording import write_proof
 from posenc_export.runtimes.requests import prepare
 from posenc_export.targets import Target
@@ -83,6 +83,8 @@ def prove_file(request: ProofRequest, make: Callable[[], Target]) -> ValidateRes
     prepare(validation.required_runtimes, validation.required_runtimes, validation.progress)
     validation.progress("loading torch")
     target = make()
+    if target.rules.registered:
+        target = replace(target, encoding=with_heads_of(file, target.encoding, request.names))
     check_has_model(validation.require, target.question is not None)
     with tempfile.TemporaryDirectory(prefix="posenc-prove-") as name:
         folder = Path(name).resolve()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from posenc.encoding import Encoding
 from posenc.ports import Port
@@ -68,6 +68,28 @@ def match(file: ForeignFile, target: str, encoding: Encoding, names: Names) -> M
     return Match(inputs, outputs)
 
 
+def with_heads_of(file: ForeignFile, encoding: Encoding, names: Names) -> Encoding:
+    """Return an encoding whose heads are as many as a file has, where the file has their number fixed.
+
+    A model has a number of heads; a scheme takes any. A file of a model is no less right for that.
+    """
+    by_port = _only_one_left(_by_own_name(file.inputs, encoding.inputs, names), encoding.inputs)
+    heads: dict[str, int] = {}
+    for port in encoding.inputs:
+        sizes = by_port[port.name].axes if port.name in by_port else None
+        for axis, size in zip(port.axes, sizes or (), strict=False):
+            if axis.kind == "heads" and axis.is_dynamic and isinstance(size, int) and size > 0:
+                heads.setdefault(axis.name, size)
+
+    def fixed(port: Port) -> Port:
+        axes = (replace(a, size=heads[a.name]) if a.is_dynamic and a.name in heads else a for a in port.axes)
+        return replace(port, axes=tuple(axes))
+
+    if not heads:
+        return encoding
+    return replace(encoding, inputs=tuple(map(fixed, encoding.inputs)), outputs=tuple(map(fixed, encoding.outputs)))
+
+
 def _check_names(file: ForeignFile, target: str, encoding: Encoding, names: Names) -> None:
     """Raise BadInput for a name that the file or the target does not have."""
     theirs = [value.name for value in (*file.inputs, *file.outputs)]
@@ -83,11 +105,23 @@ def _inputs(file: ForeignFile, target: str, ports: Sequence[Port], names: Names)
     # the names of the target, as far as the user has said them
     by_port = _by_own_name(file.inputs, ports, names)
     known = {port.name for port in ports}
+    by_port = _only_one_left(by_port, ports)
     for name, value in by_port.items():
         if name not in known:
             raise BadInput(_unknown_input(file, target, value, [port for port in ports if port.name not in by_port]))
     for port in ports:
         yield Pair(port, by_port.get(port.name))
+
+
+def _only_one_left(by_port: dict[str, FileValue], ports: Sequence[Port]) -> dict[str, FileValue]:
+    """Return values by the target's names, where one input is left on either side and they fit, as that one."""
+    known = {port.name for port in ports}
+    theirs = [(name, value) for name, value in by_port.items() if name not in known]
+    ours = [port for port in ports if port.name not in by_port]
+    if len(theirs) != 1 or len(ours) != 1 or _misfit(ours[0], theirs[0][1]):
+        return by_port
+    (name, value), port = theirs[0], ours[0]
+    return {port.name if own == name else own: value if own == name else v for own, v in by_port.items()}
 
 
 def _by_own_name(values: Sequence[FileValue], ports: Sequence[Port], names: Names) -> dict[str, FileValue]:

@@ -46,6 +46,11 @@ def write_proof(
     write_adapted(file, match, folder)
     options.validation.progress("recording the eager outputs and the reference")
     draft, seen, _ = call_in_cases(encoding, draft, options)
+    if target.rules.registered and target.spec.method == "trig":
+        # float32 angles are noise far out, in the model too: nobody says that a model is right beyond its context
+        cases = tuple(golden for golden in draft.cases if golden.case.max_position < target.spec.max_len)
+        words = f"angles as models compute them, in float32: held up to position {target.spec.max_len - 1:,}"
+        draft = replace(draft, cases=cases, notes=(*draft.notes, words))
     if (dtype := half_of(file.model)) and not target.rules.derived_tolerances:
         words = f"its weights are {dtype}: outputs may be off by what it costs the target to round at every step"
         cases = with_half(encoding, draft.cases, dtype, options.seed)

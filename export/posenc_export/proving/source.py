@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from posenc.hf import ModelConfig
 from posenc.ports import Port
 from posenc.spec import Spec
 from posenc_export.errors import BadInput
@@ -19,17 +21,18 @@ from posenc_export.proving.in_half import half_of
 from posenc_export.proving.matching import Names
 from posenc_export.proving.reference import running
 from posenc_export.proving.weighing import MEMORY, weigh
+from posenc_export.reading.inspect import InspectOptions, inspect_file
 from posenc_export.targets import Target
 from posenc_export.validation.report.result import ValidateResult
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from posenc.hf import ModelConfig
-
 Against: TypeAlias = "str | nn.Module | ModelConfig | Callable[..., nn.Module]"
 """A source of an export, or the path of an ONNX file."""
 ONNX = ".onnx"
+SECONDS = 30.0
+"""How long the end of a file is looked for before it is proved."""
 
 
 class MakeTarget(Protocol):
@@ -95,16 +98,43 @@ def prove_source(
         texts = " ".join(f"-i '{text}'" for text in port_texts(read_foreign(file.path)))
         raise BadInput(f"{against}: say what goes in, as the file has it: {texts}; with a range, < N, for integers")
 
+    # a file may end before its model does, and refuse what is longer: nothing is wrong with that
+    end = None if spec is not None or "max_len" in settings else _end_of(file.path, memory)
+    if end is not None and end < parts.spec.max_len:
+        words = f"{file.path.name} ends at {end:,} positions, and refuses more: longer calls are not tried"
+        noted = replace(noted, notes=(*noted.notes, words))
+    says_form = spec is not None or {"mode", "method"} & settings.keys()
+
+    def made(fitting: Spec) -> Target:
+        return target(against, spec=fitting, inputs=file.ports, seed=noted.seed, parameters=values)
+
     def make() -> Target:
         fitting = spec_for(parts, against, values)
-        return target(against, spec=fitting, inputs=file.ports, seed=noted.seed, parameters=values)
+        if end is not None and end < fitting.max_len:
+            fitting = replace(fitting, max_len=end)
+        if not says_form and (isinstance(against, ModelConfig) or ":" not in str(against)):
+            # models compute their angles in float32, and so do files that are made of them
+            with suppress(BadInput):
+                return made(replace(fitting, mode="dynamic", method="trig"))
+        return made(fitting)
 
     request = ProofRequest(file.path, noted, file.names)
     if not (isinstance(against, str) and against.endswith(ONNX)):
         return prove_file(request, make)
     if values:
         raise BadInput(f"{against} is an ONNX file: it has no parameter {next(iter(values))}")
-    return _against_file(request, file, Path(against), parts.spec)
+    length = parts.spec.max_len if end is None else min(end, parts.spec.max_len)
+    return _against_file(request, file, Path(against), replace(parts.spec, max_len=length))
+
+
+def _end_of(path: Path, memory: float) -> int | None:
+    """Return the length from which on a file refuses calls; None where it has no such end, or none is found in time."""
+    try:
+        inspection = inspect_file(path, None, None, InspectOptions(timeout=SECONDS, memory=memory))
+    except BadInput:
+        return None
+    lengths = [end.last_right for end in inspection.ends if end.beyond == "refuses" and end.last_right is not None]
+    return max(2, min(lengths)) if lengths else None
 
 
 def _against_file(request: ProofRequest, file: File, before: Path, spec: Spec) -> ValidateResult:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -20,15 +21,41 @@ if TYPE_CHECKING:
 
 Make = Callable[[object, tuple[Port, ...], Spec, Mapping[str, object], int], Target]
 SIDES = range(2, 65)
-"""Sizes of patches that are tried, after the strides of convolutions."""
+"""Sizes of patches that are tried, after those that the module's configuration says."""
+CONFIGURED = ("patch_size", "patch_sizes", "window_size", "stride", "strides", "tubelet_size", "patch")
+"""Attributes of modules, and of their configurations, that say how large patches and windows are."""
 PRIMES = (67, 71)
 """Sides that are multiples of no patch: a module that takes them only wants images that are large enough."""
 FEW, MORE, MANY = 2, 3, 5
 """Patches along a side of the images that are tried."""
+MOST = 512
+"""The largest product of a patch and a window."""
+SECONDS = 10.0
+"""How long sizes are tried: afterwards the user is asked."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What sides a module takes.
+
+    Args:
+        multiple: of which they are multiples.
+        least: the smallest.
+    """
+
+    multiple: int = 1
+    least: int = 1
+
+    def words(self, name: str) -> str:
+        """Return it as `-i` says it of an axis."""
+        return f"'{name} % {self.multiple}'" if self.multiple > 1 else f"'{name} >= {self.least}'"
 
 
 def in_whole_patches(make: Make) -> Make:
-    """Make a target again, with whole patches, where its module fails since the sides of its grid must be multiples."""
+    """Make a target again, with whole patches, where its module fails since the sides of its grid must be multiples.
+
+    A module that takes any image which is large enough gets a least size instead.
+    """
 
     @wraps(make)
     def made(
@@ -37,11 +64,11 @@ def in_whole_patches(make: Make) -> Make:
         try:
             return make(source, ports, spec, parameters, seed)
         except BadInput as error:
-            side = _side(error, ports, spec.max_len, seed)
-            if side is None:
+            sides = _sides(error, ports, spec.max_len, seed)
+            if sides is None:
                 raise
-        target = make(source, _in_patches(ports, side), spec, parameters, seed)
-        names = ", ".join(f"'{axis.name} % {side}'" for axis in _grid(ports))
+        target = make(source, _of_sides(ports, sides), spec, parameters, seed)
+        names = ", ".join(sides.words(axis.name) for axis in _grid(ports))
         note = f"{names}, as -i says it: the module fails at other sizes that were tried, and only such are tried"
         return replace(target, notes=(*target.notes, note))
 
@@ -53,24 +80,53 @@ def _grid(ports: Sequence[Port]) -> list[Axis]:
     return [axis for axis in axes_of(ports) if axis.kind == "grid" and axis.multiple == axis.least == 1]
 
 
-def _in_patches(ports: tuple[Port, ...], side: int) -> tuple[Port, ...]:
-    """Return ports whose grids are of whole patches."""
+def _of_sides(ports: tuple[Port, ...], sides: Sides) -> tuple[Port, ...]:
+    """Return ports whose grids have such sides."""
     names = {axis.name for axis in _grid(ports)}
 
-    def whole(axis: Axis) -> Axis:
-        return replace(axis, multiple=side) if axis.name in names else axis
+    def of_sides(axis: Axis) -> Axis:
+        return replace(axis, multiple=sides.multiple, least=sides.least) if axis.name in names else axis
 
-    return tuple(replace(port, axes=tuple(map(whole, port.axes))) for port in ports)
+    return tuple(replace(port, axes=tuple(map(of_sides, port.axes))) for port in ports)
 
 
-def _side(error: BadInput, ports: tuple[Port, ...], max_len: int, seed: int) -> int | None:
-    """Return the side of a patch, for a call that failed; None where the module does not want whole patches."""
+def _sides(error: BadInput, ports: tuple[Port, ...], max_len: int, seed: int) -> Sides | None:
+    """Return the sides that a module takes, for a call that failed; None where none are found in time."""
     module = next(_modules(error), None)
-    if module is None or not _grid(ports) or _takes(module, ports, PRIMES, seed):
+    if module is None or not _grid(ports):
         return None
+    end = time.monotonic() + SECONDS
+    said = _said(module)
+    if _takes(module, ports, PRIMES, seed):
+        fits = (n for n in said if n <= max_len and _takes(module, ports, (n, n + 1), seed))
+        least = next((n for n in fits if time.monotonic() < end), None)
+        return None if least is None else Sides(least=least)
     # the smallest that fits: a multiple of a patch would fit, too
-    sides = sorted({*_strides(module), *SIDES})
-    return next((side for side in sides if FEW * side <= max_len and _fits(module, ports, side, seed)), None)
+    for side in dict.fromkeys((*said, *SIDES)):
+        if time.monotonic() > end:
+            return None
+        if FEW * side <= max_len and _fits(module, ports, side, seed):
+            return Sides(multiple=side)
+    return None
+
+
+def _said(module: nn.Module) -> list[int]:
+    """Return sizes of patches and windows that a module and its parts say, and products of two of them."""
+    owners = [
+        owner for part in module.modules() for owner in (part, getattr(part, "config", None)) if owner is not None
+    ]
+    values = (getattr(owner, name, None) for owner in owners for name in CONFIGURED)
+    sizes = {int(size) for value in values for size in _numbers(value) if SIDES[0] <= size <= SIDES[-1]}
+    products = {one * other for one in sizes for other in sizes if one * other <= MOST}
+    return [*sorted(sizes), *sorted(products - sizes)]
+
+
+def _numbers(value: object) -> Iterator[int]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _numbers(item)
 
 
 def _modules(error: BadInput) -> Iterator[nn.Module]:
@@ -81,12 +137,6 @@ def _modules(error: BadInput) -> Iterator[nn.Module]:
     while frame:
         yield from (value for value in frame.tb_frame.f_locals.values() if isinstance(value, nn.Module))
         frame = frame.tb_next
-
-
-def _strides(module: nn.Module) -> set[int]:
-    """Return the strides above 1 of a module's convolutions: the patches of vision transformers."""
-    strides = (getattr(part, "stride", ()) for part in module.modules() if part._get_name().startswith("Conv"))
-    return {int(number) for stride in strides if isinstance(stride, tuple) for number in stride if number > 1}
 
 
 def _fits(module: nn.Module, ports: tuple[Port, ...], side: int, seed: int) -> bool:

@@ -99,7 +99,9 @@ export async function refusalOf({ runtime, session, call, recorded, proof }) {
   }
   if (runtime.lenient) return { status: "skip", detail: runtime.lenient, note: "" };
   if (!proof.rules.known_refusals && call.unlike) return { status: "pass", detail: "", note: unlikeLengths(call) };
-  return { status: "fail", detail: `${call.name}: gave an answer, expected an error`, note: "" };
+  // -at-1 in a name reads like position 1
+  const at = call.first < 0 ? ` at position ${call.first}` : "";
+  return { status: "fail", detail: `${call.name}: gave an answer, expected an error${at}`, note: "" };
 }
 
 // Says in words which lengths are unlike in a call that a graph answers although its own module refuses it.

@@ -119,8 +119,17 @@ def _check_sizes(content: Json, path: str = "") -> None:
 
 def modeling_of(config: HfConfig) -> ModuleType:
     """Return the module of the code of a config's model; raise CannotAsk where it has none."""
-    name = type(config).__module__
-    return _imported(name.replace(".configuration_", ".modeling_"), library_of())
+    name, library = type(config).__module__.replace(".configuration_", ".modeling_"), library_of()
+    borrowed = None if importlib.util.find_spec(name) else class_of_type(config)
+    return _imported(name, library) if borrowed is None else _imported(borrowed.__module__, library)
+
+
+def class_of_type(config: HfConfig) -> type | None:
+    """Return the class of another type that a model type uses as its own: InternLM 3 is a Llama; None where none is."""
+    names = _imported("transformers.models.auto.modeling_auto", library_of()).MODEL_MAPPING_NAMES
+    name = names.get(getattr(config, "model_type", None))
+    kind = getattr(_imported("transformers", library_of()), name, None) if isinstance(name, str) else None
+    return kind if isinstance(kind, type) else None
 
 
 def said(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.hf.asking.load import Loaded, quiet, said
+from posenc.hf.asking.load import Loaded, class_of_type, quiet, said
 from posenc.hf.asking.model import CannotAsk
 from posenc.hf.asking.tracing import RotaryCall, Rotated, Traced
 
@@ -65,6 +65,9 @@ def model_classes(loaded: Loaded) -> list[type[nn.Module]]:
     if not bare:  # T5Gemma's encoder and decoder say that they take the config of the whole
         part = next((name for name, value in vars(loaded.whole).items() if value is loaded.config), None)
         bare = [kind for kind in own if part and kind.__name__.lower().endswith(part.lower())]
+    borrowed = None if bare else class_of_type(loaded.config)
+    if borrowed is not None and borrowed.__module__ == loaded.modeling.__name__:
+        bare = [borrowed]
     return sorted(
         bare, key=lambda kind: ("For" in kind.__name__, not kind.__name__.endswith("Model"), len(kind.__name__))
     )

@@ -88,6 +88,8 @@ _GROUPS = (
     ("deepseek_v4", Defaults(of_layers=_COMPRESSED, tail=True)),
     ("hunyuan_v1_dense hunyuan_v1_moe", Defaults(stretched=True)),  # compute_ntk_alpha_rope_parameters
     ("hunyuan_vl_text", Defaults(section_layout="features", stretched=True, aliases={"xdrope": "dynamic"})),
+    ("hy_v4_vl_text", Defaults(sections=(12, 10, 10), section_layout="interleaved")),
+    ("sarvam_mla", Defaults(aliases={"deepseek_yarn": "yarn"})),
     ("step3p5", Defaults(listed=True)),
     ("nanochat", Defaults(backward=True)),  # its rotate_half is (x2, -x1)
     ("zamba2", Defaults(heads_share=2, needs=("use_mem_rope", True))),

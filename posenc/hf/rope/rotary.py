@@ -116,9 +116,7 @@ def _check_unread(content: Json) -> None:
     known = {*CONTEXT_KEYS, *OTHER_KEYS}
     left = {k: v for k, v in content.items() if k not in known and speaks_of_positions(k) and not is_neutral(k, v)}
     if left:
-        raise ValueError(
-            f"{Account(left, ()).words}: not read, and may change positions; no key that is read is there"
-        )
+        raise ValueError(f"{Account(left, ()).words}: not read, and may change positions; no key that is read is there")
 
 
 def rope_settings(text: Settings, layer_type: str | None, is_known: bool = False) -> Settings:

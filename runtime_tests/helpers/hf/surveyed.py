@@ -109,6 +109,50 @@ def default_config(name: str) -> dict[str, Any] | str:
     return content
 
 
+PUBLISHED: Mapping[str, Any] = {
+    **{"use_cache": True, "torch_dtype": "bfloat16", "transformers_version": "4.46.0", "pretraining_tp": 1},
+    **{"use_sliding_window": False, "max_window_layers": 28, "use_mrope": False},
+}
+"""Keys that many published files have, and that change no position."""
+PASSED_OVER: Mapping[str, Any] = {
+    **{"interleaved": True, "mrope_interleaved": True, "llama_4_scaling_beta": 0.1},
+    **{"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0},
+}
+"""Values, as published files have them, of keys that a class has its validation pass over."""
+STRETCHED = ("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text")
+"""Types whose published files stretch the base by `alpha`."""
+
+
+def as_published(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a configuration with the keys that published files have: old names, and what validation passes over.
+
+    Which keys these are is what transformers itself keeps: `ignore_keys_at_rope_validation`, `attribute_map`, and the
+    conversion of `rope_scaling`, `type` and of bases and shares beside them.
+    """
+    from transformers import CONFIG_MAPPING
+
+    inner = {key: as_published(v, v["model_type"]) for key, v in content.items() if _is_config(v)}
+    config = {**content, **inner}
+    kind: Any = CONFIG_MAPPING[name] if name in CONFIG_MAPPING else None  # noqa: SIM401  (it has no `get`)
+    rope = config.get("rope_parameters")
+    if kind is None or not isinstance(rope, dict) or any(isinstance(value, dict) for value in rope.values()):
+        return config
+    rope = {key: value for key, value in rope.items() if value is not None}
+    passed_over = getattr(kind, "ignore_keys_at_rope_validation", None) or ()
+    rope |= {key: PASSED_OVER[key] for key in passed_over if key in PASSED_OVER and key not in rope}
+    if name in STRETCHED:
+        rope |= {"rope_type": "dynamic", "factor": 1.0, "alpha": 1000.0}
+    beside = {key: rope.pop(key) for key in ("rope_theta", "partial_rotary_factor") if key in rope}
+    rope = {"type": rope.pop("rope_type", "default"), **rope}
+    del config["rope_parameters"]
+    renamed = {new: config.pop(own) for new, own in (kind.attribute_map or {}).items() if own in config}
+    return {**config, **renamed, **PUBLISHED, **beside, "rope_scaling": rope if rope != {"type": "default"} else None}
+
+
+def _is_config(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("model_type"), str)
+
+
 def findings_of(name: str, content: Mapping[str, Any]) -> list[Finding]:
     """Return what comes of each encoding that a config describes, of each type of its layers."""
     parts = [part.name for part in parts_of(Settings(content), name) if part.row is None or not part.row.lacks]
@@ -160,12 +204,17 @@ def sample(version: str) -> list[str]:
     return [name for name in names() if zlib.crc32(name.encode()) % SAMPLE == turn]
 
 
-def survey(wanted: Iterable[str]) -> Iterator[list[Finding]]:
-    """Yield what comes of each model type, each in a process of its own: a copy of this one, which has asked before."""
+def survey(wanted: Iterable[str], published: bool = False) -> Iterator[list[Finding]]:
+    """Yield what comes of each model type, each in a process of its own: a copy of this one, which has asked before.
+
+    Args:
+        wanted: the model types, and classes of diffusers.
+        published: whether configurations have the keys that published files have.
+    """
     for name in ("llama", "bert", "vit"):
         of_type(name)
     for name in wanted:
-        found = apart(of_type, name, SECONDS)
+        found = apart(of_published if published else of_type, name, SECONDS)
         yield [Finding(name, "", "", "not decided", found)] if isinstance(found, str) else found
 
 
@@ -178,6 +227,15 @@ def of_type(name: str) -> list[Finding]:
     if isinstance(content, str):
         return [Finding(name, "", "", "not decided", content)]
     return findings_of(name, content)
+
+
+def of_published(name: str) -> list[Finding]:
+    """Return what comes of a model type of transformers whose configuration has the keys of published files."""
+    warnings.filterwarnings("ignore")
+    content = default_config(name)
+    if isinstance(content, str):
+        return [Finding(name, "", "", "not decided", content)]
+    return findings_of(name, as_published(content, name))
 
 
 def apart(ask: Callable[[str], Found], name: str, seconds: float) -> Found | str:

@@ -77,7 +77,12 @@ class AxesSaid:
         for key, value in axis.says.items():
             first, where = self._said.setdefault(axis.name, {}).setdefault(key, (value, source))
             if first != value:
-                two = {"kind": "two kinds", "least": "two least sizes", "multiple": "two multiples"}[key]
+                two = {
+                    "kind": "two kinds",
+                    "least": "two least sizes",
+                    "multiple": "two multiples",
+                    "without": "two lists of sizes that never come",
+                }[key]
                 return f"axis {axis.name!r} has {two}: {first} in {where}, {value} in {source}"
         return ""
 

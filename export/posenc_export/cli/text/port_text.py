@@ -11,7 +11,7 @@ EXAMPLE = "as in 'x: float32[batch, seq, 512]' or 'ids: int64[batch, seq] < 256'
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-SIGN = re.compile(r">=|%")
+SIGN = re.compile(r">=|!=|%")
 REST, SPACE = re.compile(r"\S"), re.compile(r"\s*")
 
 

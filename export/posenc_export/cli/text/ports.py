@@ -2,6 +2,7 @@
 
 x: float32[batch, seq, 512]               names are dynamic axes, numbers fixed ones
 x: float32[B:batch, T >= 4, height % 14]  name:kind, a least size, a multiple
+x: float32[batch, height != 24]           a size that never comes
 mask: int64[batch, past+seq] mask         a sum of axes; 1 for tokens and 0 for padding
 m: float32[seq, seq] additive mask        added to scores of queries and keys: 0 and minus infinity
 t: float32[batch] in 0..1000              a range of values
@@ -18,6 +19,7 @@ n: int64[1] values                        nothing special, whatever the name is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from posenc.ports import Carries, Port, fixed
 from posenc_export.arrays import DTYPES, INTEGERS
@@ -154,10 +156,13 @@ def _terms(reader: Reader, first: str) -> list[str]:
     return terms
 
 
-def _limits(reader: Reader) -> dict[str, int]:
-    # `>= 4` and `% 14` may stand in any order, each once
-    limits: dict[str, int] = {}
+def _limits(reader: Reader) -> dict[str, Any]:
+    # `>= 4` and `% 14` may stand in any order, each once; `!= 24` as often as there are such sizes
+    limits: dict[str, Any] = {}
     while sign := reader.take(SIGN):
+        if sign == "!=":
+            limits["without"] = (*limits.get("without", ()), reader.count("a size of at least 1"))
+            continue
         key, expected = ("multiple", "a number above 0") if sign == "%" else ("least", "a size of at least 1")
         if key in limits:
             raise reader.expected(f"one number after {sign}")

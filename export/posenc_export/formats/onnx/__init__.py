@@ -12,11 +12,12 @@ from posenc_export.bundle.rules import rules_of
 from posenc_export.errors import ExportFailed, OpsetFailed, check_machine, first_line
 from posenc_export.formats import OPSETS, Digests, Format, Request, quiet
 from posenc_export.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
+from posenc_export.formats.lookups import refusing_lookups
 from posenc_export.formats.onnx import attention
 from posenc_export.formats.onnx.copied import keep_copies_apart
 from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.forms import load_on_more
-from posenc_export.formats.onnx.lengths import demand_equal_lengths
+from posenc_export.formats.onnx.lengths import demand_equal_lengths, demand_other_sizes
 from posenc_export.formats.onnx.library import sources_unread
 from posenc_export.formats.onnx.names import clear_notes, free_names, name_axes
 from posenc_export.formats.onnx.refusals import why
@@ -101,7 +102,8 @@ def capture_onnx(encoding: Encoding, request: Request) -> OnnxProgram:
                     return traced(encoding, request, error.message, branches=False)
             raise
 
-    return OnnxProgram(captured(), encoding.inputs, encoding.outputs, rules.known_operators)
+    with refusing_lookups(encoding.family, encoding.inputs):
+        return OnnxProgram(captured(), encoding.inputs, encoding.outputs, rules.known_operators)
 
 
 def _digests(captured: OnnxProgram) -> Digests:
@@ -126,6 +128,7 @@ def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
+        demand_other_sizes(model.graph, captured.inputs)
         name_axes(model, captured.inputs, captured.outputs)
         keep_copies_apart(model)
         free_names(model)

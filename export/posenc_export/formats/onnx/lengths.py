@@ -44,6 +44,35 @@ def demand_equal_lengths(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
         graph.insert_before(start, nodes)
 
 
+def demand_other_sizes(graph: ir.Graph, ports: tuple[Port, ...]) -> None:
+    """Make inputs refuse sizes that their axes never have, in place: a Reshape to one more than there is fails."""
+    import onnx_ir as ir
+
+    for place, port in enumerate(ports):
+        sizes = [(axis, size) for axis in range(len(port.axes)) for size in port.axes[axis].without]
+        if not sizes:
+            continue
+        value = graph.inputs[place]
+        start, users = graph[0], list(value.uses())
+        nodes = [node("Shape", f"{value.name}_sizes", value)]
+        wanted = nodes[0].outputs[0]
+        for count, (axis, size) in enumerate(sizes):
+            # -1 is no size: it equals none
+            row = [size if i == axis else -1 for i in range(len(port.axes))]
+            never = initializer(graph, f"{value.name}_never_{count}", row)
+            same = node("Equal", f"{value.name}_same_{count}", nodes[0].outputs[0], never)
+            one = node("Cast", f"{value.name}_one_{count}", same.outputs[0], to=ir.DataType.INT64)
+            more = node("Add", f"{value.name}_wanted_{count}", wanted, one.outputs[0])
+            nodes += [same, one, more]
+            wanted = more.outputs[0]
+        nodes.append(node("Reshape", f"{value.name}_of_a_size", value, wanted))
+        checked = nodes[-1].outputs[0]
+        checked.type, checked.shape = value.type, ir.Shape(value.shape or ())
+        for user in users:
+            user.node.replace_input_with(user.idx, checked)
+        graph.insert_before(start, nodes)
+
+
 def _is_held_to_ids(graph: ir.Graph) -> bool:
     """Return whether an operator compares the lengths of queries and keys with those of the ids that it looks up.
 

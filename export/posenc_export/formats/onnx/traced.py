@@ -20,6 +20,7 @@ from posenc_export.errors import ExportFailed, check_machine, first_line
 from posenc_export.formats import Digests, Request, quiet
 from posenc_export.formats.capture import GRAPH, Findings
 from posenc_export.formats.libraries import replaced
+from posenc_export.formats.linspace import dynamic_linspace
 from posenc_export.formats.rewriting import shallow_copy
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
     with quiet(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
         warnings.simplefilter("always")
         try:
-            with _no_checks_of_rnns():
+            with _no_checks_of_rnns(), _no_print_of_graphs(), dynamic_linspace():
                 # a watched module fails where it asks for a number of a tensor
                 export(module if branches else _watched(module), inputs, buffer, dynamo=False, **names)
         except ExportFailed:
@@ -120,6 +121,15 @@ def _model(module: nn.Module, inputs: tuple[Tensor, ...], names: Mapping[str, ob
     # shapes of this run alone
     del model.graph.value_info[:]
     return bytes(model.SerializeToString(deterministic=True))
+
+
+@contextmanager
+def _no_print_of_graphs() -> Iterator[None]:
+    """Keep torch from printing the whole graph, past Python's stdout, before it raises an error."""
+    import torch
+
+    with replaced(torch._C, "_jit_onnx_log", lambda *_: None):
+        yield
 
 
 @contextmanager

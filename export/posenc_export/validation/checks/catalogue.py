@@ -125,7 +125,8 @@ explained(
         code="PE105",
         asks="Does a length or a position beyond the end, a negative one, or a call of unlike lengths give an error?",
         failure="A call out of range gets a wrong row and no error: a program that goes too far would not notice",
-        remedy="Check lengths and positions before the call; or export --dynamic, which ends at 16,777,216 positions.",
+        remedy="Check lengths and positions before the call; or export --dynamic, which ends at 16,777,216 positions. "
+        "For a module of your own, `in 0..N-1` in -i says that no other numbers come in.",
         example="position 2048 of a table of 2048 rows, answered with the last row",
     ),
 )

@@ -146,7 +146,7 @@ def _judged(context: Context, worst: Sequence[Off], more: Sequence[str]) -> Find
     reason = context.manifest.half_safe
     if reason:
         return Finding((), figures, f"converted to half precision it is off by {words}: {reason}")
-    if not rules_of(context.manifest.family).promises_half_safe:
+    if not rules_of(context.manifest.family).promises_half_safe or context.manifest.foreign:
         return Finding((), figures, f"converted to half precision it is off by {words}" if over else "")
     rule = f"at most {ROUNDINGS} are allowed, where no float holds a position or an angle"
     return Finding([f"converted to {off}: {rule}" for off in over], figures)

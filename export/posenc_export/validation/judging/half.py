@@ -33,6 +33,10 @@ class Half:
     narrow: bool = True
 
 
+SHOWN = 120
+"""Characters of what a runtime says of a file that it does not run: some list every tensor."""
+
+
 @dataclass(frozen=True)
 class Off:
     """How far a half is off, in roundings and in numbers, and in which case; or why it failed there."""
@@ -46,7 +50,8 @@ class Off:
     def __str__(self) -> str:
         """Return it in words."""
         if self.failure:
-            return f"{self.name} nothing at all in {self.case} ({self.failure})"
+            why = self.failure if len(self.failure) <= SHOWN else f"{self.failure[:SHOWN]} ..."
+            return f"{self.name} not judged, since the converted file does not run in {self.case} ({why})"
         where = f" in {self.case}" if self.case else ""
         return f"{self.name} {self.error:.2g}, {self.roundings:.3g} roundings{where}"
 

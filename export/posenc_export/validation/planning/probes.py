@@ -68,7 +68,7 @@ def holes(scope: Scope) -> Iterable[Case]:
 def unlike(scope: Scope) -> Iterable[Case]:
     """Yield calls that must be refused: one input has one token where the others have several, or several for one.
 
-    A user's module is asked first, and calls that it answers are left out (`unlike_lengths.py`).
+    A user's module is asked first, and calls that it answers are left out (`eager_refusals.py`).
     """
     for axis in scope.lengths:
         sharing = [port for port in scope.encoding.inputs if axis in port.dynamic.values()]

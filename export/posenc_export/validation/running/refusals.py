@@ -20,7 +20,8 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
         runtime: What the graph was loaded by.
         runner: The loaded graph.
         golden: The call that must be refused.
-        own: Whether the graph is of a user's module. Unlike lengths are a note then, as ONNX repeats a single token.
+        own: Whether the graph is of a user's module, or another program wrote it. Unlike lengths are a note then, as
+            ONNX and PyTorch repeat a single token.
     """
     case = golden.case
     refuses_values = are_looked_up(runner.inputs) or any(map(bounds_of, runner.inputs))
@@ -37,7 +38,9 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
         return Verdict(runtime.name, "refusal", "skip", runtime.lenient)
     if own and case.unlike:
         return unlike_lengths_answered(runtime.name, case)
-    return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error")
+    # -at-1 in a name reads like position 1
+    at = f" at position {case.first}" if case.first < 0 else ""
+    return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error{at}")
 
 
 def unlike_lengths_answered(runtime: str, case: Case) -> Verdict:

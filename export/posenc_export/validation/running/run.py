@@ -142,6 +142,7 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
     runner, runtime = context.loaded
     measured: list[Measured] = []
     refusals: list[Verdict] = []
+    asks_eager = not rules_of(bundle.manifest.family).known_refusals
     for golden in bundle.golden():
         # such a runtime takes sizes instead of shapes: inputs cannot be unlike
         if golden.case.unlike and runtime.one_size:
@@ -150,7 +151,7 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
         try:
             if golden.case.refused:
                 refusals.append(
-                    refusal(runtime, runner, golden, own=not rules_of(bundle.manifest.family).known_refusals)
+                    refusal(runtime, runner, golden, own=bool(bundle.manifest.foreign) or asks_eager)
                 )
             else:
                 measured += compare_case(context, golden, options)
