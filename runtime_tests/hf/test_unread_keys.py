@@ -178,10 +178,8 @@ def test_what_validation_passes_over_is_read_past_for_that_type_alone() -> None:
     ],
 )
 def test_what_transformers_warns_of_is_a_note(rope: dict[str, Any], note: str) -> None:
-    config = {**LLAMA, "max_position_embeddings": 256, "rope_scaling": {"original_max_position_embeddings": 64, **rope}}
-    if rope["type"] == "linear":
-        del config["rope_scaling"]["original_max_position_embeddings"]
-    reading = read(config)
+    context = {} if rope["type"] == "linear" else {"original_max_position_embeddings": 64}
+    reading = read({**LLAMA, "max_position_embeddings": 256, "rope_scaling": {**context, **rope}})
     assert len(reading.notes) == 1
     assert re.search(note, reading.notes[0])
 
@@ -205,6 +203,14 @@ def test_tables_of_sines_before_training(kind: str, key: str) -> None:
     assert read({"model_type": kind, key: True}).scheme == "sinusoidal"
     assert read({"model_type": kind, key: False}).scheme == "learned"
     assert read({"model_type": kind}).scheme == "learned"
+
+
+def test_a_stranger_s_key_stays_in_its_line() -> None:
+    for config in ({**LLAMA, "rope\nError: forged": 5}, {"dim": 1, "n_layers": 1, "n_heads": 1, "rope\n\x1b[31m": 2}):
+        with pytest.raises(ValueError, match=r"not read|names no rope_theta") as error:
+            read({**config, "head_dim": 8} if "dim" in config else config)
+        assert str(error.value).isprintable()
+    assert read({**LLAMA, "made\nup": 5, "x" * 999: 1}).origin["not read"] == "made\\nup, " + "x" * 80 + "..."
 
 
 def test_names_and_values() -> None:

@@ -176,7 +176,7 @@ def account(
         elif not harmless(key):
             listed.append(settings.path_of(key))
     # those whose names say it come first
-    order = sorted(refused, key=lambda path: not speaks_of_positions(path.rpartition(".")[2]))
+    order = sorted(refused, key=lambda path: not speaks_of_positions(path.removeprefix(f"{settings.path}.")))
     return Account({path: refused[path] for path in order}, tuple(listed))
 
 

@@ -7,7 +7,7 @@ or in the part that describes the language model.
 from collections.abc import Mapping
 
 from posenc.hf.config.accounts import Account, has_no_rope, is_neutral, speaks_of_positions
-from posenc.hf.config.settings import Json, Setting, Settings, short
+from posenc.hf.config.settings import Json, Setting, Settings, plain, short
 from posenc.hf.rope.defaults import DEFAULTS, NO_DEFAULTS, class_of, text_type
 from posenc.hf.rope.listed import listed
 from posenc.hf.rope.scaling import scaling_names
@@ -117,7 +117,9 @@ def _check_unread(content: Json) -> None:
     if any(key in content for key in (*EVIDENCE, *LOCAL_THETA)):
         return
     known = {*CONTEXT_KEYS, *OTHER_KEYS}
-    left = {k: v for k, v in content.items() if k not in known and speaks_of_positions(k) and not is_neutral(k, v)}
+    left = {
+        plain(k): v for k, v in content.items() if k not in known and speaks_of_positions(k) and not is_neutral(k, v)
+    }
     if left:
         raise ValueError(f"{Account(left, ()).words}: not read, and may change positions; no key that is read is there")
 
