@@ -42,6 +42,8 @@ YARN = {
     "alpha": "beta_slow",
 }
 """The keys of `yarn`, by what transformers calls them."""
+SCALING = "yarn"
+"""The key of the settings of YaRN."""
 SCALE = "apply_scale"
 TEMPERATURE = "llama_4_scaling"
 """The settings of a factor of queries that grows with their positions: it turns nothing."""
@@ -71,12 +73,12 @@ def as_config(content: Json) -> dict[str, object]:
         reason = f"{unread} is not read" if unread else "it names no rope_theta and head_dim, as Mistral's do"
         raise ValueError(f"{title}: {reason}: give the config.json of the same model")
     unknown = [
-        key for key, value in content.items() if value and key not in {*KEYS, *WITHOUT_EFFECT, "yarn", TEMPERATURE}
+        key for key, value in content.items() if value and key not in {*KEYS, *WITHOUT_EFFECT, SCALING, TEMPERATURE}
     ]
     if unknown:
         raise ValueError(f"{title}: {', '.join(map(plain, unknown[:LISTED]))} is not read, and may change positions")
     config = {new: content[old] for old, new in KEYS.items() if old in content}
-    yarn = content.get("yarn")
+    yarn = content.get(SCALING)
     if yarn:
         config["rope_scaling"] = _yarn(yarn)
     return {**config, "model_type": KIND}
