@@ -19,7 +19,9 @@ from posenc.hf.rope.rotary import (
     HEADS_KEYS,
     LOCAL_THETA,
     OWN_THETA,
+    PARTIAL_KEYS,
     TEXT_KEYS,
+    THETA_KEYS,
     WIDTH_KEYS,
 )
 from posenc.hf.rope.rotary_config import RotaryConfig
@@ -61,7 +63,9 @@ def check_rotary_keys(config: RotaryConfig, whole: Json, parameters: Mapping[str
     kind = config.model_type
     known = is_known(kind)
     read = ROTARY | set(taken(kind)) | {key for keys in OWN_THETA.get(kind, {}).values() for key in keys}
-    if not known:
+    if known:
+        read -= _passed_over(config)
+    else:
         read |= {*LOCAL_THETA, *LOCAL_THETA.values(), "freq_allocation"}
     agreeing = {**AGREEING, **_same_as(parameters), EMBEDDING: _types(kind, known), **_bases(config, parameters)}
     accounts = [account(config.text, read, is_known=known, agreeing=agreeing)]
@@ -81,6 +85,15 @@ def _bases(config: RotaryConfig, parameters: Mapping[str, object]) -> dict[str, 
     return {key: bases for key in config.text.content if not {"theta", "base"}.isdisjoint(words_in(key))}
 
 
+def _passed_over(config: RotaryConfig) -> set[str]:
+    """Return the other names of base and share that the class of a model type does not take."""
+    own: set[str] = set()
+    for key in ("thetas", "shares"):
+        names = config.text.absent.get(key)
+        own |= set(names) if isinstance(names, list) else set()
+    return {*THETA_KEYS, *PARTIAL_KEYS} - {"rope_theta", "partial_rotary_factor"} - own
+
+
 def _types(model_type: str, known: bool) -> tuple[object, ...]:
     """Return the values of the key of an encoding's type that say of a rotary model what it is."""
     # files of ModernBERT and others have "absolute" from the classes that theirs were copied from
@@ -98,7 +111,8 @@ def _same_as(parameters: Mapping[str, object]) -> dict[str, tuple[object, ...]]:
         **dict.fromkeys(turns, (is_pairs,)),
         "rotary_dim": (width,),
         "rotary_emb_dim": (width,),
-        **dict.fromkeys(("rotary_emb_fraction", "rope_percent", "rope_pct"), (share,)),
+        "attn_rotary_emb": (width,),
+        **dict.fromkeys(("rotary_emb_fraction", "rope_percent", *PARTIAL_KEYS[1:]), (share,)),
         "mrope_section": (list(sections) if isinstance(sections := parameters.get("sections"), tuple) else sections,),
         "freq_allocation": tuple(sections[:1]) if isinstance(sections, tuple) else (),
         "use_mrope": (parameters.get("sections") is not None,),
@@ -150,10 +164,11 @@ def _listed(accounts: list[Account], kind: str) -> dict[str, str]:
     refused = {path: value for one in accounts for path, value in one.refused.items()}
     if refused:
         words = Account(refused, ()).words
-        raise ValueError(
-            f"{words}: not read, and may change positions; what model_type {kind!r} does with "
-            f"{'it' if len(refused) == 1 else 'them'} is not known"
-        )
+        them = "it" if len(refused) == 1 else "them"
+        whose = f"model_type {kind!r} is not known" if kind else "the config has no model_type"
+        if is_known(kind) or kind in ENCODINGS:
+            whose = f"what model_type {kind!r} does with {them} is not known"
+        raise ValueError(f"{words}: not read, and may change positions; {whose}")
     listed = [path for one in accounts for path in one.listed]
     more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
     return {NOT_READ: ", ".join(listed[:LISTED]) + more} if listed else {}

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from helpers.hf.surveyed import Finding, names, of_type, sample, word_of
+from helpers.hf.surveyed import Finding, names, of_published, of_type, sample, word_of
 from helpers.shared import ROOT
 from posenc.hf.config.params import KIND
 from posenc.hf.encodings.grids import GRIDS
@@ -59,6 +59,12 @@ def test_a_sample_is_what_the_table_says(name: str) -> None:
 def test_more_of_it(name: str) -> None:
     findings = of_type(name)
     assert word_of(findings) != "wrong", findings
+
+
+@pytest.mark.parametrize("name", ["hunyuan_v1_dense", "qwen3_omni_moe_text", "gpt_neox"])
+def test_keys_of_published_files_are_read_as_the_model_does(name: str) -> None:
+    findings = of_published(name)
+    assert word_of(findings) == "right", findings
 
 
 @pytest.mark.parametrize(("words", "word"), [(["right", "wrong"], "wrong"), (["refused", "right"], "right")])

@@ -104,7 +104,7 @@ def test_layers_that_differ() -> None:
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        ({"model_type": "mine", "n_positions": 9}, "model_type 'mine'.* has no rotary encoding"),
+        ({"model_type": "mine", "n_positions": 9}, "model_type 'mine'.* names no rotary encoding"),
         ({"model_type": "mine", "alibi": True}, "has no rotary encoding: alibi is True"),
         ({"model_type": "mine", "attn_config": {"alibi": True}}, "has no rotary encoding: attn_config.alibi is True"),
         ({"model_type": "mine", "position_embedding_type": "absolute"}, "position_embedding_type is 'absolute'"),

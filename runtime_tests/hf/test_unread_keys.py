@@ -2,13 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers.shared import Cli
 from posenc.hf import Reading, load_config, read_config
 from posenc.hf.config.accounts import is_neutral, speaks_of_positions
+from posenc.hf.encodings import ENCODINGS
+from posenc.hf.encodings.diffusion import DIFFUSION
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
 UNKNOWN = {**LLAMA, "model_type": "unheard_of"}
@@ -35,7 +40,7 @@ def read(config: dict[str, Any], **overrides: object) -> Reading:
 @pytest.mark.parametrize("config", [LLAMA, UNKNOWN], ids=["known", "unknown"])
 def test_keys_that_speak_of_positions_are_refused(config: dict[str, Any], key: str) -> None:
     value: object = {"factor": 4} if key == "yarn" else 5
-    with pytest.raises(ValueError, match=rf"{key} .*: not read, and may change positions; what model_type '") as error:
+    with pytest.raises(ValueError, match=rf"{key} .*: not read, and may change positions; .*model_type '") as error:
         read({**config, key: value}, layout="halves")
     assert "leave" not in str(error.value)
     assert "-p" not in str(error.value)
@@ -49,6 +54,7 @@ def test_keys_that_speak_of_positions_are_refused(config: dict[str, Any], key: s
         ("use_mrope", False),
         ("yarn", None),
         ("rotary_pct", 1.0),
+        ("rotary_emb_base", 10000),
         ("position_embedding_xdrope", False),
         ("use_rotary_pos_emb", True),
         ("position_embedding_type", "rope"),
@@ -172,10 +178,8 @@ def test_what_validation_passes_over_is_read_past_for_that_type_alone() -> None:
     ],
 )
 def test_what_transformers_warns_of_is_a_note(rope: dict[str, Any], note: str) -> None:
-    config = {**LLAMA, "max_position_embeddings": 256, "rope_scaling": {"original_max_position_embeddings": 64, **rope}}
-    if rope["type"] == "linear":
-        del config["rope_scaling"]["original_max_position_embeddings"]
-    reading = read(config)
+    context = {} if rope["type"] == "linear" else {"original_max_position_embeddings": 64}
+    reading = read({**LLAMA, "max_position_embeddings": 256, "rope_scaling": {**context, **rope}})
     assert len(reading.notes) == 1
     assert re.search(note, reading.notes[0])
 
@@ -201,6 +205,14 @@ def test_tables_of_sines_before_training(kind: str, key: str) -> None:
     assert read({"model_type": kind}).scheme == "learned"
 
 
+def test_a_stranger_s_key_stays_in_its_line() -> None:
+    for config in ({**LLAMA, "rope\nError: forged": 5}, {"dim": 1, "n_layers": 1, "n_heads": 1, "rope\n\x1b[31m": 2}):
+        with pytest.raises(ValueError, match=r"not read|names no rope_theta") as error:
+            read({**config, "head_dim": 8} if "dim" in config else config)
+        assert str(error.value).isprintable()
+    assert read({**LLAMA, "made\nup": 5, "x" * 999: 1}).origin["not read"] == "made\\nup, " + "x" * 80 + "..."
+
+
 def test_names_and_values() -> None:
     assert all(map(speaks_of_positions, ("rope_theta", "useScaledRope", "alpha", "num_position_embeddings", "n_ntk")))
     assert not any(map(speaks_of_positions, ("composition", "hidden_size", "europe", "use_cache", "moe_layer_freq")))
@@ -214,3 +226,68 @@ def test_the_report_lists_what_was_not_read(cli: Cli, tmp_path: Any) -> None:
     assert load_config(path)["made_up"] == 3
     result = cli("export", "--from-hf", str(path), "--dynamic", "-f", "onnx", "--runtime", "ort-cpu")
     assert "; not read: made_up" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, rows in DIFFUSION.items() if all(row.lacks for row in rows)],
+    ids=lambda name: str(name)[:20],
+)
+def test_no_class_of_diffusers_whose_pairs_go_by_several_axes_is_read(name: str) -> None:
+    config = {"_class_name": name, "rope_theta": 256.0, "attention_head_dim": 128, "num_attention_heads": 2}
+    for given in ({}, {"layout": "halves", "head_dim": 64, "rope_theta": 1.0}):
+        with pytest.raises(ValueError, match="its rotary pairs go by the frame, the row and the column of a patch"):
+            read({**config, "theta": 10000, "rope_axes_dim": [16, 56, 56]}, **given)
+
+
+@pytest.mark.parametrize("pad", [0, 2])
+def test_weights_of_other_rows_than_the_config_says_are_refused(pad: int, tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    import torch
+
+    kind, name = ("opt", "model.decoder.embed_positions") if pad else ("bert", "bert.embeddings.position_embeddings")
+    config = {"model_type": kind, "hidden_size": 8, "max_position_embeddings": 128}
+    file = tmp_path / "model.safetensors"
+    safetensors.save_file({f"{name}.weight": torch.zeros(512 + pad, 8)}, str(file))
+    with pytest.raises(ValueError, match=rf"has {512 + pad} rows, and the config says {128 + pad} \(max_position_emb"):
+        read(config, weights=str(tmp_path))
+    safetensors.save_file({f"{name}.weight": torch.zeros(128 + pad, 8)}, str(file))
+    assert read(config, weights=str(tmp_path)).scheme == "learned"
+    np.save(tmp_path / "rows.npy", np.zeros((512, 8), np.float32))
+    with pytest.raises(ValueError, match=rf"has 512 rows, and the config says {128 + pad}"):
+        read(config, weights=str(tmp_path / "rows.npy"))
+
+
+def test_a_model_that_rotates_nothing_disagrees_with_a_rope() -> None:
+    pytest.importorskip("transformers")
+    from posenc.hf.asking.model import Disagrees, Question
+    from posenc.hf.asking.rotary import traced_model
+
+    config = {"model_type": "nemotron_h", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config |= {
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "hybrid_override_pattern": "M*",
+        "vocab_size": 60,
+        "n_groups": 2,
+        "rope_theta": 1e4,
+    }
+    config |= {"mamba_num_heads": 4, "mamba_head_dim": 16, "ssm_state_size": 8, "intermediate_size": 64}
+    with pytest.raises(Disagrees, match=r"NemotronHModel of transformers .* was called whole, and rotates nothing"):
+        traced_model(Question(config, "", None, Reading("rope", {"head_dim": 16}, {}), (), ()))
+    with pytest.raises(ValueError, match="no layer of it has a rotary encoding"):
+        read(config, layout="halves")
+
+
+def test_what_is_asked_differs_in_every_input_that_a_part_reads() -> None:
+    pytest.importorskip("transformers")
+    from helpers.hf.asked import judge
+    from posenc.hf.encodings import tables
+
+    config = {"model_type": "tapas", "hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
+    config |= {"intermediate_size": 32, "vocab_size": 60, "max_position_embeddings": 64}
+    assert judge({**config, "reset_position_index_per_cell": False})[0] == "right"
+    with pytest.MonkeyPatch.context() as patch:
+        # as it was read before: a table like that of BERT
+        patch.setitem(ENCODINGS, "tapas", (replace(tables._tapas()[0], when=()),))
+        assert judge({**config, "reset_position_index_per_cell": True})[0] == "wrong"

@@ -127,11 +127,10 @@ def main() -> None:
         found, start = versions(folder), time.monotonic()
         print(", ".join(f"{library} {version}" for library, version in found.items()), flush=True)
         failed = tried(folder)
-    print(
-        f"{(time.monotonic() - start) / 60:.1f} minutes: {'failed: ' + ', '.join(failed) if failed else 'all passed'}"
-    )
+    result = f"failed: {', '.join(failed)}" if failed else "all passed"
+    print(f"{(time.monotonic() - start) / 60:.1f} minutes: {result}")
     if options.write:
-        write(found, failed)
+        write(found, result)
     sys.exit(bool(failed))
 
 

@@ -56,7 +56,7 @@ class AskedModel:
         note: What else is known of the model.
         difference: What would agree with the model, if this encoding does not.
         unasked: Why the model was not asked, or nothing.
-        crashed: Whether it was not asked because the process that asks crashed or hung.
+        crashed: Whether it was not asked because the process that asks crashed.
 
     """
 

@@ -175,7 +175,8 @@ def _function(made: Built, angles: nn.Module) -> Rotate:
         kinds += [kind for kind in file if isinstance(kind, type) and issubclass(kind, nn.Module)]
     for kind in kinds:
         takes_angles = any(name in inspect.signature(kind.forward).parameters for name in INPUTS)
-        code = kind.forward.__code__ if takes_angles else None
+        # a release that renames an argument wraps forward
+        code = inspect.unwrap(kind.forward).__code__ if takes_angles else None
         name = next((name for name in code.co_names if FUNCTION.match(name)), "") if code else ""
         if name:
             function: Callable[..., Any] = getattr(sys.modules[kind.__module__], name)

@@ -68,6 +68,8 @@ NO_EFFECT: Mapping[str, str] = {
         "is of a convolution over features",
     ),
     "dropout_positions": "is of training",
+    "indexer_rope_interleave": "is of an indexer beside the attention",
+    "max_trained_positions": "counts only beside a rotary_scaling_factor",
     "offset_alibi": "was read by the first version of BLOOM alone",
     "memory_attention_rope_dropout": "is of training",
     "pos_embed_jitter": "is of training",
@@ -87,6 +89,7 @@ AGREEING: Mapping[str, tuple[object, ...]] = {
     "use_rotary_emb": (True,),
     "use_rotary": (True,),
     "use_rope": (True,),
+    "use_pos_enc": (True,),
     "rotary": (True,),
     "apply_rope": (True,),
     "pos_emb": ("rope", "rotary"),
@@ -173,7 +176,7 @@ def account(
         elif not harmless(key):
             listed.append(settings.path_of(key))
     # those whose names say it come first
-    order = sorted(refused, key=lambda path: not speaks_of_positions(path.rpartition(".")[2]))
+    order = sorted(refused, key=lambda path: not speaks_of_positions(path.removeprefix(f"{settings.path}.")))
     return Account({path: refused[path] for path in order}, tuple(listed))
 
 

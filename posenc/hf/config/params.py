@@ -6,7 +6,7 @@ beta_fast (beta) and beta_slow (alpha), and `apply_scale` says whether cosines a
 
 from collections.abc import Mapping
 
-from posenc.hf.config.settings import Json, short
+from posenc.hf.config.settings import Json, plain, short
 
 
 def _names(text: str) -> frozenset[str]:
@@ -15,6 +15,8 @@ def _names(text: str) -> frozenset[str]:
 
 KIND = "mistral_params"
 """The name of the type in messages: the file itself names none."""
+LISTED = 6
+"""Keys that a message names."""
 MARKS = ("dim", "n_layers", "n_heads")
 """Keys that a params.json has, and no config.json."""
 KEYS = {
@@ -40,6 +42,8 @@ YARN = {
     "alpha": "beta_slow",
 }
 """The keys of `yarn`, by what transformers calls them."""
+SCALING = "yarn"
+"""The key of the settings of YaRN."""
 SCALE = "apply_scale"
 TEMPERATURE = "llama_4_scaling"
 """The settings of a factor of queries that grows with their positions: it turns nothing."""
@@ -69,12 +73,12 @@ def as_config(content: Json) -> dict[str, object]:
         reason = f"{unread} is not read" if unread else "it names no rope_theta and head_dim, as Mistral's do"
         raise ValueError(f"{title}: {reason}: give the config.json of the same model")
     unknown = [
-        key for key, value in content.items() if value and key not in {*KEYS, *WITHOUT_EFFECT, "yarn", TEMPERATURE}
+        key for key, value in content.items() if value and key not in {*KEYS, *WITHOUT_EFFECT, SCALING, TEMPERATURE}
     ]
     if unknown:
-        raise ValueError(f"{title}: {', '.join(unknown)} is not read, and may change positions")
+        raise ValueError(f"{title}: {', '.join(map(plain, unknown[:LISTED]))} is not read, and may change positions")
     config = {new: content[old] for old, new in KEYS.items() if old in content}
-    yarn = content.get("yarn")
+    yarn = content.get(SCALING)
     if yarn:
         config["rope_scaling"] = _yarn(yarn)
     return {**config, "model_type": KIND}
@@ -86,7 +90,7 @@ def _yarn(yarn: object) -> dict[str, object]:
         raise ValueError(f"yarn must be an object, got {short(yarn)}")
     unknown = [key for key in yarn if key not in {*YARN, SCALE}]
     if unknown:
-        raise ValueError(f"yarn.{unknown[0]} is not read, and may change the angles")
+        raise ValueError(f"yarn.{plain(unknown[0])} is not read, and may change the angles")
     missing = [key for key in (*YARN, SCALE) if yarn.get(key) is None]
     if missing:
         raise ValueError(f"yarn.{missing[0]} is missing: nothing says what the model takes for it")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+LONGEST = 80
+"""Letters of a key that a message shows."""
 Json = Mapping[str, object]
 """An object of JSON."""
 
@@ -60,7 +62,7 @@ class Settings:
         """Return the path of a key, whether the object has it or not; for a default, where it is from."""
         if self.path.startswith("default"):  # the object itself is a default: its keys stand in no file
             return self.path
-        return f"{self.path}.{key}" if self.path else key
+        return f"{self.path}.{plain(key)}" if self.path else plain(key)
 
     def at(self, key: str) -> Setting:
         """Return what stands under a key, or what its absence means."""
@@ -78,6 +80,12 @@ class Settings:
         """Return what stands under a key, unless it is null, false, 0 or empty."""
         setting = self.at(key)
         return setting if setting.value else None
+
+
+def plain(key: str) -> str:
+    """Return a key as a part of a line: what moves the cursor is escaped, and a long one is cut."""
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in key[:LONGEST])
+    return text if len(key) <= LONGEST else f"{text}..."
 
 
 def short(value: object) -> str:

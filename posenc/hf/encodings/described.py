@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from posenc.hf.config.settings import Setting
 from posenc.hf.encodings.parts import Part
-from posenc.hf.encodings.rows import Row
+from posenc.hf.encodings.rows import LEARNED, Row
 
 LISTED = 12
 """Names that a message lists."""
@@ -47,7 +47,7 @@ def parameters_of(part: Part, row: Row, positions: str | None, overrides: Mappin
         settings["weights"] = Setting(None, NO_WEIGHTS)
     elif row.tables and "key" not in overrides:
         settings |= _key(part, row, str(overrides["weights"]))
-    if row.scheme == "learned" and row.tables and overrides.get("weights") is not None:
+    if row.scheme == LEARNED and row.tables and overrides.get("weights") is not None:
         key = overrides.get("key") or (settings["key"].value if "key" in settings else None)
         check_rows(part, row, str(overrides["weights"]), None if key is None else str(key).partition(",")[0])
     return {name: setting for name, setting in settings.items() if name not in overrides}

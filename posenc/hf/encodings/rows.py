@@ -26,6 +26,8 @@ class If:
         return f"{name} is {setting.value!r}"
 
 
+LEARNED = "learned"
+"""The scheme of a table that has a row for each position, and no other."""
 LENGTH = "max_position_embeddings"
 """The usual key of how many positions a model has."""
 FROM_THE_FIRST = Fixed(0)

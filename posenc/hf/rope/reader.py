@@ -208,11 +208,12 @@ class RotaryReader:
         factor = values.get("factor")
         if isinstance(factor, (int, float)) and factor < 1 and self.origin.get("factor") == path_of("factor"):
             self.notes.append(f"{path_of('factor')} is {factor:g}: transformers warns of factors below 1")
-        if values["rope_type"] == "yarn" and factor is None and "factor" not in self.rope.content:
+        has_ramp = "beta_fast" in parameters_of(values["rope_type"])
+        if has_ramp and factor is None and "factor" not in self.rope.content:
             # transformers refuses such a config; a null it takes for the ratio of the two contexts
-            raise ValueError(f"{path_of('factor')} is missing: rope type yarn needs it")
+            raise ValueError(f"{path_of('factor')} is missing: rope type {values['rope_type']} needs it")
         fast, slow = values.get("beta_fast"), values.get("beta_slow")
-        if values["rope_type"] == "yarn" and (fast or FAST) < (slow or SLOW):
+        if has_ramp and (fast or FAST) < (slow or SLOW):
             told = f"{path_of('beta_fast')} ({fast or FAST:g}) is below beta_slow ({slow or SLOW:g})"
             self.notes.append(f"{told}: transformers warns of that, and the ramp between the two is turned round")
         low, high = values.get("low_freq_factor"), values.get("high_freq_factor")

@@ -6,8 +6,8 @@ or in the part that describes the language model.
 
 from collections.abc import Mapping
 
-from posenc.hf.config.accounts import Account, is_neutral, speaks_of_positions
-from posenc.hf.config.settings import Json, Setting, Settings, short
+from posenc.hf.config.accounts import Account, has_no_rope, is_neutral, speaks_of_positions
+from posenc.hf.config.settings import Json, Setting, Settings, plain, short
 from posenc.hf.rope.defaults import DEFAULTS, NO_DEFAULTS, class_of, text_type
 from posenc.hf.rope.listed import listed
 from posenc.hf.rope.scaling import scaling_names
@@ -105,6 +105,9 @@ def check_rotary(content: Json, more: str = "") -> None:
     always = defaults.rope_theta is not None or any(key in of_class for key in EVIDENCE)
     if others.get("alibi") or not (always or any(key in content for key in (*EVIDENCE, *LOCAL_THETA))):
         instead = ", ".join(f"{key} is {value!r}" for key, value in others.items())
+        if not instead and not of_class and not has_no_rope(str(model_type or "")):
+            # an unknown type may rotate by constants of its code
+            refused = f"the config (model_type {model_type!r}) names no rotary encoding"
         instead = instead or "none of rope_parameters, rope_scaling, rope_theta, rotary_dim, ..."
         raise ValueError(f"{refused}: {instead}{more}")
 
@@ -114,7 +117,9 @@ def _check_unread(content: Json) -> None:
     if any(key in content for key in (*EVIDENCE, *LOCAL_THETA)):
         return
     known = {*CONTEXT_KEYS, *OTHER_KEYS}
-    left = {k: v for k, v in content.items() if k not in known and speaks_of_positions(k) and not is_neutral(k, v)}
+    left = {
+        plain(k): v for k, v in content.items() if k not in known and speaks_of_positions(k) and not is_neutral(k, v)
+    }
     if left:
         raise ValueError(f"{Account(left, ()).words}: not read, and may change positions; no key that is read is there")
 

@@ -14,7 +14,7 @@ SUBJECT = "config"
 
 
 def unasked(manifest: Manifest) -> Iterator[Verdict]:
-    """Yield a row where the model was not asked: a failure where asking it crashed or hung."""
+    """Yield a row where the model was not asked: a failure where the process that asks it crashed."""
     model = manifest.model
     if model is not None and model.unasked:
         yield Verdict(SUBJECT, MODEL, "fail" if model.crashed else "skip", model.unasked)
