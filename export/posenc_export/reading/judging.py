@@ -21,6 +21,8 @@ FLOAT32 = 2.0**-22
 ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
+CLOSE = "close to "
+"""How the name of numbers begins that are nearly those of a form."""
 LISTED = 8
 """Values without a name that are listed one by one."""
 
@@ -133,6 +135,8 @@ def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding
 
 def unnamed_words(encoding: Encoding) -> str:
     """Return what is said of a value without a name: what it is, where it comes from, and where it meets data."""
+    if encoding.name.startswith(CLOSE):
+        return encoding.name
     made = encoding.name or "numbers"
     several = "" if " and " in made or not encoding.name else "s"
     source = "the length" if encoding.positions == "range" else encoding.positions.removeprefix("mask ")

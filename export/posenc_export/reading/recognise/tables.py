@@ -16,6 +16,7 @@ from posenc_export.reading.recognise.lookups import (
     EIGHT_BITS,
     Lookup,
     Lookups,
+    is_smooth,
     learned_form,
     rows_lookup_form,
     rows_of,
@@ -175,10 +176,3 @@ def _is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
     """Return whether rows are taken apart after the sum: shifts and scales of a norm, and not places."""
     users = [node for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)]
     return any(user.op_type in ("Split", "Slice", "Gather") for user in users) and len(shape) > 1
-
-
-def is_smooth(rows: Array) -> bool:
-    """Return whether rows are straight lines, as coordinates are."""
-    numbers = rows.astype(np.float64)
-    size = np.abs(numbers).max()
-    return any(np.abs(np.diff(numbers, 2, axis=axis)).max(initial=0) <= 1e-5 * size for axis in (0, 1))
