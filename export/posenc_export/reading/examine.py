@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from posenc_export.reading.bad_numbers import bad_numbers
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
@@ -20,6 +21,7 @@ from posenc_export.reading.measuring import FAR, Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.starts import start_findings
 from posenc_export.reading.switching import switched
 from posenc_export.reading.unread import Stop, stop_of, unread_of
 from posenc_export.reading.usual import is_spent, usual_run
@@ -73,7 +75,8 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
     inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
     # usual sizes have a batch of one, at which ids for a batch of one fit
-    forms = tuple(form_findings(_of_a_batch(graph, run, how)))
+    forms = (*form_findings(_of_a_batch(graph, run, how)), *bad_numbers(run, named))
+    forms = (*forms, *start_findings(graph, run, named, how.budget))
     stop = stop_of(graph, run, inspection.stopped, how.budget)
     unread = tuple(unread_of(graph, run))
     how.say(_judged(inspection, forms, stop, unread, how))
@@ -93,6 +96,8 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
 def _broken(ends: tuple[End, ...], named: Sequence[Named], measuring: Measuring) -> tuple[End, ...]:
     """Return ends, and before them that of an encoding whose positions get the numbers of others from one on."""
     breaks = [(*found, entry.nodes[0]) for entry in named if (found := measuring.breaks_at(entry)) is not None]
+    seams = ((measuring.seam_of(entry), entry.nodes[0]) for entry in named)
+    breaks += [(seam, f"row {seam:,} is that of position 0 again", node) for seam, node in seams if seam is not None]
     if not breaks:
         return ends
     first, words, node = min(breaks)

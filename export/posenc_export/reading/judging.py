@@ -21,8 +21,8 @@ FLOAT32 = 2.0**-22
 ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
-CLOSE = "close to "
-"""How the name of numbers begins that are nearly those of a form."""
+TOLD = ("close to ", "angles of no known form ")
+"""How the names of numbers begin that say all there is to say."""
 LISTED = 8
 """Values without a name that are listed one by one."""
 
@@ -88,6 +88,9 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
     if encoding.name == NO_POSITION:
         yield finding("no-position", encoding.where, f"{encoding.family}: every position gets the same numbers")
         return
+    if "tables" in encoding.parameters:
+        words = f"{encoding.family}: the table of cosines holds sines, and that of sines cosines"
+        yield finding("no-rotation", encoding.where, words)
     if encoding.moved:
         some = ", ".join(map(str, encoding.moved[:LISTED]))
         words = f"logarithms are in half precision: roundings choose the row of distances {some}"
@@ -135,7 +138,7 @@ def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding
 
 def unnamed_words(encoding: Encoding) -> str:
     """Return what is said of a value without a name: what it is, where it comes from, and where it meets data."""
-    if encoding.name.startswith(CLOSE):
+    if encoding.name.startswith(TOLD):
         return encoding.name
     made = encoding.name or "numbers"
     several = "" if " and " in made or not encoding.name else "s"

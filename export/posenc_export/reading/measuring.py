@@ -43,6 +43,8 @@ SEPARATE = 2
 """Tensors that a table of rows is stored in, at most: one for cosines and one for sines."""
 MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
+SEEN = 5
+"""Positions behind a seam that a call has."""
 LARGEST = 1 << 27
 """Bytes of a value in a whole call that is read to see whether a wrong position is one."""
 Indices = NDArray[np.int64]
@@ -85,6 +87,27 @@ class Measuring:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""
         far = self._far_out(named, min(FAR, named.rows or FAR))
         return None if far is None or far.breaks is None else (far.breaks, far.words)
+
+    def seam_of(self, named: Named) -> int | None:
+        """Return the first row of a second table behind a first one that positions run into; None without one.
+
+        A graph that reads two tables of one tensor adds the length of the first to positions of long calls. One that
+        does not reads rows of position 0 again behind the first table.
+        """
+        seam = named.form.parameters.get("original_max_position_embeddings")
+        if named.form.parameters.get("long_first_position") != 0 or not isinstance(seam, int):
+            return None
+        length = seam + SEEN
+        run = self._interpreted(default_sizes(self.graph, {"length": length}), {})
+        tables = {*named.tensors, *named.stored}
+        for node in run.nodes:
+            operands = [operand for operand in node.operands if operand is not None]
+            if not any(o.tensor in tables or set(getattr(o.value, "stored", ())) & tables for o in operands):
+                continue
+            places = [o.value.array for o in operands if isinstance(o.value, Position)]
+            if any(array.dtype.kind in "iu" and array.size and int(array.max()) == length - 1 for array in places):
+                return seam
+        return None
 
     def is_counted(self, named: Named) -> bool:
         """Return whether the graph counts the positions of an encoding, which a caller cannot give."""

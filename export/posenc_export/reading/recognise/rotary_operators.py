@@ -31,6 +31,10 @@ class Places:
     interleaved: str = "interleaved"
 
 
+OFF_CIRCLE = 0.03
+"""By how much the sizes of pairs in a row may differ, relative to them: tables of eight bits differ by a hundredth."""
+BENT = 1e-3
+"""By how much a logarithm of such sizes may miss a straight line."""
 OPERATORS: Mapping[tuple[str, str], Places] = {
     ("com.microsoft", "RotaryEmbedding"): Places(2, (1,)),
     ("com.microsoft", "MRotaryEmbedding"): Places(2, (1,)),
@@ -61,21 +65,43 @@ class TabledOperator:
     parameters: dict[str, Parameter]
 
 
-def tabled_operators(flow: Flow) -> Iterator[TabledOperator]:
-    """Yield the operators of a run that turn by tables whose numbers are known."""
+def is_rotation(rows: Rows) -> bool:
+    """Return whether rows can turn pairs: cos^2 + sin^2 is the same for all pairs of a row, and not 0.
+
+    Tables that grow or shrink by one factor a position, pair by pair, are those of xPos.
+    """
+    cosine, sine = rows.cosine.astype(np.float64), rows.sine.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        size = np.hypot(cosine, sine)
+        if not np.isfinite(size).all() or not (size > 0).all():
+            return False
+        if float(np.max(np.ptp(size, axis=1) / np.median(size, axis=1))) <= OFF_CIRCLE:
+            return True
+        return len(size) > 2 and float(np.abs(np.diff(np.log(size), 2, axis=0)).max()) <= BENT
+
+
+def rotary_tables(flow: Flow) -> Iterator[tuple[Meeting, tuple[Operand, Operand], Rows]]:
+    """Yield each operator that turns by tables whose numbers are known, with its tables, as rows too."""
     for node in flow.run.nodes:
         places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
         if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
             continue
-        tables = _at(node, places.cosine), _at(node, places.cosine + 1)
-        numbers = [None if table is None else flow.numbers(table) for table in tables]
-        if tables[0] is None or tables[1] is None or numbers[0] is None or numbers[1] is None:
+        cosine, sine = (_at(node, places.cosine + place) for place in (0, 1))
+        numbers = [None if table is None else flow.numbers(table) for table in (cosine, sine)]
+        if cosine is None or sine is None or numbers[0] is None or numbers[1] is None:
             continue
         rows = _rows(numbers[0], numbers[1])
-        ids = next((ids for place in places.positions if (ids := _at(node, place)) is not None), None)
         if rows is not None:
-            parameters = _parameters(node, 2 * rows.cosine.shape[1], places.interleaved)
-            yield TabledOperator(node, (tables[0], tables[1]), ids, rows, _positions(rows, ids), parameters)
+            yield node, (cosine, sine), rows
+
+
+def tabled_operators(flow: Flow) -> Iterator[TabledOperator]:
+    """Yield the operators of a run that turn by tables whose numbers are known."""
+    for node, tables, rows in rotary_tables(flow):
+        places = OPERATORS[node.domain.replace("ai.onnx", ""), node.op_type]
+        ids = next((ids for place in places.positions if (ids := _at(node, place)) is not None), None)
+        parameters = _parameters(node, 2 * rows.cosine.shape[1], places.interleaved)
+        yield TabledOperator(node, tables, ids, rows, _positions(rows, ids), parameters)
 
 
 def _at(node: Meeting, place: int) -> Operand | None:

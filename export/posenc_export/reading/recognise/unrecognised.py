@@ -9,9 +9,11 @@ import numpy as np
 
 from posenc_export.reading.interpret.meetings import PRODUCTS, TABLED
 from posenc_export.reading.recognise.claims import Claim, claim, gathered
+from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.lookups import unrepeated
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
+from posenc_export.reading.recognise.rotary_operators import is_rotation, rotary_tables
 from posenc_export.reading.recognise.trails import is_data, is_float, numbers_of, shape_of, stored_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Value
 
@@ -48,7 +50,16 @@ def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
             and (_meets(run, meeting, operand, operands) or (meeting.node, operand.tensor) in turning)
         ]
     found = [_with_origin(run, named) for named in gathered(claims)]
-    return [*found, *_waves_of_inputs(run, claimed)]
+    return [*found, *_tables_of_operators(run, claimed), *_waves_of_inputs(run, claimed)]
+
+
+def _tables_of_operators(run: Run, claimed: set[str]) -> list[Named]:
+    """Return stored tables of rotary operators that turn pairs, by angles of no known form."""
+    return gathered(
+        claim(run, Form("not recognised", f"angles of no known form in {cosine.tensor} and {sine.tensor}", {}), node, cosine)
+        for node, (cosine, sine), rows in rotary_tables(Flow(run))
+        if node.node not in claimed and not {cosine.tensor, sine.tensor} & claimed and is_rotation(rows)
+    )
 
 
 def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:

@@ -58,6 +58,8 @@ def _nothing(inspection: Inspection) -> str:
         return f"{words} before reading stopped"
     if inspection.not_judged:
         return f"{words}, and positions may be in what was not judged"
+    if any(entry.severity == "error" for entry in inspection.findings):
+        return words
     return f"{words}: nothing that follows from positions meets data"
 
 
