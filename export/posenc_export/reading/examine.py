@@ -11,8 +11,10 @@ from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.findings import finding
-from posenc_export.reading.inspection import Encoding, End, Finding, Inspection, NotJudged
+from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, NotJudged
 from posenc_export.reading.interpret.budget import Budget
+from posenc_export.reading.interpret.feeds import looked_up
+from posenc_export.reading.interpret.roles import roles_of
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
 from posenc_export.reading.judging import judged, not_judged_of, unjudged_findings, unmeasured_of
@@ -32,6 +34,8 @@ LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
 USUAL_BOUND = 1e-3
 SHARE = 0.4
 """The share of the time that a single interpretation may take."""
+COORDINATES = 4
+"""The largest fixed side of an input that lists places or sizes: rows and columns, corners of a box."""
 LENGTHS = ("length", "samples")
 """Kinds of axes along which positions may end."""
 
@@ -77,9 +81,10 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     # usual sizes have a batch of one, at which ids for a batch of one fit
     forms = (*form_findings(_of_a_batch(graph, run, how)), *bad_numbers(run, named))
     forms = (*forms, *start_findings(graph, run, named, how.budget))
+    inputs = tuple(_of_tokens(graph, inspection.inputs))
     stop = stop_of(graph, run, inspection.stopped, how.budget)
     unread = tuple(unread_of(graph, run))
-    how.say(_judged(inspection, forms, stop, unread, how))
+    how.say(_judged(inspection, inputs, forms, stop, unread, how))
     # an end takes many interpretations: what is known until then is said before
     digits = {name for entry in named if measuring.is_composed(entry) for name in entry.stored}
     try:
@@ -90,7 +95,18 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         words = "where positions end was not looked for: long calls take more memory than --memory allows"
         inspection = replace(inspection, stopped=inspection.stopped or words)
         unread = (*unread, NotJudged(facts.file, words))
-    return _judged(inspection, forms, stop, unread, how)
+    return _judged(inspection, inputs, forms, stop, unread, how)
+
+
+def _of_tokens(graph: Graph, inputs: Iterable[GraphInput]) -> Iterator[GraphInput]:
+    """Yield inputs that stand for tokens: a list of sizes, of boxes or of edges has a fixed side that is no length."""
+    roles = roles_of(graph)
+    words = looked_up(graph, [entry.name for entry in inputs])
+    for entry in inputs:
+        is_token = entry.name in words or roles.get(entry.name) in ("places", "mask", "types")
+        sides = [size for size in entry.shape if isinstance(size, int) and 1 < size <= COORDINATES]
+        if is_token or not sides:
+            yield entry
 
 
 def _broken(ends: tuple[End, ...], named: Sequence[Named], measuring: Measuring) -> tuple[End, ...]:
@@ -127,19 +143,25 @@ def _measured_to(encoding: Encoding, entry: Named, limit: int, measuring: Measur
 
 
 def _judged(
-    inspection: Inspection, forms: Sequence[Finding], stop: Stop | None, unread: Sequence[NotJudged], how: Examining
+    inspection: Inspection,
+    inputs: tuple[GraphInput, ...],
+    forms: Sequence[Finding],
+    stop: Stop | None,
+    unread: Sequence[NotJudged],
+    how: Examining,
 ) -> Inspection:
     """Return an inspection with its findings, and with what was not judged.
 
     Args:
         inspection: what was read.
+        inputs: those of tokens.
         forms: findings of operators.
         stop: where reading stopped; None where it went through.
         unread: places that were not judged, beside those that the inspection itself shows.
         how: whether a bound was asked for.
     """
     is_strict = how.bound is not None
-    findings = [*judged(inspection, is_strict), *forms]
+    findings = [*judged(replace(inspection, inputs=inputs), is_strict), *forms]
     others = list(unread)
     if stop is not None:
         entry = NotJudged(stop.node, stop.words)
@@ -190,6 +212,7 @@ def _encoding(
         tensors=named.tensors,
         stored=named.stored,
         dtype=named.dtype,
+        stored_dtype=measuring.stored_dtype(named),
         rows=None if measuring.is_composed(named) else named.rows,
         positions=named.positions,
         error=named.error if errors is None else max(errors.errors),

@@ -18,7 +18,7 @@ NO_POSITION = "no position"
 """The name that recognisers give to angles that are all 0."""
 FLOAT32 = 2.0**-22
 """What an angle in float32 loses a position: its rounding, and that of its frequency."""
-ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 2.0**-6, "uint8": 2.0**-6}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
 TOLD = ("close to ", "angles of no known form ")
@@ -111,7 +111,9 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
         words = f"{encoding.family} angles are computed in half precision: noise from about position {noisy[0]:,} on"
         yield finding("half-noise", encoding.where, words)
         return
-    off = [p for p, error in points if error > measured.bound + (0.0 if is_strict else excused(p, encoding.dtype))]
+    # one rule for all tables: what the element type loses that they are stored in is for --fail-above to ask for
+    held = max((encoding.dtype, encoding.stored_dtype), key=lambda dtype: ROUNDOFF.get(dtype, 0.0))
+    off = [p for p, error in points if error > measured.bound + (0.0 if is_strict else excused(p, held))]
     if off:
         first = measured.exceeds_from if is_strict else off[0]
         position, worst = max(points, key=lambda point: point[1])

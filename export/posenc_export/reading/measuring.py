@@ -45,6 +45,8 @@ MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
 SEEN = 5
 """Positions behind a seam that a call has."""
+HELD = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
+"""Element types of tables, the narrowest first."""
 LARGEST = 1 << 27
 """Bytes of a value in a whole call that is read to see whether a wrong position is one."""
 Indices = NDArray[np.int64]
@@ -80,8 +82,28 @@ class Measuring:
         if named.form.exact is None:
             return None
         if named.rows is not None and not self.is_composed(named):
-            return self._of_table(named, named.rows)
+            # tables of eight bits are numbers only once they are read
+            return self._of_table(named, named.rows) or self._looked_up(named, named.rows)
         return self._computed(named, limit)
+
+    def _looked_up(self, named: Named, rows: int) -> Errors | None:
+        """Return the errors of the rows that the graph reads of a table."""
+        assert named.form.exact is not None
+        offset = named.form.parameters.get("offset", 0)
+        shift = offset if isinstance(offset, int) and 0 <= offset < rows else 0
+        places = np.arange(min(rows, COUNTED) - shift)
+        run = self._interpreted(default_sizes(self.graph, {"length": len(places)}), {})
+        arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
+        errors = errors_by_position(arrays, named.form.exact, places + shift, self.bound)
+        return None if errors is None else replace(errors, last_position=len(places) - 1 + shift)
+
+    def stored_dtype(self, named: Named) -> str:
+        """Return the element type in which the table of an encoding is stored; nothing where rows are computed."""
+        if named.rows is None:
+            return ""
+        values = [self.run.values.get(name) for name in (*named.stored, *named.tensors)]
+        tables = [v for v in values if isinstance(v, Constant) and named.rows in v.shape and v.dtype.name in HELD]
+        return min((str(table.dtype.name) for table in tables), key=HELD.index, default="")
 
     def breaks_at(self, named: Named) -> tuple[int, str] | None:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""
@@ -162,7 +184,14 @@ class Measuring:
         run = self.at_length
         source = named.positions if role == "places" else None
         rows = far_rows(self.graph, run, named.tensors, source, replace(self.budget, value_bytes=MASKS))
-        return None if rows is None else far_errors(rows, exact, limit, min(SECONDS, self.budget.seconds / 2), self._in_a_whole_call)
+        offset = named.form.parameters.get("offset", 0) if named.form.exact is not None else 0
+        # a graph may count from 1 on, or an offset may be added to the positions of an input
+        for start in dict.fromkeys((offset if isinstance(offset, int) else 0, 0, 1)):
+            seconds = min(SECONDS, self.budget.seconds / 2)
+            far = None if rows is None else far_errors(rows, _from(exact, start), limit, seconds, self._in_a_whole_call)
+            if far is not None and far.errors.size:
+                return far
+        return None
 
     def _table_of(self, named: Named) -> Exact | None:
         """Return the stored rows of a learned table as a function of positions; None for other encodings."""
@@ -245,7 +274,10 @@ class Measuring:
         measured = table_errors(self._tables(names, rows), named.form.exact, _some(rows), self.effort)
         if measured is None:
             return None
-        errors = curve(measured.positions, measured.errors, self.bound)
+        # rows below the first that is read are for padding
+        offset = named.form.parameters.get("offset", 0)
+        read = measured.positions >= (offset if isinstance(offset, int) and offset < rows else 0)
+        errors = curve(measured.positions[read], measured.errors[read], self.bound)
         sampled = None if measured.rows == rows else measured.rows
         return replace(errors, sampled=sampled, tensor=measured.tensor, last_position=int(measured.positions[-1]))
 
@@ -255,6 +287,11 @@ class Measuring:
             table = _table(self.run.values.get(name), rows)
             if table is not None:
                 yield name, table
+
+
+def _from(exact: Exact, start: int) -> Exact:
+    """Return the rows of a form whose first position is another one."""
+    return (lambda positions: exact(positions + start)) if start else exact
 
 
 def _is_by_length(named: Named) -> bool:

@@ -41,9 +41,10 @@ def start_findings(graph: Graph, run: Run, named: Iterable[Named], budget: Budge
         start = _start(graph, run, entry, 0)
         if start is None:
             continue
-        if start:
+        # rows of padding come first in some tables: their count is an offset, and two of them are fairseq's
+        if start == 1:
             words = f"{entry.form.family}: the first token of a call has position {start}, and not 0"
-            yield finding("first-position", entry.nodes[0], words, None if start == 1 else "note")
+            yield finding("first-position", entry.nodes[0], words)
         later = None if behind is None or behind.stopped is not None else _start(graph, behind, entry, PAST)
         if later is not None and later == start:
             words = f"{entry.form.family}: behind a past of {PAST} tokens positions begin at {later} again"

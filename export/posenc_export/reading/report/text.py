@@ -86,7 +86,8 @@ def _encoding(encoding: Encoding) -> Iterator[str]:
     if encoding.also:
         yield f"  fits as well: {some(encoding.also)}"
     stored = f"{_count(encoding.rows, 'row')} stored" if encoding.rows is not None else "computed in the graph"
-    yield f"  {stored}, {encoding.dtype}; positions from {encoding.positions}"
+    held = encoding.stored_dtype if encoding.rows is not None and encoding.stored_dtype else encoding.dtype
+    yield f"  {stored}, {held}; positions from {encoding.positions}"
     layers = f"{_count(len(encoding.layers), 'layer')}: " if encoding.layers else ""
     yield f"  {layers}{_count(len(encoding.nodes), 'node')}: {some(encoding.nodes)}"
     if encoding.stored:
