@@ -26,7 +26,7 @@ from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.starts import start_findings
 from posenc_export.reading.switching import switched
 from posenc_export.reading.unread import Stop, stop_of, unread_of
-from posenc_export.reading.usual import is_spent, usual_run
+from posenc_export.reading.usual import is_spent, usual_run, with_outputs
 from posenc_export.reading.values import Run
 
 LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
@@ -71,7 +71,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         facts: what it says of itself.
         how: bounds and limits, and who is told meanwhile.
     """
-    run = usual_run(graph, how.budget)
+    run = with_outputs(graph, usual_run(graph, how.budget))
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)

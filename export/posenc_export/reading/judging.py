@@ -21,7 +21,7 @@ FLOAT32 = 2.0**-22
 ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 2.0**-6, "uint8": 2.0**-6}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
-TOLD = ("close to ", "angles of no known form ")
+TOLD = ("close to ", "angles of no known form ", "numbers stored in ")
 """How the names of numbers begin that say all there is to say."""
 LISTED = 8
 """Values without a name that are listed one by one."""
@@ -141,7 +141,8 @@ def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding
 def unnamed_words(encoding: Encoding) -> str:
     """Return what is said of a value without a name: what it is, where it comes from, and where it meets data."""
     if encoding.name.startswith(TOLD):
-        return encoding.name
+        value = f"{encoding.dtype}{list(encoding.shape)} meets data here: " if encoding.shape else ""
+        return f"{value}{encoding.name}"
     made = encoding.name or "numbers"
     several = "" if " and " in made or not encoding.name else "s"
     source = "the length" if encoding.positions == "range" else encoding.positions.removeprefix("mask ")

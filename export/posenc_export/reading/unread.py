@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import NotJudged
 from posenc_export.reading.interpret.budget import Budget
+from posenc_export.reading.interpret.meetings import is_float
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import Axis, axes_of
-from posenc_export.reading.interpret.state import shape_of, small_numbers
+from posenc_export.reading.interpret.state import is_data, shape_of, small_numbers
 from posenc_export.reading.usual import is_spent
-from posenc_export.reading.values import Meeting, Position, Run, Unknown
+from posenc_export.reading.values import Data, Meeting, Position, Run, Unknown
 
 OTHERS: Mapping[Axis, tuple[int, ...]] = {
     "batch": (2, 3),
@@ -140,3 +141,18 @@ def unread_of(graph: Graph, run: Run) -> Iterator[NotJudged]:
         reasons = [value.reason for value in outcomes.values() if isinstance(value, Unknown)]
         if reasons:
             yield NotJudged(node.node, f"{node.op_type} and what follows it were not read: {reasons[0]}")
+    yield from _not_computed(graph, run)
+
+
+def _not_computed(graph: Graph, run: Run) -> Iterator[NotJudged]:
+    """Yield the first node in which numbers of positions meet data that were too large, or had no kernel."""
+    returned = [run.values.get(name) for name in graph.outputs]
+    if any(isinstance(value, Data) and value.positional and is_float(value) for value in returned):
+        yield NotJudged("outputs", "numbers that follow from positions are returned, and were too large to be computed")
+    for meeting in run.meetings:
+        values = [operand.value for operand in meeting.operands if operand is not None]
+        late = [value for value in values if isinstance(value, Data) and value.positional and is_float(value)]
+        if late and any(map(is_data, values)) and len(late[0].shape) > 1:
+            words = f"numbers that follow from positions meet data, {list(late[0].shape)}, and were not computed"
+            yield NotJudged(meeting.node, words)
+            return

@@ -18,6 +18,7 @@ from posenc_export.reading.recognise.lookups import (
     Lookups,
     is_smooth,
     learned_form,
+    lookup_of,
     rows_lookup_form,
     rows_of,
     table_of,
@@ -97,7 +98,7 @@ def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Cl
         return None
     known = lookups.before(operand.tensor)
     # rows and columns of a grid are looked up each in a table of half the features
-    if known is not None and known[0].values.shape[-1] == array.shape[-1]:
+    if known is not None and known[0].values.shape[-1] == array.shape[-1] and not _is_composed(lookups, operand, known[1]):
         return _looked_up(run, known[1], meeting, operand, known[0])
     form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None)
     if form is not None:
@@ -105,6 +106,18 @@ def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Cl
     resized = [node for node in lookups.trails.before(operand.tensor) if node.op_type in RESIZING]
     interpolated = _interpolated(run, meeting, operand, resized[0]) if resized else None
     return interpolated or _learned(run, meeting, operand, array)
+
+
+def _is_composed(lookups: Lookups, operand: Operand, form: Form) -> bool:
+    """Return whether rows of no formula are made of those of several tables, each at indices of its own."""
+    if form.exact is not None:
+        return False
+    tables = {
+        node.operands[0].tensor
+        for node in lookups.trails.before(operand.tensor)
+        if node.operands[0] is not None and (lookup := lookup_of(lookups.run, node)) and np.ptp(lookup.indices) > 0
+    }
+    return len(tables) > 1
 
 
 def _looked_up(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup: Lookup) -> Claim:
