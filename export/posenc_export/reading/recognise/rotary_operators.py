@@ -13,7 +13,7 @@ from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.frequencies import offset_of
 from posenc_export.reading.recognise.named import Parameter
 from posenc_export.reading.recognise.rotary_rows import Rows
-from posenc_export.reading.values import Array, Data, Meeting, Operand, Position, Value
+from posenc_export.reading.values import Array, Constant, Data, Meeting, Operand, Position, Value
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,21 @@ def rotary_tables(flow: Flow) -> Iterator[tuple[Meeting, tuple[Operand, Operand]
         rows = _rows(numbers[0], numbers[1])
         if rows is not None:
             yield node, (cosine, sine), rows
+
+
+def absent_tables(flow: Flow) -> Iterator[tuple[Meeting, Operand, int, dict[str, Parameter], Operand | None]]:
+    """Yield each operator whose tables lie in a file that is not there: the table, its rows, parameters and ids."""
+    for node in flow.run.nodes:
+        places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
+        if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
+            continue
+        table = _at(node, places.cosine)
+        if table is None or not isinstance(table.value, Constant) or flow.numbers(table) is not None:
+            continue
+        rows, pairs = table.value.shape[-2:] if len(table.value.shape) > 1 else (0, 0)
+        ids = next((ids for place in places.positions if (ids := _at(node, place)) is not None), None)
+        if rows and pairs:
+            yield node, table, rows, _parameters(node, 2 * pairs, places.interleaved), ids
 
 
 def tabled_operators(flow: Flow) -> Iterator[TabledOperator]:

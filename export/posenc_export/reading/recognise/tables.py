@@ -48,6 +48,11 @@ TAKING = {
 }
 NARROWEST = 8
 """Features that learned rows have at least: coordinates of anchors and of boxes have fewer."""
+BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
+"""Bases of sinusoids that are tried on tables of which some columns alone are sinusoids."""
+FEWEST_WAVES = 8
+"""Features and rows that such a table has at least."""
+SAME = 2e-3
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 
 
@@ -123,7 +128,10 @@ def _is_composed(lookups: Lookups, operand: Operand, form: Form) -> bool:
 def _looked_up(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup: Lookup) -> Claim:
     indices = lookup.node.operands[1]
     assert indices is not None  # a look-up has both
-    item = claim(run, form, meeting, operand)
+    near = None if form.exact is not None else _nearly(lookup)
+    item = claim(run, near or form, meeting, operand)
+    if near is not None:
+        return item
     source = positions_of(run, indices.value, numbers_of(indices.value))
     return replace(
         item,
@@ -175,8 +183,34 @@ def _learned(run: Run, meeting: Meeting, operand: Operand, array: Array) -> Clai
     first = np.flatnonzero((table == rows[0]).all(1))
     if not len(first) or not np.array_equal(table[first[0] : first[0] + len(rows)], rows):
         return None
-    form = learned_form(rows, len(table), int(first[0]))
+    form = nearly_sinusoidal(rows) or learned_form(rows, len(table), int(first[0]))
     return None if form is None else replace(claim(run, form, meeting, operand), rows=len(table))
+
+
+def _nearly(lookup: Lookup) -> Form | None:
+    rows = rows_of(lookup.values)
+    return nearly_sinusoidal(rows) if rows is not None and int(lookup.indices.reshape(-1)[0]) == 0 else None
+
+
+def nearly_sinusoidal(rows: Array) -> Form | None:
+    """Return a form without a name for rows of which some columns are those of sinusoids, and others are not."""
+    width = rows.shape[1]
+    if width < FEWEST_WAVES or width % 2 or len(rows) < FEWEST_WAVES:
+        return None
+    numbers = rows.astype(np.float64)
+    pairs = width // 2
+    for base in BASES:
+        angle = np.arange(len(rows))[:, None] * base ** (-np.arange(pairs) / pairs)
+        for layout in (np.stack, np.concatenate):
+            waves = [np.sin(angle), np.cos(angle)]
+            exact = np.stack(waves, -1).reshape(len(rows), width) if layout is np.stack else np.concatenate(waves, 1)
+            wrong = np.abs(numbers - exact).max(0) > SAME
+            # the slowest are nearly straight in a few rows
+            if 0 < wrong.sum() <= 3 * width // 4 and (~wrong[: width // 2]).sum() >= FEWEST_WAVES // 2:
+                name = "interleaved" if layout is np.stack else "halves"
+                words = f"close to sinusoidal ({name}, base {base:g}): {int(wrong.sum())} of {width} columns are not"
+                return Form("not recognised", words, {})
+    return None
 
 
 def _in_rows(meeting: Meeting, rows: Array) -> bool:
