@@ -23,6 +23,7 @@ from posenc_export.reading.measuring import FAR, Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.recognise.unrecognised import moving, still_of
 from posenc_export.reading.starts import start_findings
 from posenc_export.reading.switching import switched
 from posenc_export.reading.unread import Stop, stop_of, unread_of
@@ -76,6 +77,13 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
+    known = {tensor for entry in named for tensor in entry.tensors}
+    # what is the same in a short call may be a factor that grows far out
+    named += [
+        moving(run, meeting, operand)
+        for meeting, operand in still_of(run)
+        if operand.tensor not in known and measuring.moves(operand)
+    ]
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
     inspection = replace(facts, encodings=encodings, attentions=len(attentions), stopped=_stopped(run, how))
     # usual sizes have a batch of one, at which ids for a batch of one fit

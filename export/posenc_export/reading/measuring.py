@@ -21,7 +21,7 @@ from posenc_export.reading.interpret.sizes import default_sizes
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.rounding import rounded_rotary, rounded_table
 from posenc_export.reading.table_errors import Effort, table_errors
-from posenc_export.reading.values import Array, Constant, Position, Run, Value
+from posenc_export.reading.values import Array, Constant, Operand, Position, Run, Value
 
 FAR = 2**17
 """Positions at which rows are computed: those below this number, unless more are asked for."""
@@ -109,6 +109,20 @@ class Measuring:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""
         far = self._far_out(named, min(FAR, named.rows or FAR))
         return None if far is None or far.breaks is None else (far.breaks, far.words)
+
+    def moves(self, operand: Operand) -> bool:
+        """Return whether a value that is the same everywhere in a short call is another one far out."""
+        inputs = operand.value.inputs if isinstance(operand.value, Position) else frozenset()
+        places = [name for name in sorted(inputs) if roles_of(self.graph).get(name) == "places"]
+        source = places[0] if places else None
+        budget = replace(self.budget, value_bytes=MASKS)
+        rows = far_rows(self.graph, self.at_length, [operand.tensor], source, budget)
+        if rows is None:
+            return False
+        near, far = (rows.at(first) for first in (0, FAR))
+        if near is None or far is None:
+            return False
+        return not np.array_equal(near[operand.tensor], far[operand.tensor], equal_nan=True)
 
     def seam_of(self, named: Named) -> int | None:
         """Return the first row of a second table behind a first one that positions run into; None without one.

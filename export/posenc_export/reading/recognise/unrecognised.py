@@ -28,6 +28,10 @@ TELLING = (*WAVES, "Log", "Exp", "CumSum", "NonZero", "Range", "Gather", "Loop",
 FARTHEST = 2000
 """How many nodes are gone back from a value."""
 SHOWN = 2
+FEWEST = 3
+"""Numbers that a value has at least which may differ by position."""
+STILL = 8
+"""Values that are looked at far out, at most."""
 NOTHING = Constant((), np.dtype(np.float32), lambda: np.zeros((), np.float32))
 
 
@@ -93,6 +97,30 @@ def _tables_of_operators(run: Run, claimed: set[str]) -> list[Named]:
         for node, (cosine, sine), rows in rotary_tables(Flow(run))
         if node.node not in claimed and not {cosine.tensor, sine.tensor} & claimed and is_rotation(rows)
     )
+
+
+def still_of(run: Run) -> list[tuple[Meeting, Operand]]:
+    """Return values that data are computed with, and that are the same at all positions of a short call.
+
+    They may be others far out: factors of an attention's temperature are 1 up to position 8191.
+    """
+    found: dict[str, tuple[Meeting, Operand]] = {}
+    for meeting in run.meetings:
+        if meeting.op_type not in ("Mul", "Div", "Add") or not any(o is not None and is_data(o.value) for o in meeting.operands):
+            continue
+        for operand in meeting.operands:
+            value = operand.value if operand is not None else None
+            if operand is None or not isinstance(value, Position) or not is_float(value) or value.array.size < FEWEST:
+                continue
+            if np.ptp(value.array.astype(np.float64)) == 0 and (value.inputs or value.sizes):
+                found.setdefault(operand.tensor, (meeting, operand))
+    return list(found.values())[:STILL]
+
+
+def moving(run: Run, meeting: Meeting, operand: Operand) -> Named:
+    """Return the entry of a value that is another one far out."""
+    named = gathered([claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand)])[0]
+    return _with_origin(run, named)
 
 
 def _meets(run: Run, meeting: Meeting, operand: Operand, operands: Sequence[Operand]) -> bool:
