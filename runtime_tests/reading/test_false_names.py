@@ -55,7 +55,9 @@ def test_a_computed_bias_is_no_table(tmp_path: Path) -> None:
     numbers = {"r1": [-1, -0.5, -0.25, -2], "r2": [0.1, 1, 2, 0.5]}
     tables = {name: np.array(each, np.float32).reshape(4, 1, 1) for name, each in numbers.items()}
     tables["unit"] = np.array(1, np.float32)
-    made = read(tmp_path, biased("f = Abs (d)  g = Mul (f, r2)  h = Add (g, unit)  l = Log (h)  bias = Mul (l, r1)"), tables)
+    made = read(
+        tmp_path, biased("f = Abs (d)  g = Mul (f, r2)  h = Add (g, unit)  l = Log (h)  bias = Mul (l, r1)"), tables
+    )
     assert families(made) == ["not recognised"]
 
 
@@ -110,10 +112,10 @@ def test_one_rule_for_tables_of_few_bits(tmp_path: Path, dtype: str) -> None:
     ("shape", "codes_of"),
     [("n, 3", []), ("n, 2", []), ("2, edges", []), ("n, 4", []), ("1, 128", ["PE203"]), ("n, 128", ["PE203"])],
 )
-def test_sizes_of_images_and_edges_are_no_batch_and_no_length(
-    tmp_path: Path, shape: str, codes_of: list[str]
-) -> None:
-    body = f"sized (int64[{shape}] sizes) => (float s) {{ f = Cast <to = 1> (sizes)  s = ReduceSum <keepdims = 0> (f) }}"
+def test_sizes_of_images_and_edges_are_no_batch_and_no_length(tmp_path: Path, shape: str, codes_of: list[str]) -> None:
+    body = (
+        f"sized (int64[{shape}] sizes) => (float s) {{ f = Cast <to = 1> (sizes)  s = ReduceSum <keepdims = 0> (f) }}"
+    )
     assert list(codes(read(tmp_path, body))) == codes_of
 
 
@@ -136,8 +138,8 @@ def test_n_is_the_number_of_tokens_behind_a_batch(tmp_path: Path) -> None:
 
 
 def test_caches_do_not_fill_the_screen(tmp_path: Path) -> None:
-    caches = [f"float[batch, 2, past, 16] past_key_values.{i}.{kind}" for i in range(32) for kind in ("key", "value")]
+    caches = [f"float[batch, 2, past, 16] past_key_values_{i}_{kind}" for i in range(32) for kind in ("key", "value")]
     names = ", ".join(entry.rsplit(" ", 1)[1] for entry in caches)
     body = f"cached ({', '.join(caches)}) => (float[batch, 64, p, 16] y) {{ y = Concat <axis = 1> ({names}) }}"
     _, inputs = head_lines(read(tmp_path, body))
-    assert inputs == "inputs: past_key_values.0.key float32[batch, 2, past, 16] and 63 like it"
+    assert inputs == "inputs: past_key_values_0_key float32[batch, 2, past, 16] and 63 like it"

@@ -94,7 +94,9 @@ def test_positions_that_a_scan_counts(tmp_path: Path) -> None:
         helper.make_node("Add", ["row", "s"], ["o"]),
     ]
     step = numpy_helper.from_array(np.ones(1, np.float32), "step")
-    body = helper.make_graph(nodes, "turn", [info("c", shape=[1]), info("row")], [info("c2", shape=[1]), info("o")], [step])
+    body = helper.make_graph(
+        nodes, "turn", [info("c", shape=[1]), info("row")], [info("c2", shape=[1]), info("o")], [step]
+    )
     start = helper.make_node("Constant", [], ["start"], value=numpy_helper.from_array(np.zeros(1, np.float32)))
     scan = helper.make_node("Scan", ["start", "x"], ["last_one", "y"], body=body, num_scan_inputs=1)
     made = inspected(saved(tmp_path, [start, scan], ["seq", 16]))

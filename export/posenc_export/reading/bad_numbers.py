@@ -63,7 +63,9 @@ def _tables(run: Run, named: Iterable[Named]) -> dict[str, None]:
     for meeting in run.meetings:
         values = [operand.value for operand in meeting.operands if operand is not None]
         if any(map(is_data, values)):
-            odd = (value for value in values if isinstance(value, Position) and is_float(value) and _is_odd(value.array))
+            odd = (
+                value for value in values if isinstance(value, Position) and is_float(value) and _is_odd(value.array)
+            )
             names.update(dict.fromkeys(name for value in odd for name in sorted(value.stored)))
     return names
 

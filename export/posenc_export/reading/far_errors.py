@@ -131,9 +131,7 @@ def _lasts(breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Ex
     return float(np.mean(~(errors <= JUMP + SLACK * breaks))) > MOST
 
 
-def _is_real(
-    breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact, whole: WholeCall
-) -> bool:
+def _is_real(breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact, whole: WholeCall) -> bool:
     """Return whether a position is wrong in a call that is long enough, and not only where a count is started late."""
     if breaks < LENGTH:
         return True
@@ -154,9 +152,7 @@ def _is_real(
     return False
 
 
-def _words(
-    found: Mapping[str, Array], columns: Mapping[str, Columns], place: int, exact: Exact, breaks: int
-) -> str:
+def _words(found: Mapping[str, Array], columns: Mapping[str, Columns], place: int, exact: Exact, breaks: int) -> str:
     """Return what a position gets in place of its own numbers."""
     near = np.arange(min(breaks, LENGTH))
     expected = exact(near)

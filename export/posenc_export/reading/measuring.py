@@ -210,7 +210,12 @@ class Measuring:
     def _table_of(self, named: Named) -> Exact | None:
         """Return the stored rows of a learned table as a function of positions; None for other encodings."""
         offset = named.form.parameters.get("offset", 0)
-        if named.form.family != "learned" or named.rows is None or len(named.stored) != 1 or not isinstance(offset, int):
+        if (
+            named.form.family != "learned"
+            or named.rows is None
+            or len(named.stored) != 1
+            or not isinstance(offset, int)
+        ):
             return None
         table = _table(self.run.values.get(named.stored[0]), named.rows)
         if table is None or table.dtype.kind != "f":

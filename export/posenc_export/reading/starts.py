@@ -36,7 +36,9 @@ def start_findings(graph: Graph, run: Run, named: Iterable[Named], budget: Budge
     counted = [entry for entry in named if entry.positions == "range" and entry.form.exact is not None]
     counted = [entry for entry in counted if entry.form.family in ("rotary", "sinusoidal")]
     kinds = set(axes_of(graph).values())
-    behind = interpret(graph, default_sizes(graph, {"past": PAST}), budget=budget) if counted and "past" in kinds else None
+    behind = (
+        interpret(graph, default_sizes(graph, {"past": PAST}), budget=budget) if counted and "past" in kinds else None
+    )
     for entry in counted:
         start = _start(graph, run, entry, 0)
         if start is None:

@@ -84,7 +84,10 @@ def _refuses_all(graph: Graph, run: Run, budget: Budget) -> bool:
     batches = [{"batch": size} for size in (*OTHERS["batch"], *factors)] if "batch" in kinds else []
     others = [{kind: size} for kind in sorted(kinds - {"batch"}) for size in OTHERS[kind]]
     for sizes in (*others, *batches):
-        other = interpret(graph, sizes, budget=budget)
+        try:
+            other = interpret(graph, sizes, budget=budget)
+        except ValueError:  # sizes that no array has
+            return False
         if other.stopped is None or is_spent(other):
             return False
         if sizes in others:

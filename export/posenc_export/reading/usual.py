@@ -151,9 +151,9 @@ def _others(graph: Graph) -> Iterator[Mapping[str, int]]:
     if "samples" in kinds:
         yield from ({"samples": samples} for samples in SAMPLES)
     if kinds.issuperset(IMAGE):
-        yield from ({"height": height, "width": width} for height, width in SMALL)
         sides = list(dict.fromkeys((*_sides(graph), *SIDES)))
         yield from (dict.fromkeys(IMAGE, side) for side in sides[:TRIED])
+        yield from ({"height": height, "width": width} for height, width in SMALL)
 
 
 def _sides(graph: Graph) -> Iterator[int]:

@@ -103,7 +103,11 @@ def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Cl
         return None
     known = lookups.before(operand.tensor)
     # rows and columns of a grid are looked up each in a table of half the features
-    if known is not None and known[0].values.shape[-1] == array.shape[-1] and not _is_composed(lookups, operand, known[1]):
+    if (
+        known is not None
+        and known[0].values.shape[-1] == array.shape[-1]
+        and not _is_composed(lookups, operand, known[1])
+    ):
         return _looked_up(run, known[1], meeting, operand, known[0])
     form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None)
     if form is not None:
@@ -178,7 +182,7 @@ def _learned(run: Run, meeting: Meeting, operand: Operand, array: Array) -> Clai
     if rows.shape[1] < NARROWEST and isinstance(operand.value, Constant):
         return None
     table = rows if isinstance(operand.value, Constant) else table_of(run, stored, rows.shape[1])
-    if table is None or is_smooth(rows) or _is_split(run, meeting, shape_of(operand.value)):
+    if table is None or is_smooth(rows) or is_split(run, meeting, shape_of(operand.value)):
         return None
     first = np.flatnonzero((table == rows[0]).all(1))
     if not len(first) or not np.array_equal(table[first[0] : first[0] + len(rows)], rows):
@@ -219,7 +223,7 @@ def _in_rows(meeting: Meeting, rows: Array) -> bool:
     return any(len(shape) == 3 and shape[-1] == rows.shape[1] and len(rows) in shape[:-1] for shape in shapes)
 
 
-def _is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
+def is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
     """Return whether rows are taken apart after the sum: shifts and scales of a norm, and not places."""
     users = [node for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)]
     return any(user.op_type in ("Split", "Slice", "Gather") for user in users) and len(shape) > 1

@@ -14,6 +14,7 @@ from posenc_export.reading.recognise.lookups import unrepeated
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.rotary_operators import is_rotation, rotary_tables
+from posenc_export.reading.recognise.tables import is_split
 from posenc_export.reading.recognise.trails import is_data, is_float, numbers_of, shape_of, stored_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Value
 
@@ -65,9 +66,10 @@ def _stored_by_place(run: Run) -> list[Named]:
     claims = [
         claim(run, Form("not recognised", f"numbers stored in {operand.tensor}", {}), meeting, operand)
         for meeting in run.meetings
-        if meeting.op_type in ("Add", "Sub", "Mul") and any(o is not None and is_data(o.value) for o in meeting.operands)
+        if meeting.op_type in ("Add", "Sub", "Mul")
+        and any(o is not None and is_data(o.value) for o in meeting.operands)
         for operand in meeting.operands
-        if operand is not None and _is_by_place(operand.value)
+        if operand is not None and _is_by_place(operand.value) and not is_split(run, meeting, shape_of(operand.value))
     ]
     # a product whose stored factor differs from place to place is of no layer
     claims += [
@@ -90,10 +92,16 @@ def _is_by_place(value: Value) -> bool:
         return False
     return sum(np.ptp(array.astype(np.float64), axis=axis).max() > 0 for axis in range(array.ndim)) > 1
 
+
 def _tables_of_operators(run: Run, claimed: set[str]) -> list[Named]:
     """Return stored tables of rotary operators that turn pairs, by angles of no known form."""
     return gathered(
-        claim(run, Form("not recognised", f"angles of no known form in {cosine.tensor} and {sine.tensor}", {}), node, cosine)
+        claim(
+            run,
+            Form("not recognised", f"angles of no known form in {cosine.tensor} and {sine.tensor}", {}),
+            node,
+            cosine,
+        )
         for node, (cosine, sine), rows in rotary_tables(Flow(run))
         if node.node not in claimed and not {cosine.tensor, sine.tensor} & claimed and is_rotation(rows)
     )
@@ -106,7 +114,9 @@ def still_of(run: Run) -> list[tuple[Meeting, Operand]]:
     """
     found: dict[str, tuple[Meeting, Operand]] = {}
     for meeting in run.meetings:
-        if meeting.op_type not in ("Mul", "Div", "Add") or not any(o is not None and is_data(o.value) for o in meeting.operands):
+        if meeting.op_type not in ("Mul", "Div", "Add") or not any(
+            o is not None and is_data(o.value) for o in meeting.operands
+        ):
             continue
         for operand in meeting.operands:
             value = operand.value if operand is not None else None
