@@ -9,9 +9,11 @@ import pytest
 from helpers.misread import added, angles, biased, codes, families, operator, read
 from posenc_export.reading.interpret.sizes import axes_of
 from posenc_export.reading.report.text import head_lines
+from posenc_export.reading.values import Array
 
 DRAWN = np.random.default_rng(0)
-COS, SIN = (wave(angles(64)[:, :8]).astype(np.float32) for wave in (np.cos, np.sin))
+COS: Array = np.cos(angles(64)[:, :8].astype(np.float64)).astype(np.float32)
+SIN: Array = np.sin(angles(64)[:, :8].astype(np.float64)).astype(np.float32)
 NO_ROTATION = {
     "random": (DRAWN.standard_normal((64, 8)), DRAWN.standard_normal((64, 8))),
     "sines twice": (SIN, SIN),
@@ -65,7 +67,8 @@ def test_buckets_that_are_rounded_are_not_those_of_t5(tmp_path: Path) -> None:
     tables = {"table": DRAWN.standard_normal((32, 4)).astype(np.float32), "half": np.array(16, np.float32)}
     tables |= {"slope": np.array(16 / np.log(8), np.float32), "most": np.array(31, np.float32)}
     tables["none"] = np.array(0, np.float32)
-    bucket = """e = Neg (d)  f = Max (e, none)  near = Less (f, half)  u = Div (f, half)  l = Log (u)  g = Mul (l, slope)
+    bucket = """e = Neg (d)  f = Max (e, none)  near = Less (f, half)
+    u = Div (f, half)  l = Log (u)  g = Mul (l, slope)
     big = Add (g, half)  {how}  cut = Min (w, most)  b = Where (near, f, cut)  i = Cast <to = 7> (b)
     v = Gather (table, i)  bias = Transpose <perm = [2, 0, 1]> (v)"""
     right = read(tmp_path, biased(bucket.format(how="w = Floor (big)")), tables)

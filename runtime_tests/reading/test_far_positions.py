@@ -51,12 +51,13 @@ def test_the_largest_error_is_never_below_the_truth() -> None:
         session = onnxruntime.InferenceSession(_up_to(path, encoding.tensors).SerializeToString())
     assert encoding.errors is not None
     inv_freq = 1e4 ** (-np.arange(0, 32, 2) / 32)
+    points = list(zip(encoding.errors.positions, encoding.errors.errors, strict=True))
     for length in (8_001, 100_001):
         feeds = {entry.name: np.ones((1, length), np.int64) for entry in session.get_inputs()}
         given = np.squeeze(session.run(None, feeds)[0])[:, :16].astype(np.float64)
         angle = np.outer(np.arange(length), inv_freq)
         truth = min(np.abs(given - wave).max() for wave in (np.cos(angle), np.sin(angle)))
-        measured = max(error for p, error in zip(encoding.errors.positions, encoding.errors.errors) if p < 2 * length)
+        measured = max(error for p, error in points if p < 2 * length)
         assert truth <= measured, length
     assert truth > 2.5e-3
     assert fails(made, (), 1e-3), "--fail-above 1e-3"

@@ -90,5 +90,5 @@ def _first_odd(value: Value) -> int | None:
 
 def _is_odd(array: Array) -> bool:
     """Return whether numbers are none: minus infinity is a mask's."""
-    numbers = array if array.dtype.kind == "f" else array.astype(np.float32)
-    return bool(np.isnan(numbers).any() or np.isposinf(numbers).any())
+    numbers = array.astype(np.float32) if array.dtype.kind != "f" else np.asarray(array, array.dtype)
+    return bool(np.isnan(numbers).any() or (numbers == np.inf).any())

@@ -9,8 +9,8 @@ from functools import partial
 from posenc_export.reading.bad_numbers import bad_numbers
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
-from posenc_export.reading.graph import Graph
 from posenc_export.reading.findings import finding
+from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, NotJudged
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.feeds import looked_up
@@ -92,7 +92,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
     inputs = tuple(_of_tokens(graph, inspection.inputs))
     stop = stop_of(graph, run, inspection.stopped, how.budget)
     unread = tuple(unread_of(graph, run))
-    how.say(_judged(inspection, inputs, forms, stop, unread, how))
+    how.say(_judged(inspection, inputs, forms, (stop, unread), how))
     # an end takes many interpretations: what is known until then is said before
     digits = {name for entry in named if measuring.is_composed(entry) for name in entry.stored}
     try:
@@ -103,7 +103,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         words = "where positions end was not looked for: long calls take more memory than --memory allows"
         inspection = replace(inspection, stopped=inspection.stopped or words)
         unread = (*unread, NotJudged(facts.file, words))
-    return _judged(inspection, inputs, forms, stop, unread, how)
+    return _judged(inspection, inputs, forms, (stop, unread), how)
 
 
 def _of_tokens(graph: Graph, inputs: Iterable[GraphInput]) -> Iterator[GraphInput]:
@@ -154,8 +154,7 @@ def _judged(
     inspection: Inspection,
     inputs: tuple[GraphInput, ...],
     forms: Sequence[Finding],
-    stop: Stop | None,
-    unread: Sequence[NotJudged],
+    unread: tuple[Stop | None, Sequence[NotJudged]],
     how: Examining,
 ) -> Inspection:
     """Return an inspection with its findings, and with what was not judged.
@@ -164,16 +163,17 @@ def _judged(
         inspection: what was read.
         inputs: those of tokens.
         forms: findings of operators.
-        stop: where reading stopped; None where it went through.
-        unread: places that were not judged, beside those that the inspection itself shows.
+        unread: where reading stopped, None where it went through; and places that were not judged, beside those that
+            the inspection itself shows.
         how: whether a bound was asked for.
     """
     is_strict = how.bound is not None
     findings = [*judged(replace(inspection, inputs=inputs), is_strict), *forms]
-    others = list(unread)
+    stop, places = unread
+    others = list(places)
     if stop is not None:
         entry = NotJudged(stop.node, stop.words)
-        unread = (entry, *unread)
+        places = (entry, *places)
         if stop.never_runs:
             findings.append(finding("never-runs", stop.node, stop.words))
         else:
@@ -181,8 +181,8 @@ def _judged(
     unmeasured = tuple(unmeasured_of(inspection))
     # without a bound nobody asked for more than was measured: a line says it, and no finding
     findings += unjudged_findings([*others, *(unmeasured if is_strict else ())], is_strict)
-    unread = (*unread, *unmeasured)
-    return replace(inspection, findings=tuple(findings), not_judged=(*not_judged_of(inspection), *unread))
+    every = (*not_judged_of(inspection), *places, *unmeasured)
+    return replace(inspection, findings=tuple(findings), not_judged=every)
 
 
 def _of_a_batch(graph: Graph, run: Run, how: Examining) -> Run:

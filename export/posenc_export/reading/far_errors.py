@@ -1,4 +1,4 @@
-"""How far computed rows are from their closed form at all positions up to a limit, and where they are those of others."""
+"""How far computed rows are from their closed form at all positions, and where they are those of others."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class FarRows:
             yield first, rows
 
     def at(self, first: int) -> dict[str, Array] | None:
-        """Return the rows of LENGTH positions from one on; None where the graph refuses them, or does not compute them."""
+        """Return the rows of LENGTH positions from one on; None where the graph refuses them, or leaves them out."""
         values: dict[str, Value] = dict(self.run.values)
         for name in self.counts:
             known = values[name]

@@ -222,7 +222,7 @@ _finding(
     Words(
         code="PE217",
         asks="Are the tables of a rotary operator cosines and sines of the same angles?",
-        failure="cos^2 + sin^2 differs from pair to pair in a row, or is 0 or no number: pairs are stretched, not turned",
+        failure="cos^2 + sin^2 differs from pair to pair of a row, or is 0 or no number: pairs are stretched",
         remedy="Look where the tables are made in the exporting program: mostly one was cut, filled in by something "
         "else, or never filled in.",
         example="cos_cache and sin_cache of a RotaryEmbedding that hold random numbers",

@@ -1,4 +1,4 @@
-"""What an interpretation did not read: where it stopped, and values that positions go into and that it does not know."""
+"""What an interpretation did not read: where it stopped, and values that it does not know."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _refuses_all(graph: Graph, run: Run, budget: Budget) -> bool:
     misfit = _misfit(node)
     kinds = set(axes_of(graph).values())
     factors = {round(value) for name, value in misfit if name == "factor" and 1 < value <= LARGEST_BATCH}
-    batches = [{"batch": size} for size in (*OTHERS["batch"], *factors)] if "batch" in kinds else []
-    others = [{kind: size} for kind in sorted(kinds - {"batch"}) for size in OTHERS[kind]]
+    batches: list[Mapping[str, int]] = [{"batch": size} for size in (*OTHERS["batch"], *factors)] if "batch" in kinds else []
+    others: list[Mapping[str, int]] = [{kind: size} for kind in sorted(kinds - {"batch"}) for size in OTHERS[kind]]
     for sizes in (*others, *batches):
         try:
             other = interpret(graph, sizes, budget=budget)

@@ -20,7 +20,6 @@ from posenc_export.reading.interpret.sizes import axes_of
 from posenc_export.reading.interpret.state import shape_of, small_numbers
 from posenc_export.reading.values import Array, Constant, Data, Meeting, Operand, Position, Run, Value
 
-
 WAVES = ("Sin", "Cos")
 LENGTHS = (7, 5, 3, 2)
 """Lengths for tables of few rows."""

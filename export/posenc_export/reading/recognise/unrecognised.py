@@ -90,7 +90,8 @@ def _is_by_place(value: Value) -> bool:
     array = numbers_of(value)
     if array is None or is_mask(array) or not np.isfinite(array.astype(np.float64)).all():
         return False
-    return sum(np.ptp(array.astype(np.float64), axis=axis).max() > 0 for axis in range(array.ndim)) > 1
+    varying = [axis for axis in range(array.ndim) if np.ptp(array.astype(np.float64), axis=axis).max() > 0]
+    return len(varying) > 1
 
 
 def _tables_of_operators(run: Run, claimed: set[str]) -> list[Named]:
