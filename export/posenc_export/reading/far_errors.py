@@ -21,8 +21,6 @@ LONGEST = 1 << 17
 """The longest call that is read whole, to see that a wrong position is one."""
 LASTING, MOST = 64, 0.9
 """Positions that are looked at behind a wrong one, and the share of them that must be wrong, too."""
-ULP = 2.0**-23
-"""By how much kernels of runtimes differ: a last digit of a cosine in float32."""
 WholeCall = Callable[[int, Sequence[str]], "dict[str, Array] | None"]
 
 
@@ -99,9 +97,7 @@ def _worst(found: Mapping[str, Array], columns: Mapping[str, Columns], expected:
         rows = _rows(found[name], len(expected))
         assert rows is not None  # it had rows when its columns were told
         parts.append(errors_of(rows, known, expected))
-    worst = np.max(parts, axis=0)
-    # a runtime's own cosine may be another last digit off
-    return np.asarray(np.where(worst > 0, worst + ULP, worst), np.float64)
+    return np.asarray(np.max(parts, axis=0), np.float64)
 
 
 def _break(errors: Floats, first: int, earlier: Floats) -> int | None:

@@ -81,7 +81,9 @@ def _refuses_all(graph: Graph, run: Run, budget: Budget) -> bool:
     misfit = _misfit(node)
     kinds = set(axes_of(graph).values())
     factors = {round(value) for name, value in misfit if name == "factor" and 1 < value <= LARGEST_BATCH}
-    batches: list[Mapping[str, int]] = [{"batch": size} for size in (*OTHERS["batch"], *factors)] if "batch" in kinds else []
+    batches: list[Mapping[str, int]] = (
+        [{"batch": size} for size in (*OTHERS["batch"], *factors)] if "batch" in kinds else []
+    )
     others: list[Mapping[str, int]] = [{kind: size} for kind in sorted(kinds - {"batch"}) for size in OTHERS[kind]]
     for sizes in (*others, *batches):
         try:
