@@ -9,11 +9,9 @@ import pytest
 from helpers.misread import added, angles, biased, codes, families, operator, read
 from posenc_export.reading.interpret.sizes import axes_of
 from posenc_export.reading.report.text import head_lines
-from posenc_export.reading.values import Array
 
 DRAWN = np.random.default_rng(0)
-COS: Array = np.cos(angles(64)[:, :8].astype(np.float64)).astype(np.float32)
-SIN: Array = np.sin(angles(64)[:, :8].astype(np.float64)).astype(np.float32)
+COS, SIN = (np.asarray(wave(angles(64)[:, :8].astype(np.float64)), np.float32) for wave in (np.cos, np.sin))
 NO_ROTATION = {
     "random": (DRAWN.standard_normal((64, 8)), DRAWN.standard_normal((64, 8))),
     "sines twice": (SIN, SIN),

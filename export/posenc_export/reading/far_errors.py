@@ -52,7 +52,7 @@ def far_errors(rows: FarRows, exact: Exact, limit: int, seconds: float, whole: W
     columns: dict[str, Columns] = {}
     errors: list[Floats] = []
     for first, found in rows.chunks(limit - 1, time.monotonic() + seconds):
-        positions = first + np.arange(min(LENGTH, limit - first))
+        positions = first + np.arange(min(rows.stride, limit - first))
         expected = exact(positions)
         if not columns:
             columns = _columns(found, expected)
@@ -120,10 +120,11 @@ def _break(errors: Floats, first: int, earlier: Floats) -> int | None:
 
 def _lasts(breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact) -> bool:
     """Return whether positions stay wrong: half precision is wrong at every second position first, then at more."""
-    found = rows.at(breaks)
+    begin = breaks // max(rows.counts.values()) * max(rows.counts.values())
+    found = rows.at(begin)
     if found is None:
         return True
-    errors = _worst(found, columns, exact(breaks + np.arange(LASTING)))
+    errors = _worst(found, columns, exact(begin + np.arange(breaks - begin + LASTING)))[breaks - begin :]
     return float(np.mean(~(errors <= JUMP + SLACK * breaks))) > MOST
 
 

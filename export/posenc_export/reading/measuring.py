@@ -27,6 +27,8 @@ FAR = 2**17
 """Positions at which rows are computed: those below this number, unless more are asked for."""
 SECONDS = 15.0
 """How long rows of an encoding are computed far out; positions that are not reached in it count as not tried."""
+LEARNED, TWO_SIDED = "learned", "longrope"
+"""The family without a formula, and the form with other frequencies in longer calls than in short ones."""
 BY_LENGTH = ("dynamic", "longrope", "unknown frequencies")
 """Forms whose rows depend on the length of a call, too: they are read in whole calls."""
 FED = 509
@@ -211,7 +213,7 @@ class Measuring:
         """Return the stored rows of a learned table as a function of positions; None for other encodings."""
         offset = named.form.parameters.get("offset", 0)
         if (
-            named.form.family != "learned"
+            named.form.family != LEARNED
             or named.rows is None
             or len(named.stored) != 1
             or not isinstance(offset, int)
@@ -317,7 +319,7 @@ def _is_by_length(named: Named) -> bool:
     """Return whether rows are those of a form that a call of LENGTH does not have."""
     context = named.form.parameters.get("original_max_position_embeddings")
     # a longer call than the first context has the frequencies of all longer ones
-    is_beyond = named.form.name == "longrope" and isinstance(context, int) and context < LENGTH
+    is_beyond = named.form.name == TWO_SIDED and isinstance(context, int) and context < LENGTH
     return named.form.name in BY_LENGTH and not is_beyond
 
 

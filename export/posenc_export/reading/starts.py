@@ -16,6 +16,8 @@ from posenc_export.reading.interpret.sizes import axes_of, default_sizes
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.values import Position, Run
 
+ROWS = ("rotary", "sinusoidal")
+"""Families with a row for each position."""
 PAST = 7
 """Tokens of a past that is tried."""
 FARTHEST = 16
@@ -34,7 +36,7 @@ def start_findings(graph: Graph, run: Run, named: Iterable[Named], budget: Budge
         budget: how much another interpretation may cost.
     """
     counted = [entry for entry in named if entry.positions == "range" and entry.form.exact is not None]
-    counted = [entry for entry in counted if entry.form.family in ("rotary", "sinusoidal")]
+    counted = [entry for entry in counted if entry.form.family in ROWS]
     kinds = set(axes_of(graph).values())
     behind = (
         interpret(graph, default_sizes(graph, {"past": PAST}), budget=budget) if counted and "past" in kinds else None
