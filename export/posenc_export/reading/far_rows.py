@@ -7,7 +7,6 @@ hundred turns of a few nodes.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -49,19 +48,6 @@ class FarRows:
         """How many positions a turn is ahead of the one before: as many as there are whole blocks of them."""
         block = max(self.counts.values())
         return LENGTH // block * block
-
-    def chunks(self, last: int, deadline: float) -> Iterator[tuple[int, dict[str, Array]]]:
-        """Yield the first position of a turn, and its rows; it ends before the first position that is refused.
-
-        Args:
-            last: the last position that is asked for.
-            deadline: the time, as `time.monotonic` has it, after which no turn begins.
-        """
-        for first in range(0, last + 1, self.stride):
-            rows = self.at(first) if time.monotonic() < deadline else None
-            if rows is None:
-                return
-            yield first, rows
 
     def at(self, first: int) -> dict[str, Array] | None:
         """Return the rows of LENGTH positions from one on; None where the graph refuses them, or leaves them out.

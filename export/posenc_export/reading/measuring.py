@@ -170,8 +170,8 @@ class Measuring:
         assert named.form.exact is not None
         far = self._far_out(named, limit)
         if far is not None and far.errors.size:
-            errors = curve(np.arange(len(far.errors)), far.errors, self.bound)
-            return replace(errors, last_position=len(far.errors) - 1)
+            errors = curve(far.positions, far.errors, self.bound)
+            return replace(errors, last_position=int(far.positions[-1]), sampled=far.sampled)
         return self._in_one_call(named)
 
     def _in_one_call(self, named: Named) -> Errors | None:
@@ -212,12 +212,7 @@ class Measuring:
     def _table_of(self, named: Named) -> Exact | None:
         """Return the stored rows of a learned table as a function of positions; None for other encodings."""
         offset = named.form.parameters.get("offset", 0)
-        if (
-            named.form.family != LEARNED
-            or named.rows is None
-            or len(named.stored) != 1
-            or not isinstance(offset, int)
-        ):
+        if named.form.family != LEARNED or named.rows is None or len(named.stored) != 1 or not isinstance(offset, int):
             return None
         table = _table(self.run.values.get(named.stored[0]), named.rows)
         if table is None or table.dtype.kind != "f":
