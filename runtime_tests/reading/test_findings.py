@@ -25,6 +25,9 @@ CODES = {
     "PE214": "layers",
     "PE215": "never-runs",
     "PE216": "not-judged",
+    "PE217": "no-rotation",
+    "PE218": "not-finite",
+    "PE219": "first-position",
     "PE220": "sides",
     "PE221": "config",
 }

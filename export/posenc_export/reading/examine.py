@@ -6,13 +6,25 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from posenc_export.reading.bad_numbers import bad_numbers
 from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.findings import finding
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inputs import taken, unsaid
-from posenc_export.reading.inspection import Attended, Encoding, End, Finding, Inspection, NotJudged
+from posenc_export.reading.inspection import (
+    Attended,
+    Encoding,
+    End,
+    Errors,
+    Finding,
+    GraphInput,
+    Inspection,
+    NotJudged,
+)
 from posenc_export.reading.interpret.budget import Budget
+from posenc_export.reading.interpret.feeds import looked_up
+from posenc_export.reading.interpret.roles import roles_of
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
 from posenc_export.reading.judging import judged, not_judged_of, of_inputs, of_sides, unjudged_findings, unmeasured_of
@@ -22,10 +34,12 @@ from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.accounts import Account, accounts_of
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.recognise.unrecognised import moving, still_of
 from posenc_export.reading.sections import sectioned
+from posenc_export.reading.starts import start_findings
 from posenc_export.reading.switching import switched
 from posenc_export.reading.unread import Stop, stop_of, unread_of
-from posenc_export.reading.usual import is_spent
+from posenc_export.reading.usual import is_spent, with_outputs
 from posenc_export.reading.values import Run
 
 LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
@@ -33,6 +47,10 @@ LAYERED = ("rotary", "alibi", "t5", "relative", "window", "not recognised")
 USUAL_BOUND = 1e-3
 SHARE = 0.4
 """The share of the time that a single interpretation may take."""
+ULP = 2.0**-23
+"""A last digit of a cosine in float32."""
+COORDINATES = 4
+"""The largest fixed side of an input that lists places or sizes: rows and columns, corners of a box."""
 LENGTHS = ("length", "samples")
 """Kinds of axes along which positions may end."""
 
@@ -68,29 +86,39 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         facts: what it says of itself.
         how: bounds and limits, and who is told meanwhile.
     """
-    graph, run, inputs = taken(graph, how.budget)
+    graph, run, roles = taken(graph, how.budget)
+    run = with_outputs(graph, run)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
     named = sectioned(graph, run, named, how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
+    known = {tensor for entry in named for tensor in entry.tensors}
+    # what is the same in a short call may be a factor that grows far out
+    named += [
+        moving(run, meeting, operand)
+        for meeting, operand in still_of(run)
+        if operand.tensor not in known and measuring.moves(operand)
+    ]
     encodings = tuple(_encoding(entry, run, layers, measuring) for entry in named)
     accounts = accounts_of(run, attentions)
     inspection = replace(
         facts,
         encodings=encodings,
         attentions=len(attentions),
-        taken=inputs,
+        taken=roles,
         attended=tuple(_attended(number, account, run) for number, account in enumerate(accounts)),
         stopped=_stopped(run, how),
     )
     # usual sizes have a batch of one, at which ids for a batch of one fit
-    forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts))
+    forms = (*form_findings(_of_a_batch(graph, run, how)), *of_sides(accounts), *bad_numbers(run, named))
     if all(entry.form.family == "not recognised" for entry in named):
         forms = (*forms, *of_inputs(unsaid(graph)))
+    forms = (*forms, *start_findings(graph, run, named, how.budget))
+    inputs = tuple(_of_tokens(graph, inspection.inputs))
     stop = stop_of(graph, run, inspection.stopped, how.budget)
     unread = tuple(unread_of(graph, run))
-    how.say(_judged(inspection, forms, stop, unread, how))
+    how.say(_judged(inspection, inputs, forms, (stop, unread), how))
     # an end takes many interpretations: what is known until then is said before
     digits = {name for entry in named if measuring.is_composed(entry) for name in entry.stored}
     try:
@@ -101,12 +129,25 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         words = "where positions end was not looked for: long calls take more memory than --memory allows"
         inspection = replace(inspection, stopped=inspection.stopped or words)
         unread = (*unread, NotJudged(facts.file, words))
-    return _judged(inspection, forms, stop, unread, how)
+    return _judged(inspection, inputs, forms, (stop, unread), how)
+
+
+def _of_tokens(graph: Graph, inputs: Iterable[GraphInput]) -> Iterator[GraphInput]:
+    """Yield inputs that stand for tokens: a list of sizes, of boxes or of edges has a fixed side that is no length."""
+    roles = roles_of(graph)
+    words = looked_up(graph, [entry.name for entry in inputs])
+    for entry in inputs:
+        is_token = entry.name in words or roles.get(entry.name) in ("places", "mask", "types")
+        sides = [size for size in entry.shape if isinstance(size, int) and 1 < size <= COORDINATES]
+        if is_token or not sides:
+            yield entry
 
 
 def _broken(ends: tuple[End, ...], named: Sequence[Named], measuring: Measuring) -> tuple[End, ...]:
     """Return ends, and before them that of an encoding whose positions get the numbers of others from one on."""
     breaks = [(*found, entry.nodes[0]) for entry in named if (found := measuring.breaks_at(entry)) is not None]
+    seams = ((measuring.seam_of(entry), entry.nodes[0]) for entry in named)
+    breaks += [(seam, f"row {seam:,} is that of position 0 again", node) for seam, node in seams if seam is not None]
     if not breaks:
         return ends
     first, words, node = min(breaks)
@@ -130,29 +171,42 @@ def _as_far(
     )
 
 
+def _of_any_runtime(errors: Errors | None, named: Named) -> Errors | None:
+    """Return errors that hold for every runtime: its own cosine may be another last digit off where it computes one."""
+    if errors is None or named.rows is not None:
+        return errors
+    return replace(errors, errors=tuple(error + ULP if error else error for error in errors.errors))
+
+
 def _measured_to(encoding: Encoding, entry: Named, limit: int, measuring: Measuring) -> Encoding:
-    errors = measuring.errors(entry, limit)
+    errors = _of_any_runtime(measuring.errors(entry, limit), entry)
     return encoding if errors is None else replace(encoding, errors=errors, error=max(errors.errors))
 
 
 def _judged(
-    inspection: Inspection, forms: Sequence[Finding], stop: Stop | None, unread: Sequence[NotJudged], how: Examining
+    inspection: Inspection,
+    inputs: tuple[GraphInput, ...],
+    forms: Sequence[Finding],
+    unread: tuple[Stop | None, Sequence[NotJudged]],
+    how: Examining,
 ) -> Inspection:
     """Return an inspection with its findings, and with what was not judged.
 
     Args:
         inspection: what was read.
+        inputs: those of tokens.
         forms: findings of operators.
-        stop: where reading stopped; None where it went through.
-        unread: places that were not judged, beside those that the inspection itself shows.
+        unread: where reading stopped, None where it went through; and places that were not judged, beside those that
+            the inspection itself shows.
         how: whether a bound was asked for.
     """
     is_strict = how.bound is not None
-    findings = [*judged(inspection, is_strict), *forms]
-    others = list(unread)
+    findings = [*judged(replace(inspection, inputs=inputs), is_strict), *forms]
+    stop, places = unread
+    others = list(places)
     if stop is not None:
         entry = NotJudged(stop.node, stop.words)
-        unread = (entry, *unread)
+        places = (entry, *places)
         if stop.never_runs:
             findings.append(finding("never-runs", stop.node, stop.words))
         else:
@@ -160,8 +214,8 @@ def _judged(
     unmeasured = tuple(unmeasured_of(inspection))
     # without a bound nobody asked for more than was measured: a line says it, and no finding
     findings += unjudged_findings([*others, *(unmeasured if is_strict else ())], is_strict)
-    unread = (*unread, *unmeasured)
-    return replace(inspection, findings=tuple(findings), not_judged=(*not_judged_of(inspection), *unread))
+    every = (*not_judged_of(inspection), *places, *unmeasured)
+    return replace(inspection, findings=tuple(findings), not_judged=every)
 
 
 def _attended(number: int, account: Account, run: Run) -> Attended:
@@ -193,7 +247,7 @@ def _encoding(
     form = named.form
     places = {node.node: place for place, node in enumerate(run.nodes)}
     layers = layers_at(places[node] for node in named.nodes if node in places)
-    errors = measuring.errors(named)
+    errors = _of_any_runtime(measuring.errors(named), named)
     return Encoding(
         family=form.family,
         name=form.name,
@@ -204,6 +258,7 @@ def _encoding(
         tensors=named.tensors,
         stored=named.stored,
         dtype=named.dtype,
+        stored_dtype=measuring.stored_dtype(named),
         rows=None if measuring.is_composed(named) else named.rows,
         positions=named.positions,
         error=named.error if errors is None else max(errors.errors),

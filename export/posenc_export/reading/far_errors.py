@@ -1,4 +1,4 @@
-"""How far computed rows are from their closed form at all positions up to a limit, and where they are those of others."""
+"""How far computed rows are from their closed form at all positions, and where they are those of others."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ SLACK = 2.0**-20
 """What a position in float32 may add to an error: four roundings of an angle."""
 LONGEST = 1 << 17
 """The longest call that is read whole, to see that a wrong position is one."""
+NUMBERS = 1 << 26
+"""Numbers that are compared with their closed form, unless more are needed for DENSE positions."""
+DENSE = 1 << 17
+"""Positions from 0 on that are all tried."""
+FEWEST = 8
+"""Turns beyond them that are tried at least."""
 LASTING, MOST = 64, 0.9
 """Positions that are looked at behind a wrong one, and the share of them that must be wrong, too."""
-ULP = 2.0**-23
-"""By how much kernels of runtimes differ: a last digit of a cosine in float32."""
 WholeCall = Callable[[int, Sequence[str]], "dict[str, Array] | None"]
 
 
@@ -31,14 +35,21 @@ class Far:
     """Errors at all positions from 0 on.
 
     Args:
-        errors: of each position, those of the first break and beyond left out.
+        positions: those that were tried, from 0 on; those of the first break and beyond are left out.
+        errors: of each position.
         breaks: the first position that does not get its own numbers; None where each does.
         words: what it gets instead.
     """
 
+    positions: NDArray[np.int64]
     errors: Floats
     breaks: int | None = None
     words: str = ""
+
+    @property
+    def sampled(self) -> int | None:
+        """How many positions were tried; None where all were, up to the last."""
+        return None if not self.positions.size or self.positions[-1] + 1 == self.positions.size else self.positions.size
 
 
 def far_errors(rows: FarRows, exact: Exact, limit: int, seconds: float, whole: WholeCall) -> Far | None:
@@ -53,28 +64,43 @@ def far_errors(rows: FarRows, exact: Exact, limit: int, seconds: float, whole: W
     """
     columns: dict[str, Columns] = {}
     errors: list[Floats] = []
-    for first, found in rows.chunks(limit - 1, time.monotonic() + seconds):
-        positions = first + np.arange(min(LENGTH, limit - first))
+    tried: list[NDArray[np.int64]] = []
+    deadline = time.monotonic() + seconds
+    starts = [0]
+    for first in starts:
+        found = rows.at(first) if time.monotonic() < deadline else None
+        if found is None:
+            break
+        positions = first + np.arange(min(rows.stride, limit - first))
         expected = exact(positions)
         if not columns:
             columns = _columns(found, expected)
             if not columns:
                 return None
+            starts += _starts(rows.stride, limit, expected.shape[1])
         worst = _worst(found, columns, expected)
         breaks = _break(worst, first, errors[-1] if errors else np.zeros(0))
-        if breaks is None:
-            errors.append(worst)
-            continue
-        place = breaks - first
-        if not _lasts(breaks, rows, columns, exact):
-            errors.append(worst)
-            continue
-        if not _is_real(breaks, rows, columns, exact, whole):
-            break
-        errors.append(worst[:place])
-        made = np.concatenate(errors)
-        return Far(made, breaks, _words(found, columns, place, exact, breaks))
-    return Far(np.concatenate(errors)) if errors else None
+        if breaks is not None and _lasts(breaks, rows, columns, exact):
+            place = breaks - first
+            if not _is_real(breaks, rows, columns, exact, whole):
+                break
+            made = np.concatenate([*tried, positions[:place]]), np.concatenate([*errors, worst[:place]])
+            return Far(*made, breaks, _words(found, columns, place, exact, breaks))
+        errors.append(worst)
+        tried.append(positions)
+    return Far(np.concatenate(tried), np.concatenate(errors)) if errors else None
+
+
+def _starts(stride: int, limit: int, width: int) -> list[int]:
+    """Return where the turns behind the first begin: all of them, or of wide rows those of DENSE positions and some."""
+    every = list(range(stride, limit, stride))
+    if limit * width <= NUMBERS or limit <= DENSE:
+        return every
+    near = [start for start in every if start < DENSE]
+    far = every[len(near) :]
+    count = max(FEWEST, (NUMBERS - DENSE * width) // (stride * width))
+    places = np.unique(np.linspace(0, len(far) - 1, min(count, len(far))).astype(np.int64))
+    return [*near, *(far[place] for place in places.tolist())]
 
 
 def _columns(found: Mapping[str, Array], expected: Floats) -> dict[str, Columns]:
@@ -99,9 +125,7 @@ def _worst(found: Mapping[str, Array], columns: Mapping[str, Columns], expected:
         rows = _rows(found[name], len(expected))
         assert rows is not None  # it had rows when its columns were told
         parts.append(errors_of(rows, known, expected))
-    worst = np.max(parts, axis=0)
-    # a runtime's own cosine may be another last digit off
-    return np.asarray(np.where(worst > 0, worst + ULP, worst), np.float64)
+    return np.asarray(np.max(parts, axis=0), np.float64)
 
 
 def _break(errors: Floats, first: int, earlier: Floats) -> int | None:
@@ -124,16 +148,15 @@ def _break(errors: Floats, first: int, earlier: Floats) -> int | None:
 
 def _lasts(breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact) -> bool:
     """Return whether positions stay wrong: half precision is wrong at every second position first, then at more."""
-    found = rows.at(breaks)
+    begin = breaks // max(rows.counts.values()) * max(rows.counts.values())
+    found = rows.at(begin)
     if found is None:
         return True
-    errors = _worst(found, columns, exact(breaks + np.arange(LASTING)))
+    errors = _worst(found, columns, exact(begin + np.arange(breaks - begin + LASTING)))[breaks - begin :]
     return float(np.mean(~(errors <= JUMP + SLACK * breaks))) > MOST
 
 
-def _is_real(
-    breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact, whole: WholeCall
-) -> bool:
+def _is_real(breaks: int, rows: FarRows, columns: Mapping[str, Columns], exact: Exact, whole: WholeCall) -> bool:
     """Return whether a position is wrong in a call that is long enough, and not only where a count is started late."""
     if breaks < LENGTH:
         return True
@@ -154,9 +177,7 @@ def _is_real(
     return False
 
 
-def _words(
-    found: Mapping[str, Array], columns: Mapping[str, Columns], place: int, exact: Exact, breaks: int
-) -> str:
+def _words(found: Mapping[str, Array], columns: Mapping[str, Columns], place: int, exact: Exact, breaks: int) -> str:
     """Return what a position gets in place of its own numbers."""
     near = np.arange(min(breaks, LENGTH))
     expected = exact(near)

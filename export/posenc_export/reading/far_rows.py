@@ -7,7 +7,6 @@ hundred turns of a few nodes.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,38 +32,35 @@ class FarRows:
     Args:
         graph: the nodes between what counts and the rows, in order.
         run: the whole graph, at LENGTH places from position 0 on.
-        counts: the tensors that hold positions.
+        counts: the tensors that hold positions, or blocks of so many positions each.
         targets: the tensors that hold rows.
         budget: how much a turn may cost.
     """
 
     graph: Graph
     run: Run
-    counts: tuple[str, ...]
+    counts: Mapping[str, int]
     targets: tuple[str, ...]
     budget: Budget
 
-    def chunks(self, last: int, deadline: float) -> Iterator[tuple[int, dict[str, Array]]]:
-        """Yield the first position of a turn, and its rows; it ends before the first position that is refused.
-
-        Args:
-            last: the last position that is asked for.
-            deadline: the time, as `time.monotonic` has it, after which no turn begins.
-        """
-        for first in range(0, last + 1, LENGTH):
-            rows = self.at(first) if time.monotonic() < deadline else None
-            if rows is None:
-                return
-            yield first, rows
+    @property
+    def stride(self) -> int:
+        """How many positions a turn is ahead of the one before: as many as there are whole blocks of them."""
+        block = max(self.counts.values())
+        return LENGTH // block * block
 
     def at(self, first: int) -> dict[str, Array] | None:
-        """Return the rows of LENGTH positions from one on; None where the graph refuses them, or does not compute them."""
+        """Return the rows of LENGTH positions from one on; None where the graph refuses them, or leaves them out.
+
+        Args:
+            first: the first position, at which a block begins.
+        """
         values: dict[str, Value] = dict(self.run.values)
-        for name in self.counts:
+        for name, block in self.counts.items():
             known = values[name]
             assert isinstance(known, Position)  # what counts is computed
             with np.errstate(over="ignore"):
-                moved = (known.array.astype(np.int64) + first).astype(known.array.dtype)
+                moved = (known.array.astype(np.int64) + first // block).astype(known.array.dtype)
             values[name] = replace(known, array=moved)
         state = State(self.graph, self.budget, values, set())
         try:
@@ -93,7 +89,7 @@ def far_rows(graph: Graph, run: Run, targets: Collection[str], source: str | Non
         if node.name not in needed:
             needed.add(node.name)
             waiting += [name for name in takes[node.name] if name in makers]
-    counts = [source] if source is not None else _counts(graph.nodes, needed, run)
+    counts = {source: 1} if source is not None else _counts(graph.nodes, needed, run)
     if not counts or any(not isinstance(run.values.get(name), Position) for name in counts):
         return None
     reached, path = set(counts), []
@@ -104,13 +100,26 @@ def far_rows(graph: Graph, run: Run, targets: Collection[str], source: str | Non
             reached.update(name for name in node.outputs if name)
     if not reached.issuperset(targets):
         return None
-    return FarRows(replace(graph, nodes=tuple(path), constants={}), run, tuple(counts), tuple(targets), budget)
+    return FarRows(replace(graph, nodes=tuple(path), constants={}), run, counts, tuple(targets), budget)
 
 
-def _counts(nodes: Sequence[Node], needed: Collection[str], run: Run) -> list[str]:
-    """Return the first tensors on the way to rows that count places."""
+def _counts(nodes: Sequence[Node], needed: Collection[str], run: Run) -> dict[str, int]:
+    """Return the first tensors on the way to rows that count places, or blocks of places, and how many a block has."""
     outputs = [node.outputs[0] for node in nodes if node.name in needed and node.op_type in COUNTING]
-    return [name for name in outputs if isinstance(value := run.values.get(name), Position) and is_count(value.array)]
+    values = {name: value.array for name in outputs if isinstance(value := run.values.get(name), Position)}
+    counts = {name: 1 for name, array in values.items() if is_count(array)}
+    return counts or {name: block for name, array in values.items() if (block := _block(array))}
+
+
+def _block(array: Array) -> int:
+    """Return how many places a block has where an array counts the blocks of LENGTH places; 0 where it does not.
+
+    Angle addition takes the high digits of positions once for a block, and the low ones from a table.
+    """
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not np.array_equal(array, np.arange(len(array))):
+        return 0
+    fitting = [1 << bits for bits in range(1, LENGTH.bit_length()) if -(-LENGTH // (1 << bits)) == len(array)]
+    return fitting[0] if len(fitting) == 1 else 0
 
 
 def is_count(array: Array) -> bool:

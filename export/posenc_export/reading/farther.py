@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from posenc_export.reading.graph import Graph
@@ -11,7 +11,7 @@ from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import default_sizes
 from posenc_export.reading.recognise.buckets import on_edges
 from posenc_export.reading.recognise.encodings import encodings_of
-from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.values import Position, Run
 
 FAMILY = "t5"
@@ -35,10 +35,19 @@ def farther(graph: Graph, named: Sequence[Named], budget: Budget) -> list[Named]
     forms = {entry.stored: entry.form for entry in encodings_of(run) if entry.form.family == FAMILY}
     if _rounds_logarithms(run):
         forms = {stored: on_edges(form, LENGTH) for stored, form in forms.items()}
-    return [
-        replace(entry, form=forms[entry.stored]) if entry.form.family == FAMILY and entry.stored in forms else entry
-        for entry in named
-    ]
+    went_through = run.stopped is None
+    return [_in_a_longer_call(entry, forms, went_through) if entry.form.family == FAMILY else entry for entry in named]
+
+
+def _in_a_longer_call(entry: Named, forms: Mapping[tuple[str, ...], Form], went_through: bool) -> Named:
+    """Return an encoding with the form that it has in a longer call; without a name where it has none there."""
+    if entry.stored in forms:
+        return replace(entry, form=forms[entry.stored])
+    # an operator has its parameters, and what a call cannot reach is not told by it
+    if not went_through or not entry.form.also:
+        return entry
+    words = "close to T5's buckets, but distances choose other rows in a longer call"
+    return replace(entry, form=Form("not recognised", words, {}), shape=entry.shape)
 
 
 def _rounds_logarithms(run: Run) -> bool:

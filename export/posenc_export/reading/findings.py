@@ -217,6 +217,40 @@ _finding(
     ),
 )
 _finding(
+    "no-rotation",
+    "error",
+    Words(
+        code="PE217",
+        asks="Are the tables of a rotary operator cosines and sines of the same angles?",
+        failure="cos^2 + sin^2 differs from pair to pair of a row, or is 0 or no number: pairs are stretched",
+        remedy="Look where the tables are made in the exporting program: mostly one was cut, filled in by something "
+        "else, or never filled in.",
+        example="cos_cache and sin_cache of a RotaryEmbedding that hold random numbers",
+    ),
+)
+_finding(
+    "not-finite",
+    "error",
+    Words(
+        code="PE218",
+        asks="Are all numbers of a table of positions numbers?",
+        failure="A row holds NaN or infinity: outputs are NaN from that position on",
+        remedy="Look where the table is made, in half precision above all: 65504 is the largest number of float16.",
+        example="a table of 512 rows of which row 300 is NaN",
+    ),
+)
+_finding(
+    "first-position",
+    "warning",
+    Words(
+        code="PE219",
+        asks="Does the first token have position 0, and the first behind a past the number of past tokens?",
+        failure="Positions begin elsewhere, or a past is not counted: tokens stand at other places than in training",
+        remedy="Hold the file against its model: posenc prove, or --config. Where the model counts so, it is right.",
+        example="positions of Range(0, length) beside a cache of 7 tokens: each new token is at position 0 again",
+    ),
+)
+_finding(
     "sides",
     "error",
     Words(

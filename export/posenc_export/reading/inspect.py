@@ -14,7 +14,8 @@ from posenc_export.errors import BadInput, ToolFailed, check_machine, decoded, f
 from posenc_export.formats.onnx.place import check_file
 from posenc_export.reading.child import Request
 from posenc_export.reading.findings import finding
-from posenc_export.reading.inspection import Finding, Inspection
+from posenc_export.reading.inspection import Finding, Inspection, NotJudged
+from posenc_export.reading.judging import unjudged_findings
 from posenc_export.reading.messages import raise_error
 from posenc_export.runtimes.limit import check_limits
 from posenc_export.validation.apart.process import Child, Ended, Hung, path_text
@@ -138,7 +139,9 @@ def _followed(child: Child, shown: str, options: InspectOptions) -> Inspection:
     except Hung:
         if len(known) > 1:
             words = f"where positions end was not known within {options.timeout:g} s: give more with --timeout"
-            return replace(known[-1], stopped=words)
+            late = NotJudged(shown, words)
+            findings = (*known[-1].findings, *unjudged_findings([late], options.bound is not None))
+            return replace(known[-1], stopped=words, not_judged=(*known[-1].not_judged, late), findings=findings)
         words = f"reading it takes longer than {options.timeout:g} s: give more with --timeout"
         raise BadInput(f"{shown}: {words}") from None
     except Ended as ended:

@@ -99,6 +99,7 @@ class Encoding:
         errors: the error by position, where it was measured.
         rounded: what half precision does to it.
         moved: distances whose row is not the form's, or is up to how a runtime rounds half precision.
+        stored_dtype: the element type in which its table is stored; empty where rows are computed.
     """
 
     family: Family
@@ -117,6 +118,7 @@ class Encoding:
     errors: Errors | None = None
     rounded: tuple[Rounded, ...] = ()
     moved: tuple[int, ...] = ()
+    stored_dtype: str = ""
 
     @property
     def where(self) -> str:

@@ -20,11 +20,13 @@ NO_POSITION = "no position"
 """The name that recognisers give to angles that are all 0."""
 FLOAT32 = 2.0**-22
 """What an angle in float32 loses a position: its rounding, and that of its frequency."""
-ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 2.0**-6, "uint8": 2.0**-6}
 """What a number near 1 loses in a dtype, twice."""
 AWAY = "external data that are not beside the file"
 TRAINED = ("table", "buckets")
 """Names of forms whose rows were trained."""
+TOLD = ("close to ", "angles of no known form ", "numbers stored in ")
+"""How the names of numbers begin that say all there is to say."""
 LISTED = 8
 """Values without a name that are listed one by one."""
 
@@ -90,6 +92,9 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
     if encoding.name == NO_POSITION:
         yield finding("no-position", encoding.where, f"{encoding.family}: every position gets the same numbers")
         return
+    if "tables" in encoding.parameters:
+        words = f"{encoding.family}: the table of cosines holds sines, and that of sines cosines"
+        yield finding("no-rotation", encoding.where, words)
     if encoding.moved:
         some = ", ".join(map(str, encoding.moved[:LISTED]))
         words = f"logarithms are in half precision: roundings choose the row of distances {some}"
@@ -113,7 +118,9 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
         words = f"{encoding.family} angles are computed in half precision: noise from about position {noisy[0]:,} on"
         yield finding("half-noise", encoding.where, words)
         return
-    off = [p for p, error in points if error > measured.bound + (0.0 if is_strict else excused(p, encoding.dtype))]
+    # one rule for all tables: what the element type loses that they are stored in is for --fail-above to ask for
+    held = max((encoding.dtype, encoding.stored_dtype), key=lambda dtype: ROUNDOFF.get(dtype, 0.0))
+    off = [p for p, error in points if error > measured.bound + (0.0 if is_strict else excused(p, held))]
     if off:
         first = measured.exceeds_from if is_strict else off[0]
         position, worst = max(points, key=lambda point: point[1])
@@ -164,6 +171,9 @@ def _unnamed(encodings: Sequence[Encoding], is_strict: bool) -> Iterator[Finding
 
 def unnamed_words(encoding: Encoding) -> str:
     """Return what is said of a value without a name: what it is, where it comes from, and where it meets data."""
+    if encoding.name.startswith(TOLD):
+        value = f"{encoding.dtype}{list(encoding.shape)} meets data here: " if encoding.shape else ""
+        return f"{value}{encoding.name}"
     made = encoding.name or "numbers"
     several = "" if " and " in made or not encoding.name else "s"
     source = "the length" if encoding.positions == "range" else encoding.positions.removeprefix("mask ")

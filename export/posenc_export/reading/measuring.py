@@ -21,12 +21,14 @@ from posenc_export.reading.interpret.sizes import default_sizes
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.rounding import rounded_rotary, rounded_table
 from posenc_export.reading.table_errors import Effort, table_errors
-from posenc_export.reading.values import Array, Constant, Position, Run, Value
+from posenc_export.reading.values import Array, Constant, Operand, Position, Run, Value
 
 FAR = 2**17
 """Positions at which rows are computed: those below this number, unless more are asked for."""
 SECONDS = 15.0
 """How long rows of an encoding are computed far out; positions that are not reached in it count as not tried."""
+LEARNED, TWO_SIDED = "learned", "longrope"
+"""The family without a formula, and the form with other frequencies in longer calls than in short ones."""
 BY_LENGTH = ("dynamic", "longrope", "unknown frequencies")
 """Forms whose rows depend on the length of a call, too: they are read in whole calls."""
 FED = 509
@@ -43,6 +45,10 @@ SEPARATE = 2
 """Tensors that a table of rows is stored in, at most: one for cosines and one for sines."""
 MASKS = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
+SEEN = 5
+"""Positions behind a seam that a call has."""
+HELD = ("int8", "uint8", "bfloat16", "float16", "float32", "float64")
+"""Element types of tables, the narrowest first."""
 LARGEST = 1 << 27
 """Bytes of a value in a whole call that is read to see whether a wrong position is one."""
 Indices = NDArray[np.int64]
@@ -78,13 +84,68 @@ class Measuring:
         if named.form.exact is None:
             return None
         if named.rows is not None and not self.is_composed(named):
-            return self._of_table(named, named.rows)
+            # tables of eight bits are numbers only once they are read
+            return self._of_table(named, named.rows) or self._looked_up(named, named.rows)
         return self._computed(named, limit)
+
+    def _looked_up(self, named: Named, rows: int) -> Errors | None:
+        """Return the errors of the rows that the graph reads of a table."""
+        assert named.form.exact is not None
+        offset = named.form.parameters.get("offset", 0)
+        shift = offset if isinstance(offset, int) and 0 <= offset < rows else 0
+        places = np.arange(min(rows, COUNTED) - shift)
+        run = self._interpreted(default_sizes(self.graph, {"length": len(places)}), {})
+        arrays = [value.array for name in named.tensors if isinstance(value := run.values.get(name), Position)]
+        errors = errors_by_position(arrays, named.form.exact, places + shift, self.bound)
+        return None if errors is None else replace(errors, last_position=len(places) - 1 + shift)
+
+    def stored_dtype(self, named: Named) -> str:
+        """Return the element type in which the table of an encoding is stored; nothing where rows are computed."""
+        if named.rows is None:
+            return ""
+        values = [self.run.values.get(name) for name in (*named.stored, *named.tensors)]
+        tables = [v for v in values if isinstance(v, Constant) and named.rows in v.shape and v.dtype.name in HELD]
+        return min((str(table.dtype.name) for table in tables), key=HELD.index, default="")
 
     def breaks_at(self, named: Named) -> tuple[int, str] | None:
         """Return the first position that gets the numbers of another one, and words for it; None where none does."""
         far = self._far_out(named, min(FAR, named.rows or FAR))
         return None if far is None or far.breaks is None else (far.breaks, far.words)
+
+    def moves(self, operand: Operand) -> bool:
+        """Return whether a value that is the same everywhere in a short call is another one far out."""
+        inputs = operand.value.inputs if isinstance(operand.value, Position) else frozenset()
+        places = [name for name in sorted(inputs) if roles_of(self.graph).get(name) == "places"]
+        source = places[0] if places else None
+        budget = replace(self.budget, value_bytes=MASKS)
+        rows = far_rows(self.graph, self.at_length, [operand.tensor], source, budget)
+        if rows is None:
+            return False
+        near, far = (rows.at(first) for first in (0, FAR))
+        if near is None or far is None:
+            return False
+        return not np.array_equal(near[operand.tensor], far[operand.tensor], equal_nan=True)
+
+    def seam_of(self, named: Named) -> int | None:
+        """Return the first row of a second table behind a first one that positions run into; None without one.
+
+        A graph that reads two tables of one tensor adds the length of the first to positions of long calls. One that
+        does not reads rows of position 0 again behind the first table.
+        """
+        seam = named.form.parameters.get("original_max_position_embeddings")
+        if named.form.parameters.get("long_first_position") != 0 or not isinstance(seam, int):
+            return None
+        length = seam + SEEN
+        run = self._interpreted(default_sizes(self.graph, {"length": length}), {})
+        tables = {*named.tensors, *named.stored}
+        for node in run.nodes:
+            operands = [operand for operand in node.operands if operand is not None]
+            if not any(o.tensor in tables or set(getattr(o.value, "stored", ())) & tables for o in operands):
+                continue
+            places = [o.value.array for o in operands if isinstance(o.value, Position)]
+            if any(array.dtype.kind in "iu" and array.size and int(array.max()) == length - 1 for array in places):
+                return seam
+        return None
 
     def is_counted(self, named: Named) -> bool:
         """Return whether the graph counts the positions of an encoding, which a caller cannot give."""
@@ -109,8 +170,8 @@ class Measuring:
         assert named.form.exact is not None
         far = self._far_out(named, limit)
         if far is not None and far.errors.size:
-            errors = curve(np.arange(len(far.errors)), far.errors, self.bound)
-            return replace(errors, last_position=len(far.errors) - 1)
+            errors = curve(far.positions, far.errors, self.bound)
+            return replace(errors, last_position=int(far.positions[-1]), sampled=far.sampled)
         return self._in_one_call(named)
 
     def _in_one_call(self, named: Named) -> Errors | None:
@@ -139,12 +200,19 @@ class Measuring:
         run = self.at_length
         source = named.positions if role == "places" else None
         rows = far_rows(self.graph, run, named.tensors, source, replace(self.budget, value_bytes=MASKS))
-        return None if rows is None else far_errors(rows, exact, limit, min(SECONDS, self.budget.seconds / 2), self._in_a_whole_call)
+        offset = named.form.parameters.get("offset", 0) if named.form.exact is not None else 0
+        # a graph may count from 1 on, or an offset may be added to the positions of an input
+        for start in dict.fromkeys((offset if isinstance(offset, int) else 0, 0, 1)):
+            seconds = min(SECONDS, self.budget.seconds / 2)
+            far = None if rows is None else far_errors(rows, _from(exact, start), limit, seconds, self._in_a_whole_call)
+            if far is not None and far.errors.size:
+                return far
+        return None
 
     def _table_of(self, named: Named) -> Exact | None:
         """Return the stored rows of a learned table as a function of positions; None for other encodings."""
         offset = named.form.parameters.get("offset", 0)
-        if named.form.family != "learned" or named.rows is None or len(named.stored) != 1 or not isinstance(offset, int):
+        if named.form.family != LEARNED or named.rows is None or len(named.stored) != 1 or not isinstance(offset, int):
             return None
         table = _table(self.run.values.get(named.stored[0]), named.rows)
         if table is None or table.dtype.kind != "f":
@@ -222,7 +290,10 @@ class Measuring:
         measured = table_errors(self._tables(names, rows), named.form.exact, _some(rows), self.effort)
         if measured is None:
             return None
-        errors = curve(measured.positions, measured.errors, self.bound)
+        # rows below the first that is read are for padding
+        offset = named.form.parameters.get("offset", 0)
+        read = measured.positions >= (offset if isinstance(offset, int) and offset < rows else 0)
+        errors = curve(measured.positions[read], measured.errors[read], self.bound)
         sampled = None if measured.rows == rows else measured.rows
         return replace(errors, sampled=sampled, tensor=measured.tensor, last_position=int(measured.positions[-1]))
 
@@ -234,11 +305,16 @@ class Measuring:
                 yield name, table
 
 
+def _from(exact: Exact, start: int) -> Exact:
+    """Return the rows of a form whose first position is another one."""
+    return (lambda positions: exact(positions + start)) if start else exact
+
+
 def _is_by_length(named: Named) -> bool:
     """Return whether rows are those of a form that a call of LENGTH does not have."""
     context = named.form.parameters.get("original_max_position_embeddings")
     # a longer call than the first context has the frequencies of all longer ones
-    is_beyond = named.form.name == "longrope" and isinstance(context, int) and context < LENGTH
+    is_beyond = named.form.name == TWO_SIDED and isinstance(context, int) and context < LENGTH
     return named.form.name in BY_LENGTH and not is_beyond
 
 

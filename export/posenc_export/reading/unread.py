@@ -1,4 +1,4 @@
-"""What an interpretation did not read: where it stopped, and values that positions go into and that it does not know."""
+"""What an interpretation did not read: where it stopped, and values that it does not know."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.inspection import NotJudged
 from posenc_export.reading.interpret.budget import Budget
+from posenc_export.reading.interpret.meetings import is_float
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import Axis, axes_of
-from posenc_export.reading.interpret.state import shape_of, small_numbers
+from posenc_export.reading.interpret.state import is_data, shape_of, small_numbers
 from posenc_export.reading.usual import is_spent
-from posenc_export.reading.values import Meeting, Position, Run, Unknown
+from posenc_export.reading.values import Data, Meeting, Position, Run, Unknown
 
 OTHERS: Mapping[Axis, tuple[int, ...]] = {
     "batch": (2, 3),
@@ -80,10 +81,15 @@ def _refuses_all(graph: Graph, run: Run, budget: Budget) -> bool:
     misfit = _misfit(node)
     kinds = set(axes_of(graph).values())
     factors = {round(value) for name, value in misfit if name == "factor" and 1 < value <= LARGEST_BATCH}
-    batches = [{"batch": size} for size in (*OTHERS["batch"], *factors)] if "batch" in kinds else []
-    others = [{kind: size} for kind in sorted(kinds - {"batch"}) for size in OTHERS[kind]]
+    batches: list[Mapping[str, int]] = (
+        [{"batch": size} for size in (*OTHERS["batch"], *factors)] if "batch" in kinds else []
+    )
+    others: list[Mapping[str, int]] = [{kind: size} for kind in sorted(kinds - {"batch"}) for size in OTHERS[kind]]
     for sizes in (*others, *batches):
-        other = interpret(graph, sizes, budget=budget)
+        try:
+            other = interpret(graph, sizes, budget=budget)
+        except ValueError:  # sizes that no array has
+            return False
         if other.stopped is None or is_spent(other):
             return False
         if sizes in others:
@@ -140,3 +146,18 @@ def unread_of(graph: Graph, run: Run) -> Iterator[NotJudged]:
         reasons = [value.reason for value in outcomes.values() if isinstance(value, Unknown)]
         if reasons:
             yield NotJudged(node.node, f"{node.op_type} and what follows it were not read: {reasons[0]}")
+    yield from _not_computed(graph, run)
+
+
+def _not_computed(graph: Graph, run: Run) -> Iterator[NotJudged]:
+    """Yield the first node in which numbers of positions meet data that were too large, or had no kernel."""
+    returned = [run.values.get(name) for name in graph.outputs]
+    if any(isinstance(value, Data) and value.positional and is_float(value) for value in returned):
+        yield NotJudged("outputs", "numbers that follow from positions are returned, and were too large to be computed")
+    for meeting in run.meetings:
+        values = [operand.value for operand in meeting.operands if operand is not None]
+        late = [value for value in values if isinstance(value, Data) and value.positional and is_float(value)]
+        if late and any(map(is_data, values)) and len(late[0].shape) > 1:
+            words = f"numbers that follow from positions meet data, {list(late[0].shape)}, and were not computed"
+            yield NotJudged(meeting.node, words)
+            return

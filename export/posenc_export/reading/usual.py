@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.interpret.budget import Budget
+from posenc_export.reading.interpret.meetings import is_float
 from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of
-from posenc_export.reading.interpret.state import small_numbers
-from posenc_export.reading.values import Array, Meeting, Position, Run
+from posenc_export.reading.interpret.state import shape_of, small_numbers
+from posenc_export.reading.values import Array, Constant, Data, Meeting, Operand, Position, Run, Value
 
 WAVES = ("Sin", "Cos")
 LENGTHS = (7, 5, 3, 2)
@@ -27,6 +29,8 @@ PREFIXES = 6
 """Rows in front of those of patches, at most: tokens of a class and registers."""
 IMAGE = ("height", "width")
 """Kinds of axes of an image."""
+SMALL = ((32, 48), (16, 24), (8, 12))
+"""Sides of small images: a grid may have few rows and columns."""
 SIDES = (224, 256, 384, 512)
 """Sides of images that models are made for."""
 TRIED = 16
@@ -41,7 +45,7 @@ def usual_run(graph: Graph, budget: Budget) -> Run:
     """Return a graph interpreted at usual sizes; at others, where it goes through at those alone."""
     run = interpret(graph, budget=budget)
     if run.stopped is None:
-        return _with_other_masks(graph, run, budget)
+        return _with_other_masks(graph, _small_enough(graph, run, budget), budget)
     if is_spent(run):
         return run
     for sizes in _others(graph):
@@ -49,6 +53,51 @@ def usual_run(graph: Graph, budget: Budget) -> Run:
         if other.stopped is None:
             return other
     return run
+
+
+def _small_enough(graph: Graph, run: Run, budget: Budget) -> Run:
+    """Return a run of a smaller image, where pairs of places of the usual one are too many to be computed."""
+    if not _left_out(graph, run) or not set(axes_of(graph).values()).issuperset(IMAGE):
+        return run
+    for height, width in SMALL:
+        other = interpret(graph, {"height": height, "width": width}, budget=budget)
+        if other.stopped is None and not _left_out(graph, other):
+            return other
+    return run
+
+
+def _left_out(graph: Graph, run: Run) -> bool:
+    """Return whether position values that meet data, or are returned, were too large to be computed."""
+    values = [operand.value for meeting in run.meetings for operand in meeting.operands if operand is not None]
+    values += [run.values[name] for name in graph.outputs if name in run.values]
+    return any(isinstance(value, Data) and value.positional for value in values)
+
+
+def with_outputs(graph: Graph, run: Run) -> Run:
+    """Return a run in which numbers of positions that a graph returns meet data: those of whoever calls it.
+
+    A graph may be the encoding alone, and leave the sum, or the scores, to the program around it.
+    """
+    returned = [name for name in dict.fromkeys(graph.outputs) if _is_told(run.values.get(name))]
+    meetings = tuple(_returned(name, run.values[name]) for name in returned)
+    return replace(run, meetings=(*run.meetings, *meetings), nodes=(*run.nodes, *meetings)) if meetings else run
+
+
+def _is_told(value: Value | None) -> bool:
+    """Return whether numbers may be those of positions: floats, or indices of pairs of places."""
+    if not isinstance(value, (Position, Constant)):
+        return False
+    shape = shape_of(value) or ()
+    return math.prod(shape) > 1 and (is_float(value) or sum(size > 1 for size in shape) > 1)
+
+
+def _returned(name: str, value: Value) -> Meeting:
+    shape = shape_of(value) or ()
+    data = Operand("", Data((1,) * (3 - len(shape)) + shape, np.dtype(np.float32)))
+    if is_float(value):
+        return Meeting(f"output {name}", "Add", "", (Operand(name, value), data), ("",))
+    # indices choose among data
+    return Meeting(f"output {name}", "GatherElements", "", (data, Operand(name, value)), ("",))
 
 
 def _with_other_masks(graph: Graph, run: Run, budget: Budget) -> Run:
@@ -103,6 +152,7 @@ def _others(graph: Graph) -> Iterator[Mapping[str, int]]:
     if kinds.issuperset(IMAGE):
         sides = list(dict.fromkeys((*_sides(graph), *SIDES)))
         yield from (dict.fromkeys(IMAGE, side) for side in sides[:TRIED])
+        yield from ({"height": height, "width": width} for height, width in SMALL)
 
 
 def _sides(graph: Graph) -> Iterator[int]:

@@ -29,6 +29,9 @@ TABLE = 8
 def constant(state: State, node: Node, operands: Operands) -> list[Value]:
     """Return outputs that follow from stored tensors alone: computed when asked for, or now where they are short."""
     stored = frozenset(name for operand in operands if operand for name in stored_in(operand))
+    if node.op_type == "Constant":
+        # numbers in a node are stored as those beside the nodes are
+        stored = frozenset(node.outputs)
     load = _loader(state, node, operands)
     sizes = [size_of(operand.value) for operand in operands if operand]
     kinds = kinds_of(state, node, operands)

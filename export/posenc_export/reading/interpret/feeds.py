@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import onnx
 
 from posenc_export.reading.graph import Graph, Input
 from posenc_export.reading.interpret.movement import unmoved
@@ -46,7 +47,7 @@ def input_values(
     past, length = _extent(graph, sizes, "past"), _extent(graph, sizes, "length")
     # a graph of a fixed length has no axis of the kind
     length = length or next((shapes[name][-1] for name, role in roles.items() if role == "tokens" and shapes[name]), 1)
-    rows = _rows(graph, (name for name, role in roles.items() if role == "tokens"))
+    rows = _rows(graph, (name for name, role in roles.items() if role == "tokens"), shapes)
     values: dict[str, Value] = {}
     for item in graph.inputs:
         array, shape, role = feeds.get(item.name), shapes[item.name], roles[item.name]
@@ -143,23 +144,48 @@ def tokens(shape: tuple[int, ...], rows: int | None) -> Array:
     return ids[(np.arange(count) * step) % ids.size].reshape(shape)
 
 
-def _rows(graph: Graph, names: Iterable[str]) -> dict[str, int]:
-    """Return how many rows the smallest table has in which each of some inputs is looked up; none where it is not."""
+def _rows(graph: Graph, names: Iterable[str], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Return how many rows the smallest table has in which each of some inputs is looked up; none where it is not.
+
+    Args:
+        graph: the graph; branches and loops in it are looked through, too.
+        names: of inputs.
+        shapes: of all inputs, in which indices may be looked up as well.
+    """
     # what an input was moved to, and which one
     sources = {name: name for name in names}
     tables = {table: constant.shape[0] for table, constant in graph.constants.items() if constant.shape}
+    tables.update((name, shape[0]) for name, shape in shapes.items() if shape and name not in sources)
     rows: dict[str, int] = {}
-    for node in graph.nodes:
-        first, second, third = (*node.inputs[:3], "", "", "")[:3]
+    for op_type, inputs, outputs in _nodes(graph):
+        first, second, third = (*inputs[:3], "", "", "")[:3]
         ids, table = (
             (first, third)
-            if node.op_type in ("EmbedLayerNormalization", "QEmbedLayerNormalization")
-            else (second, first if node.op_type in ("Gather", "GatherBlockQuantized") else "")
+            if op_type in ("EmbedLayerNormalization", "QEmbedLayerNormalization")
+            else (second, first if op_type in ("Gather", "GatherBlockQuantized") else "")
         )
-        if node.op_type in DEQUANTIZING and first in tables:
-            tables[node.outputs[0]] = tables[first]
-        elif node.op_type in THROUGH and first in sources:
-            sources.update(dict.fromkeys(node.outputs, sources[first]))
+        if op_type in DEQUANTIZING and first in tables:
+            tables[outputs[0]] = tables[first]
+        elif op_type in THROUGH and first in sources:
+            sources.update(dict.fromkeys(outputs, sources[first]))
         elif ids in sources and table in tables:
             rows[sources[ids]] = min(rows.get(sources[ids], tables[table]), tables[table])
     return rows
+
+
+def _nodes(graph: Graph) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+    """Yield the operator, the inputs and the outputs of each node, those inside of others after these."""
+    inside: list[onnx.GraphProto] = []
+    for node in graph.nodes:
+        yield node.op_type, node.inputs, node.outputs
+        inside += [value for value in node.attributes.values() if isinstance(value, onnx.GraphProto)]
+    while inside:
+        inner = inside.pop()
+        for proto in inner.node:
+            yield proto.op_type, proto.input, proto.output
+            inside += [attribute.g for attribute in proto.attribute if attribute.HasField("g")]
+
+
+def looked_up(graph: Graph, names: Iterable[str]) -> set[str]:
+    """Return those inputs that are looked up in a table, as ids of words are."""
+    return set(_rows(graph, names, {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,7 @@ from posenc_export.reading.recognise.trails import (
     stored_of,
 )
 from posenc_export.reading.recognise.windows import coordinates_form, window_form
-from posenc_export.reading.values import Meeting, Operand, Position, Run
+from posenc_export.reading.values import Constant, Meeting, Operand, Position, Run
 
 Array = NDArray[np.generic]
 ADDING = ("Add", "Sub", "Sum", "BiasSoftmax")
@@ -139,7 +140,24 @@ def _of_numbers(run: Run, meeting: Meeting, operand: Operand, sign: int) -> Clai
         item = claim(run, form, meeting, operand)
         return replace(item, rows=_stored_keys(run, operand, form), error=_error_of_alibi(form, array))
     form = relative_form(array) or _continuous(run, operand, window_form(array))
-    return None if form is None else replace(claim(run, form, meeting, operand), rows=_rows(form))
+    if form is None or (form.name != "continuous" and not _is_kept(run, operand, form, array)):
+        return None
+    return replace(claim(run, form, meeting, operand), rows=_rows(form))
+
+
+def _is_kept(run: Run, operand: Operand, form: Form, array: Array) -> bool:
+    """Return whether as many numbers are stored as a table of the form has: what is computed of a few is no table."""
+    if isinstance(operand.value, Constant):
+        return True
+    heads = form.parameters.get("heads", 1)
+    different = len(np.unique(array.reshape(-1, *array.shape[-2:])[0]))
+    values = [run.values[name] for name in stored_of(operand) if name in run.values]
+    if form.family != "window":
+        # a bias of all pairs of tokens, or a row for each distance
+        keys, rows = array.shape[-1], form.parameters.get("rows")
+        sizes = [[size for size in shape_of(value) if size >= keys] for value in values if is_float(value)]
+        return any(len(large) > 1 or rows in large for large in sizes)
+    return sum(math.prod(shape_of(value)) for value in values if is_float(value)) >= different * int(np.asarray(heads))
 
 
 def _continuous(run: Run, operand: Operand, form: Form | None) -> Form | None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from posenc_export.reading.recognise.biases import biases_of
+from posenc_export.reading.recognise.claims import claim, gathered
+from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.image_rotary import image_rotary_of
-from posenc_export.reading.recognise.named import Named
+from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.rotary import rotary_of
+from posenc_export.reading.recognise.rotary_operators import absent_tables
+from posenc_export.reading.recognise.sources import positions_from
 from posenc_export.reading.recognise.tables import tables_of
 from posenc_export.reading.recognise.unrecognised import unrecognised_of
 from posenc_export.reading.values import Run
+
+AWAY = "tables not there"
+"""The name of angles whose cosines and sines lie in a file that is missing."""
 
 
 def encodings_of(run: Run) -> list[Named]:
@@ -23,7 +32,21 @@ def encodings_of(run: Run) -> list[Named]:
         if not claimed.issuperset(names):
             named.append(encoding)
             claimed.update(names)
+    away = _of_tables_that_are_away(run)
+    named += away
+    claimed.update(node for encoding in away for node in encoding.nodes)
     named += unrecognised_of(run, claimed)
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
     return sorted(named, key=lambda encoding: min(order.get(node, len(order)) for node in encoding.nodes))
+
+
+def _of_tables_that_are_away(run: Run) -> list[Named]:
+    """Return rotary encodings whose tables are not there: what their operators say without them."""
+    flow = Flow(run)
+    claims = []
+    for node, table, rows, parameters, ids in absent_tables(flow):
+        item = claim(run, Form("rotary", AWAY, parameters), node, table, rows=rows)
+        source = "range" if ids is None else positions_from(run, ids.value)
+        claims.append(replace(item, positions=source))
+    return gathered(claims)

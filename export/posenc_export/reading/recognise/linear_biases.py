@@ -130,7 +130,10 @@ def _near(numbers: Floats, expected: Floats, spacing: float) -> bool:
 
 
 def _by_distance(numbers: Floats, slopes: Floats, spacing: float) -> str | None:
-    """Return "distance" where the bias is -slope * |key - query|, the last query at the last key or the first at 0."""
+    """Return "distance" where the bias is -slope * |key - query|, and "signed" where it is slope * (key - query).
+
+    The last query is at the last key, or the first at 0.
+    """
     queries, keys = numbers.shape[-2:]
     # a single query tells no distance from a position of a key
     if queries < 2:
@@ -139,6 +142,9 @@ def _by_distance(numbers: Floats, slopes: Floats, spacing: float) -> str | None:
         steps = -np.abs(np.arange(keys) - np.arange(queries)[:, None] - past)
         if _near(numbers, slopes[:, None, None] * steps, spacing):
             return "distance"
+        # keys after the query are for a mask to leave out
+        if _near(numbers, slopes[:, None, None] * (np.arange(keys) - np.arange(queries)[:, None] - past), spacing):
+            return "signed"
     return None
 
 

@@ -17,6 +17,8 @@ from posenc_export.reading.values import Meeting, Position, Run
 
 Array = NDArray[np.generic]
 Integers = NDArray[np.int64]
+NARROW = 4
+"""Features below which rows may be coordinates of a place."""
 EIGHT_BITS = 2.0**-7
 """The spacing of numbers up to 1 that were quantized."""
 
@@ -124,9 +126,19 @@ def rows_lookup_form(lookup: Lookup) -> Form | None:
 
 def learned_form(values: Array, rows: int, offset: int) -> Form | None:
     """Return the form of learned rows: a table without a formula; None where rows repeat."""
-    if values.shape[1] < 4 or (values[1:] == values[:-1]).all():
+    narrow = values.shape[1] < NARROW
+    if values.shape[1] < 2 or (values[1:] == values[:-1]).all() or (narrow and is_smooth(values)):
         return None
     return Form("learned", "table", {"rows": rows, "d_model": values.shape[1], "offset": offset})
+
+
+def is_smooth(rows: Array) -> bool:
+    """Return whether rows are straight lines, as coordinates are."""
+    numbers = rows.astype(np.float64)
+    size = np.abs(numbers).max()
+    # two features are a straight line whatever they are
+    axes = (0, 1) if rows.shape[1] >= NARROW else (0,)
+    return any(np.abs(np.diff(numbers, 2, axis=axis)).max(initial=0) <= 1e-5 * size for axis in axes)
 
 
 def rows_of(array: Array) -> Array | None:

@@ -13,7 +13,7 @@ from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.frequencies import offset_of
 from posenc_export.reading.recognise.named import Parameter
 from posenc_export.reading.recognise.rotary_rows import Rows
-from posenc_export.reading.values import Array, Data, Meeting, Operand, Position, Value
+from posenc_export.reading.values import Array, Constant, Data, Meeting, Operand, Position, Value
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class Places:
     interleaved: str = "interleaved"
 
 
+OFF_CIRCLE = 0.03
+"""By how much the sizes of pairs in a row may differ, relative to them: tables of eight bits differ by a hundredth."""
+BENT = 1e-3
+"""By how much a logarithm of such sizes may miss a straight line."""
 OPERATORS: Mapping[tuple[str, str], Places] = {
     ("com.microsoft", "RotaryEmbedding"): Places(2, (1,)),
     ("com.microsoft", "MRotaryEmbedding"): Places(2, (1,)),
@@ -61,6 +65,56 @@ class TabledOperator:
     parameters: dict[str, Parameter]
 
 
+def is_rotation(rows: Rows) -> bool:
+    """Return whether rows can turn pairs: cos^2 + sin^2 is the same for all pairs of a row, and not 0.
+
+    Tables that grow or shrink by one factor a position, pair by pair, are those of xPos.
+    """
+    cosine, sine = rows.cosine.astype(np.float64), rows.sine.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        size = np.hypot(cosine, sine)
+        if not np.isfinite(size).all() or not (size > 0).all():
+            return False
+        if float(np.max(np.ptp(size, axis=1) / np.median(size, axis=1))) <= OFF_CIRCLE:
+            return True
+        return len(size) > 2 and float(np.abs(np.diff(np.log(size), 2, axis=0)).max()) <= BENT
+
+
+def rotary_tables(flow: Flow) -> Iterator[tuple[Meeting, tuple[Operand, Operand], Rows]]:
+    """Yield each operator that turns by tables whose numbers are known, with its tables, as rows too."""
+    for node in flow.run.nodes:
+        found = _tables_of(flow, node)
+        if found is not None:
+            yield node, *found
+
+
+def _tables_of(flow: Flow, node: Meeting) -> tuple[tuple[Operand, Operand], Rows] | None:
+    places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
+    if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
+        return None
+    cosine, sine = (_at(node, places.cosine + place) for place in (0, 1))
+    numbers = [None if table is None else flow.numbers(table) for table in (cosine, sine)]
+    if cosine is None or sine is None or numbers[0] is None or numbers[1] is None:
+        return None
+    rows = _rows(numbers[0], numbers[1])
+    return None if rows is None else ((cosine, sine), rows)
+
+
+def absent_tables(flow: Flow) -> Iterator[tuple[Meeting, Operand, int, dict[str, Parameter], Operand | None]]:
+    """Yield each operator whose tables lie in a file that is not there: the table, its rows, parameters and ids."""
+    for node in flow.run.nodes:
+        places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
+        if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
+            continue
+        table = _at(node, places.cosine)
+        if table is None or not isinstance(table.value, Constant) or flow.numbers(table) is not None:
+            continue
+        rows, pairs = table.value.shape[-2:] if len(table.value.shape) > 1 else (0, 0)
+        ids = next((ids for place in places.positions if (ids := _at(node, place)) is not None), None)
+        if rows and pairs:
+            yield node, table, rows, _parameters(node, 2 * pairs, places.interleaved), ids
+
+
 def tabled_operators(flow: Flow) -> Iterator[TabledOperator]:
     """Yield the operators of a run that turn by tables whose numbers are known."""
     for node in flow.run.nodes:
@@ -71,19 +125,14 @@ def tabled_operators(flow: Flow) -> Iterator[TabledOperator]:
 
 def tabled_operator(flow: Flow, node: Meeting) -> TabledOperator | None:
     """Return a node as an operator that turns by tables whose numbers are known; None where it is none."""
-    places = OPERATORS.get((node.domain.replace("ai.onnx", ""), node.op_type))
-    if places is None or (places.interleaved != "interleaved" and not node.attributes.get("do_rotary")):
+    found = _tables_of(flow, node)
+    if found is None:
         return None
-    tables = _at(node, places.cosine), _at(node, places.cosine + 1)
-    numbers = [None if table is None else flow.numbers(table) for table in tables]
-    if tables[0] is None or tables[1] is None or numbers[0] is None or numbers[1] is None:
-        return None
-    rows = _rows(numbers[0], numbers[1])
-    if rows is None:
-        return None
+    tables, rows = found
+    places = OPERATORS[node.domain.replace("ai.onnx", ""), node.op_type]
     ids = next((ids for place in places.positions if (ids := _at(node, place)) is not None), None)
     parameters = _parameters(node, 2 * rows.cosine.shape[1], places.interleaved)
-    return TabledOperator(node, (tables[0], tables[1]), ids, rows, _positions(rows, ids), parameters)
+    return TabledOperator(node, tables, ids, rows, _positions(rows, ids), parameters)
 
 
 def _at(node: Meeting, place: int) -> Operand | None:

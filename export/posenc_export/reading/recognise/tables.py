@@ -16,7 +16,9 @@ from posenc_export.reading.recognise.lookups import (
     EIGHT_BITS,
     Lookup,
     Lookups,
+    is_smooth,
     learned_form,
+    lookup_of,
     rows_lookup_form,
     rows_of,
     table_of,
@@ -46,6 +48,11 @@ TAKING = {
 }
 NARROWEST = 8
 """Features that learned rows have at least: coordinates of anchors and of boxes have fewer."""
+BASES = (1e4, 1e6, 5e5, 1e3, 1e2)
+"""Bases of sinusoids that are tried on tables of which some columns alone are sinusoids."""
+FEWEST_WAVES = 8
+"""Features and rows that such a table has at least."""
+SAME = 2e-3
 EMBEDDING = ("EmbedLayerNormalization", "QEmbedLayerNormalization")
 
 
@@ -96,7 +103,11 @@ def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Cl
         return None
     known = lookups.before(operand.tensor)
     # rows and columns of a grid are looked up each in a table of half the features
-    if known is not None and known[0].values.shape[-1] == array.shape[-1]:
+    if (
+        known is not None
+        and known[0].values.shape[-1] == array.shape[-1]
+        and not _is_composed(lookups, operand, known[1])
+    ):
         return _looked_up(run, known[1], meeting, operand, known[0])
     form = _form_of_numbers(array, EIGHT_BITS if is_quantized(run, operand) else None)
     if form is not None:
@@ -106,10 +117,25 @@ def _added(run: Run, lookups: Lookups, meeting: Meeting, operand: Operand) -> Cl
     return interpolated or _learned(run, meeting, operand, array)
 
 
+def _is_composed(lookups: Lookups, operand: Operand, form: Form) -> bool:
+    """Return whether rows of no formula are made of those of several tables, each at indices of its own."""
+    if form.exact is not None:
+        return False
+    tables = {
+        node.operands[0].tensor
+        for node in lookups.trails.before(operand.tensor)
+        if node.operands[0] is not None and (lookup := lookup_of(lookups.run, node)) and np.ptp(lookup.indices) > 0
+    }
+    return len(tables) > 1
+
+
 def _looked_up(run: Run, form: Form, meeting: Meeting, operand: Operand, lookup: Lookup) -> Claim:
     indices = lookup.node.operands[1]
     assert indices is not None  # a look-up has both
-    item = claim(run, form, meeting, operand)
+    near = None if form.exact is not None else _nearly(lookup)
+    item = claim(run, near or form, meeting, operand)
+    if near is not None:
+        return item
     source = positions_of(run, indices.value, numbers_of(indices.value))
     return replace(
         item,
@@ -156,13 +182,39 @@ def _learned(run: Run, meeting: Meeting, operand: Operand, array: Array) -> Clai
     if rows.shape[1] < NARROWEST and isinstance(operand.value, Constant):
         return None
     table = rows if isinstance(operand.value, Constant) else table_of(run, stored, rows.shape[1])
-    if table is None or is_smooth(rows) or _is_split(run, meeting, shape_of(operand.value)):
+    if table is None or is_smooth(rows) or is_split(run, meeting, shape_of(operand.value)):
         return None
     first = np.flatnonzero((table == rows[0]).all(1))
     if not len(first) or not np.array_equal(table[first[0] : first[0] + len(rows)], rows):
         return None
-    form = learned_form(rows, len(table), int(first[0]))
+    form = nearly_sinusoidal(rows) or learned_form(rows, len(table), int(first[0]))
     return None if form is None else replace(claim(run, form, meeting, operand), rows=len(table))
+
+
+def _nearly(lookup: Lookup) -> Form | None:
+    rows = rows_of(lookup.values)
+    return nearly_sinusoidal(rows) if rows is not None and int(lookup.indices.reshape(-1)[0]) == 0 else None
+
+
+def nearly_sinusoidal(rows: Array) -> Form | None:
+    """Return a form without a name for rows of which some columns are those of sinusoids, and others are not."""
+    width = rows.shape[1]
+    if width < FEWEST_WAVES or width % 2 or len(rows) < FEWEST_WAVES:
+        return None
+    numbers = rows.astype(np.float64)
+    pairs = width // 2
+    for base in BASES:
+        angle = np.arange(len(rows))[:, None] * base ** (-np.arange(pairs) / pairs)
+        for layout in (np.stack, np.concatenate):
+            waves = [np.sin(angle), np.cos(angle)]
+            exact = np.stack(waves, -1).reshape(len(rows), width) if layout is np.stack else np.concatenate(waves, 1)
+            wrong = np.abs(numbers - exact).max(0) > SAME
+            # the slowest are nearly straight in a few rows
+            if 0 < wrong.sum() <= 3 * width // 4 and (~wrong[: width // 2]).sum() >= FEWEST_WAVES // 2:
+                name = "interleaved" if layout is np.stack else "halves"
+                words = f"close to sinusoidal ({name}, base {base:g}): {int(wrong.sum())} of {width} columns are not"
+                return Form("not recognised", words, {})
+    return None
 
 
 def _in_rows(meeting: Meeting, rows: Array) -> bool:
@@ -171,14 +223,7 @@ def _in_rows(meeting: Meeting, rows: Array) -> bool:
     return any(len(shape) == 3 and shape[-1] == rows.shape[1] and len(rows) in shape[:-1] for shape in shapes)
 
 
-def _is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
+def is_split(run: Run, meeting: Meeting, shape: tuple[int, ...]) -> bool:
     """Return whether rows are taken apart after the sum: shifts and scales of a norm, and not places."""
     users = [node for node in run.nodes if any(o and o.tensor == meeting.outputs[0] for o in node.operands)]
     return any(user.op_type in ("Split", "Slice", "Gather") for user in users) and len(shape) > 1
-
-
-def is_smooth(rows: Array) -> bool:
-    """Return whether rows are straight lines, as coordinates are."""
-    numbers = rows.astype(np.float64)
-    size = np.abs(numbers).max()
-    return any(np.abs(np.diff(numbers, 2, axis=axis)).max(initial=0) <= 1e-5 * size for axis in (0, 1))

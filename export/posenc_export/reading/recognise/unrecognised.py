@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from posenc_export.reading.interpret.meetings import PRODUCTS, TABLED
+from posenc_export.reading.interpret.meetings import COORDINATES, PRODUCTS, TABLED
 from posenc_export.reading.recognise.claims import Claim, claim, gathered
+from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.lookups import unrepeated
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
+from posenc_export.reading.recognise.rotary_operators import is_rotation, rotary_tables
+from posenc_export.reading.recognise.tables import is_split
 from posenc_export.reading.recognise.trails import is_data, is_even, is_float, numbers_of, shape_of, stored_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run, Value
 
@@ -20,11 +23,16 @@ COMPUTING = ("Add", "Sub", "Mul", "Div", "Sum", "Pow", "Concat", "SkipLayerNorma
 CHOOSING = ("GatherElements",)
 """Operators that take from data what position values say: scores by the distance of two tokens."""
 WAVES = ("Sin", "Cos")
+ROUNDING = ("Round", "Floor")
 TELLING = (*WAVES, "Log", "Exp", "CumSum", "NonZero", "Range", "Gather", "Loop", "Scan")
 """Operators that say how a position value was made, those that turn positions into angles first."""
 FARTHEST = 2000
 """How many nodes are gone back from a value."""
 SHOWN = 2
+FEWEST = 3
+"""Numbers that a value has at least which may differ by position."""
+STILL = 8
+"""Values that are looked at far out, at most."""
 NOTHING = Constant((), np.dtype(np.float32), lambda: np.zeros((), np.float32))
 
 
@@ -48,7 +56,82 @@ def unrecognised_of(run: Run, claimed: set[str]) -> list[Named]:
             and (_meets(run, meeting, operand, operands) or (meeting.node, operand.tensor) in turning)
         ]
     found = [_with_origin(run, named) for named in gathered(claims)]
-    return [*found, *_waves_of_inputs(run, claimed)]
+    found += [*_tables_of_operators(run, claimed), *_waves_of_inputs(run, claimed)]
+    # where nothing else tells of positions, stored numbers by place may be they
+    return found if found or claimed else _stored_by_place(run)
+
+
+def _stored_by_place(run: Run) -> list[Named]:
+    """Return stored numbers of several axes that are added to data, or that data are multiplied by, place by place."""
+    claims = [
+        claim(run, Form("not recognised", f"numbers stored in {operand.tensor}", {}), meeting, operand)
+        for meeting in run.meetings
+        if meeting.op_type in ("Add", "Sub", "Mul")
+        and any(o is not None and is_data(o.value) for o in meeting.operands)
+        for operand in meeting.operands
+        if operand is not None and _is_by_place(operand.value) and not is_split(run, meeting, shape_of(operand.value))
+    ]
+    # a product whose stored factor differs from place to place is of no layer
+    claims += [
+        claim(run, Form("not recognised", f"numbers stored in {operand.tensor}", {}), node, operand)
+        for node in run.nodes
+        if node.op_type == "MatMul"
+        for operand in node.operands
+        if operand is not None and sum(size > 1 for size in shape_of(operand.value)) > 2 and _is_by_place(operand.value)
+    ]
+    return gathered(claims)
+
+
+def _is_by_place(value: Value) -> bool:
+    """Return whether stored numbers have several axes along which they vary, as a bias of features has not."""
+    shape = shape_of(value)
+    if not isinstance(value, Constant) or not is_float(value) or sum(size > 1 for size in shape) < 2:
+        return False
+    array = numbers_of(value)
+    if array is None or is_mask(array) or not np.isfinite(array.astype(np.float64)).all():
+        return False
+    varying = [axis for axis in range(array.ndim) if np.ptp(array.astype(np.float64), axis=axis).max() > 0]
+    return len(varying) > 1
+
+
+def _tables_of_operators(run: Run, claimed: set[str]) -> list[Named]:
+    """Return stored tables of rotary operators that turn pairs, by angles of no known form."""
+    return gathered(
+        claim(
+            run,
+            Form("not recognised", f"angles of no known form in {cosine.tensor} and {sine.tensor}", {}),
+            node,
+            cosine,
+        )
+        for node, (cosine, sine), rows in rotary_tables(Flow(run))
+        if node.node not in claimed and not {cosine.tensor, sine.tensor} & claimed and is_rotation(rows)
+    )
+
+
+def still_of(run: Run) -> list[tuple[Meeting, Operand]]:
+    """Return values that data are computed with, and that are the same at all positions of a short call.
+
+    They may be others far out: factors of an attention's temperature are 1 up to position 8191.
+    """
+    found: dict[str, tuple[Meeting, Operand]] = {}
+    for meeting in run.meetings:
+        if meeting.op_type not in ("Mul", "Div", "Add") or not any(
+            o is not None and is_data(o.value) for o in meeting.operands
+        ):
+            continue
+        for operand in meeting.operands:
+            value = operand.value if operand is not None else None
+            if operand is None or not isinstance(value, Position) or not is_float(value) or value.array.size < FEWEST:
+                continue
+            if np.ptp(value.array.astype(np.float64)) == 0 and (value.inputs or value.sizes):
+                found.setdefault(operand.tensor, (meeting, operand))
+    return list(found.values())[:STILL]
+
+
+def moving(run: Run, meeting: Meeting, operand: Operand) -> Named:
+    """Return the entry of a value that is another one far out."""
+    named = gathered([claim(run, Form("not recognised", meeting.op_type, {}), meeting, operand)])[0]
+    return _with_origin(run, named)
 
 
 def _sourced(run: Run, entry: Claim) -> Claim:
@@ -154,14 +237,29 @@ def _waves_of_inputs(run: Run, claimed: set[str]) -> list[Named]:
     """
     found: dict[str, list[Meeting]] = {}
     for node in run.nodes:
-        if node.op_type not in WAVES or node.domain or node.node in claimed or not node.operands:
+        if node.domain or node.node in claimed or not node.operands:
             continue
-        operand = node.operands[0]
+        # a row of a table may be chosen by coordinates, as well
+        chosen = node.op_type == "Gather" and len(node.operands) > 1 and _is_table(node.operands[0])
+        operand = node.operands[1] if chosen else node.operands[0] if node.op_type in WAVES else None
         if operand is not None and isinstance(operand.value, Data) and not operand.value.positional:
             source = _input_behind(run, operand.tensor)
             if source:
                 found.setdefault(source, []).append(node)
+    if not found and not any(node.op_type in PRODUCTS for node in run.nodes):
+        # sines may be polynomials of what is left of a coordinate behind whole turns
+        rounds = [node for node in run.nodes if node.op_type in ROUNDING and not node.domain]
+        for node in rounds:
+            operand = node.operands[0] if node.operands else None
+            source = _input_behind(run, operand.tensor) if operand is not None and is_data(operand.value) else ""
+            if source:
+                found.setdefault(source, []).append(node)
     return [_of_waves(run, source, nodes) for source, nodes in found.items()]
+
+
+def _is_table(operand: Operand | None) -> bool:
+    value = None if operand is None else operand.value
+    return isinstance(value, Constant) and is_float(value) and len(value.shape) > 1
 
 
 def _input_behind(run: Run, tensor: str) -> str:
@@ -175,9 +273,11 @@ def _input_behind(run: Run, tensor: str) -> str:
 
 
 def _is_outer(node: Meeting) -> bool:
-    """Return whether a product multiplies each number by frequencies, and adds none to another."""
+    """Return whether a product takes the few numbers of a place to frequencies, and mixes no features."""
     shapes = [shape_of(operand.value) for operand in node.operands if operand is not None]
-    return node.op_type == "Einsum" or (node.op_type == "MatMul" and len(shapes) == 2 and shapes[0][-1:] == (1,))
+    if node.op_type == "Einsum":
+        return True
+    return node.op_type in ("MatMul", "Gemm") and len(shapes) > 1 and 0 < min(shapes[0][-1:] or (0,)) <= COORDINATES
 
 
 def _of_waves(run: Run, source: str, nodes: Sequence[Meeting]) -> Named:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc_export.reading.recognise.buckets import by_distance
 from posenc_export.reading.recognise.masks import unblocked
 from posenc_export.reading.recognise.named import Form, Parameter
 from posenc_export.reading.recognise.waves import spacing_of_dtype
@@ -41,6 +42,9 @@ def window_of(matrix: NDArray[np.generic]) -> tuple[tuple[int, int], bool] | Non
         return None
     for class_token in (False, True):
         inner = matrix[..., 1:, 1:] if class_token else matrix
+        # what the distance on a line says all of is said by the differences in every window, too
+        if by_distance(inner) is not None:
+            return None
         # a head tells which sides there may be, before all are compared
         first = inner.reshape(-1, *inner.shape[-2:])[:1]
         for sides in sides_of(places - class_token):

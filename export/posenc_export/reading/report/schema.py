@@ -91,6 +91,7 @@ class EncodingJson(TypedDict):
     errors: ErrorsJson | None
     rounded: tuple[RoundedJson, ...]
     moved: Annotated[tuple[int, ...], Field(description="distances whose row is up to how half precision is rounded")]
+    stored_dtype: Annotated[Text, Field(description="the element type of its table; empty where rows are computed")]
 
 
 class EndJson(TypedDict):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, Rounded
+from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, Rounded, Size
 
 SHOWN = 3
 """Names that a line lists."""
 LARGE = 12
 """Inputs that are listed."""
+FEW = 4
+"""Inputs of a kind that are listed one by one: the caches of two layers."""
 WORDS = {
     "rope_theta": "theta",
     "attention_factor": "attention factor",
@@ -30,9 +33,21 @@ def head_lines(inspection: Inspection) -> Iterator[str]:
     """Yield what the file is: this is known before anything of it is interpreted."""
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(inspection.opsets.items()))
     yield f"{inspection.file}: {_count(inspection.nodes, 'node')}; opset {opsets}"
-    some = ", ".join(map(_input, inspection.inputs[:LARGE]))
-    more = len(inspection.inputs) - LARGE
-    yield f"inputs: {some or 'none'}{f' and {more} more' if more > 0 else ''}"
+    groups: dict[tuple[str, str, tuple[Size, ...]], list[GraphInput]] = {}
+    for entry in inspection.inputs:
+        # caches differ by the number of their layer, and by whether they are of keys or values
+        kind = re.sub(r"\d+|key|value|(?<![a-z])[kv](?![a-z])", "#", entry.name.lower())
+        groups.setdefault((kind, entry.dtype, entry.shape[2:]), []).append(entry)
+    words = [word for entries in groups.values() for word in _inputs(entries)]
+    more = len(words) - LARGE
+    yield f"inputs: {', '.join(words[:LARGE]) or 'none'}{f' and {more} more' if more > 0 else ''}"
+
+
+def _inputs(entries: Sequence[GraphInput]) -> list[str]:
+    """Return inputs of a kind: each of a few, and the first of many with how many there are."""
+    if len(entries) <= FEW:
+        return [_input(entry) for entry in entries]
+    return [f"{_input(entries[0])} and {len(entries) - 1} like it"]
 
 
 def body_lines(inspection: Inspection) -> Iterator[str]:
@@ -61,6 +76,8 @@ def _nothing(inspection: Inspection) -> str:
         return f"{words} before reading stopped"
     if inspection.not_judged:
         return f"{words}, and positions may be in what was not judged"
+    if any(entry.severity == "error" for entry in inspection.findings):
+        return words
     return f"{words}: nothing that follows from positions meets data"
 
 
@@ -94,7 +111,8 @@ def _encoding(encoding: Encoding) -> Iterator[str]:
     if encoding.also:
         yield f"  fits as well: {some(encoding.also)}"
     stored = f"{_count(encoding.rows, 'row')} stored" if encoding.rows is not None else "computed in the graph"
-    yield f"  {stored}, {encoding.dtype}; positions from {encoding.positions}"
+    held = encoding.stored_dtype if encoding.rows is not None and encoding.stored_dtype else encoding.dtype
+    yield f"  {stored}, {held}; positions from {encoding.positions}"
     layers = f"{_count(len(encoding.layers), 'layer')}: " if encoding.layers else ""
     yield f"  {layers}{_count(len(encoding.nodes), 'node')}: {some(encoding.nodes)}"
     if encoding.stored:

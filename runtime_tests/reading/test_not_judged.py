@@ -1,0 +1,180 @@
+"""What was not judged is said: where reading stopped, what was not understood, and what no bound was held against."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from helpers.misread import NUMBERS, added, biased, codes, families, inspected, read, turned
+from posenc_export.reading.inspection import Inspection
+from posenc_export.reading.report.text import body_lines
+
+UNKNOWN = "pf = Cast <to = 1> (n)  pu = Unsqueeze (pf, axis1)  a = Mul (pu, wide)"
+WIDE = {"wide": np.repeat((1e4 ** (-np.arange(0, 16, 2) / 16)).astype(np.float32), 2)}
+NOTHING = "no positional encoding was recognised: nothing that follows from positions meets data"
+
+
+def answer(made: Inspection) -> str:
+    return next(line for line in body_lines(made) if line)
+
+
+def test_a_network_without_positions_says_so(tmp_path: Path) -> None:
+    body = "plain (float[batch, 3, h, w] x) => (float[batch, 3, h, w] y) { r = Relu (x)  y = Mul (r, scale) }"
+    made = read(tmp_path, body, {"scale": np.ones((3, 1, 1), np.float32)})
+    assert (answer(made), made.not_judged, made.findings) == (NOTHING, (), ())
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [f"{UNKNOWN}  r = Tanh (a)", f"{UNKNOWN}  r = Sin (a)", "r = acme.Waves (n)"],
+    ids=["no formula", "sines twice", "an operator without a rule"],
+)
+def test_positions_that_meet_data_without_a_name_are_said_with_their_place(tmp_path: Path, rows: str) -> None:
+    made = read(tmp_path, added(rows), WIDE)
+    assert families(made) in ([], ["not recognised"])
+    assert [entry.place for entry in made.not_judged] != []
+    assert {"PE212", "PE216"} & codes(made).keys()
+    assert "positions may be in what was not judged" in answer(made)
+    assert made.passed, "nobody asked for a bound"
+    strict = read(tmp_path, added(rows), WIDE, bound=1e-3)
+    assert not strict.passed, "a bound that could not be held is none that was met"
+
+
+def test_the_nodes_are_named_that_made_the_numbers(tmp_path: Path) -> None:
+    made = read(tmp_path, added(f"{UNKNOWN}  r = Sin (a)"), WIDE)
+    (entry,) = made.not_judged
+    assert entry.reason.startswith("Sin at Sin#6 follows from the length and meets data here: float32[13, 16]")
+    assert entry.place == "Add#7"
+
+
+BODY = [
+    helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+    helper.make_node("Mul", ["f", "wide"], ["a"]),
+    helper.make_node("Sin", ["a"], ["s"]),
+]
+
+
+def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[str | int]) -> Path:
+    """Write a graph with a loop, whose numbers are those of WIDE and NUMBERS."""
+    stored = [numpy_helper.from_array(array, name) for name, array in {**NUMBERS, **WIDE}.items()]
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+    returned = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    made = helper.make_graph(nodes, "looped", given, returned, stored)
+    path = folder / "looped.onnx"
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def info(name: str, kind: int = TensorProto.FLOAT, shape: list[int] | None = None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+@pytest.mark.parametrize("count", ["length", "data"])
+def test_positions_in_the_turns_of_a_loop(tmp_path: Path, count: str) -> None:
+    turns = [helper.make_node("Add", ["h", "s"], ["h2"]), helper.make_node("Identity", ["c"], ["c2"])]
+    given = [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("h")]
+    body = helper.make_graph([*BODY, *turns], "turn", given, [info("c2", TensorProto.BOOL, []), info("h2")])
+    counted = [helper.make_node("Shape", ["x"], ["sh"]), helper.make_node("Gather", ["sh", "one"], ["n"])]
+    if count == "data":
+        largest = helper.make_node("ReduceMax", ["x"], ["largest"], keepdims=0)
+        counted = [largest, helper.make_node("Cast", ["largest"], ["n"], to=TensorProto.INT64)]
+    path = saved(tmp_path, [*counted, helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], ["b", "seq", 16])
+    made = inspected(path)
+    assert made.not_judged
+    assert answer(made) != NOTHING
+
+
+def test_positions_that_a_scan_counts(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Add", ["c", "step"], ["c2"]),
+        helper.make_node("Mul", ["c2", "wide"], ["a"]),
+        helper.make_node("Sin", ["a"], ["s"]),
+        helper.make_node("Add", ["row", "s"], ["o"]),
+    ]
+    step = numpy_helper.from_array(np.ones(1, np.float32), "step")
+    body = helper.make_graph(
+        nodes, "turn", [info("c", shape=[1]), info("row")], [info("c2", shape=[1]), info("o")], [step]
+    )
+    start = helper.make_node("Constant", [], ["start"], value=numpy_helper.from_array(np.zeros(1, np.float32)))
+    scan = helper.make_node("Scan", ["start", "x"], ["last_one", "y"], body=body, num_scan_inputs=1)
+    made = inspected(saved(tmp_path, [start, scan], ["seq", 16]))
+    assert made.not_judged
+    assert answer(made) != NOTHING
+
+
+def test_float_ids_of_places_are_no_silence(tmp_path: Path) -> None:
+    body = """flux (float[1, 2, seq, 16] q, float[seq, 1] img_ids) => (float[1, 2, seq, 16] y) {
+    h = Mul (img_ids, inv_freq)  a = Concat <axis = -1> (h, h)  c = Cos (a)  y = Mul (q, c) }"""
+    made = read(tmp_path, body)
+    assert [(entry.place, "img_ids" in entry.reason) for entry in made.not_judged] == [("Cos#2", True)]
+
+
+def test_a_temperature_that_is_one_in_a_short_call(tmp_path: Path) -> None:
+    body = """cooled (float[1, 2, seq, 16] q) => (float[1, 2, seq, 16] y) {
+    sh = Shape (q)  length = Gather (sh, two)  n = Range (zero, length, one)  p = Cast <to = 1> (n)
+    step = Div (p, steps)  whole = Floor (step)  more = Add (whole, unit)  log = Log (more)  f = Add (log, unit)
+    r = Unsqueeze (f, axis1)  y = Mul (q, r) }"""
+    tables = {"steps": np.array(8192, np.float32), "unit": np.array(1, np.float32)}
+    made = read(tmp_path, body, tables)
+    assert [entry.place for entry in made.not_judged] == ["Mul#10"]
+
+
+def test_scores_that_are_chosen_by_distance(tmp_path: Path) -> None:
+    body = """chosen (float[batch, seq, 64] x) => (float[batch, seq, seq] y) {
+    sh = Shape (x)  length = Gather (sh, one)  n = Range (zero, length, one)  q = Unsqueeze (n, axis1)
+    d = Sub (n, q)  far = Abs (d)  i = Unsqueeze (far, axis0)  y = GatherElements <axis = 2> (x, i) }"""
+    made = read(tmp_path, body)
+    assert [entry.place for entry in made.not_judged] == ["GatherElements#7"]
+
+
+def test_masks_of_the_other_kind_are_tried(tmp_path: Path) -> None:
+    # True leaves a place out here: a mask of ones would leave no place to be counted
+    body = """masked (bool[batch, seq] mask, float[batch, seq, 16] x) => (float[batch, seq, 16] y) {
+    kept = Not (mask)  k = Cast <to = 1> (kept)  p = CumSum (k, one)  pu = Unsqueeze (p, last)
+    h = Mul (pu, inv_freq)  s = Sin (h)  c = Cos (h)  r = Concat <axis = -1> (s, c)  y = Add (x, r) }"""
+    made = read(tmp_path, body)
+    assert families(made) == ["sinusoidal"]
+
+
+def test_an_encoding_alone_meets_the_data_of_whoever_calls_it(tmp_path: Path) -> None:
+    body = """rows (float[batch, seq, 16] x) => (float[seq, 16] r) {
+    sh = Shape (x)  length = Gather (sh, one)  n = Range (zero, length, one)  p = Cast <to = 1> (n)
+    pu = Unsqueeze (p, axis1)  h = Mul (pu, inv_freq)  s = Sin (h)  c = Cos (h)  r = Concat <axis = -1> (s, c) }"""
+    assert families(read(tmp_path, body)) == ["sinusoidal"]
+
+
+REFUSED = """refused (float[batch, seq, 16] x) => (float[batch, seq, 16] y) {
+    sh = Shape (x)  length = Slice (sh, axis1, ends)  shape = Concat <axis = 0> (axis3, length, sixteen)
+    y = Reshape (x, shape) }"""
+
+
+def test_a_file_that_refuses_every_call_is_an_error(tmp_path: Path) -> None:
+    tables = {"ends": np.array([2]), "axis3": np.array([3]), "sixteen": np.array([16])}
+    made = read(tmp_path, REFUSED.replace("batch", "1"), tables)
+    assert codes(made) == {"PE215": "error"}
+    assert [entry.place for entry in made.not_judged] == ["Reshape#3"]
+
+
+def test_a_file_for_one_batch_is_no_such_error(tmp_path: Path) -> None:
+    # a batch of 3 fits
+    tables = {"ends": np.array([2]), "axis3": np.array([3]), "sixteen": np.array([16])}
+    made = read(tmp_path, REFUSED, tables)
+    assert codes(made) == {"PE216": "warning"}
+
+
+def test_a_computed_row_is_judged_as_far_as_it_was_tried(tmp_path: Path) -> None:
+    made = read(tmp_path, turned("p = Identity (n)"))
+    assert families(made) == ["rotary"]
+    (errors,) = (encoding.errors for encoding in made.encodings)
+    assert errors is not None
+    assert (errors.last_position, errors.sampled, made.not_judged, made.findings) == (2**20 - 1, None, (), ())
+
+
+def test_signed_slopes_are_known_and_others_have_no_name(tmp_path: Path) -> None:
+    slopes = {"slopes": (2.0 ** -np.arange(2, 9, 2)).astype(np.float32)[:, None, None]}
+    signed = read(tmp_path, biased("bias = Mul (slopes, d)"), slopes)
+    assert [(e.family, e.parameters["bias_max"]) for e in signed.encodings] == [("alibi", 8.0)]
+    turned_round = read(tmp_path, biased("e = Neg (d)  bias = Mul (slopes, e)"), slopes)
+    assert families(turned_round) == ["not recognised"]
