@@ -79,6 +79,7 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
     if family == "rotary":
         first = next((r for entry in entries for r in entry.readings if r is not None), None)
         yield from () if first is None else _one_position(inspection, encodings, first)
+    yield from _unmasked(inspection, encodings, entries)
     yield from _short(inspection, encodings, entries)
 
 
@@ -203,6 +204,8 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
         got["rows"] = encoding.rows
     if "max_len" in reading.spec:
         expected["rows"] = reading.spec["max_len"]
+    if encoding.family == STORED and "offset" in got:
+        expected["offset"] = reading.spec.get("position_offset", 0)
     # a default that the config leaves out is not compared: what stands there is
     yield from differences(got, expected, encoding.dtype)
 
@@ -264,11 +267,24 @@ def _numbers(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
+def _unmasked(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:
+    """Yield a finding where a file counts all tokens, and its model only those that a mask leaves in."""
+    specs = [reading.spec for entry in entries for reading in entry.readings if reading is not None]
+    if not specs or not all(spec.get("positions") == "mask" for spec in specs):
+        return
+    masks = [entry.name for entry in inspection.taken if entry.role in ("mask", "tokens")]
+    for encoding in encodings:
+        if encoding.positions == "range" and masks:
+            words = "the graph counts all tokens; by the config positions count the tokens that the mask leaves in"
+            yield finding("parameter", encoding.where, f"{encoding.family}: {words}")
+
+
 def _short(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:
     """Yield a finding for tables with fewer rows than the model has positions."""
     lengths = [r.max_position_embeddings for entry in entries for r in entry.readings if r is not None]
+    lengths += [entry.max_length for entry in entries]
     max_length = max((length for length in lengths if length is not None), default=0)
     for encoding in encodings:
         if encoding.family == "rotary" and encoding.rows is not None and encoding.rows < max_length:
             words = f"the table has {encoding.rows} rows, and the model {max_length} positions by the config"
-            yield finding("ends", encoding.where, words, "warning")
+            yield finding("ends", encoding.where, words, "error")
