@@ -504,6 +504,10 @@ def _sides(right: Right) -> Iterator[Broken]:
             model = right.copy()
             if all(_again(right, model, turn) for turn in turns):
                 yield Broken(kind, f"attention {number}", model, sides)
+        for kind, change in (("all turned backward", _backward), ("all turned by other tokens", _reversed)):
+            model = right.copy()
+            if all([_retabled(right, model, turn, change) for turn in everything]):
+                yield Broken(kind, "all rotations", model, sides + "|direction|recognised|inv_freq|frequenc")
         yield from _values(right, number, account, key)
         yield from _layouts(right, everything)
 
@@ -680,6 +684,14 @@ def _rolled(model: onnx.ModelProto, name: str, kind: str, axis: int, rank: int) 
 
 def _backward(model: onnx.ModelProto, name: str, kind: str, axis: int, rank: int) -> list[onnx.NodeProto]:
     return [helper.make_node("Neg", [name], ["mutant_n"])] if kind == "sine" else []
+
+
+def _reversed(model: onnx.ModelProto, name: str, kind: str, axis: int, rank: int) -> list[onnx.NodeProto]:
+    """Give every token the angles of the one at its place from the end."""
+    start = _constant(model, "mutant_last!", np.array([-1]))
+    end = _constant(model, "mutant_least!", np.array([-(1 << 40)]))
+    along = _constant(model, f"mutant_axis{axis}!", np.array([axis]))
+    return [helper.make_node("Slice", [name, start, end, along, start], ["mutant_r"])]
 
 
 def _squared(model: onnx.ModelProto, name: str, kind: str, axis: int, rank: int) -> list[onnx.NodeProto]:

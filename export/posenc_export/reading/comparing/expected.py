@@ -27,6 +27,8 @@ FAMILIES: Mapping[str, Family] = {
 """The family that a scheme's numbers have in a file."""
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 """Keys of the number of layers."""
+ENCODER, DECODER = ("encoder_layers", "num_layers", "n_layers"), ("decoder_layers", "num_decoder_layers")
+"""Keys of the number of layers of an encoder, and of a decoder."""
 LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length", "seq_length")
 """Keys of the number of positions."""
 MAX_LAYERS = 2**12
@@ -43,6 +45,7 @@ class Expected:
         readings: a reading for each layer, None for layers without rotation; a single one where all layers are alike.
         by_layer: whether `readings` has one for each layer.
         max_length: how many positions the model has, where the config says it.
+        attentions: of a part, how many attentions the whole model has, with those from a decoder to its encoder.
     """
 
     part: str
@@ -50,6 +53,7 @@ class Expected:
     readings: tuple[Reading | None, ...]
     by_layer: bool = False
     max_length: int | None = None
+    attentions: int | None = None
 
 
 def expected_of(path: Path) -> tuple[Expected, ...]:
@@ -68,7 +72,14 @@ def expected_of(path: Path) -> tuple[Expected, ...]:
         # the words of the config itself, where none of its parts can be read
         if not readable:
             raise
-        return tuple(readable)
+        return tuple(replace(entry, attentions=_attentions(content)) for entry in readable)
+
+
+def _attentions(content: Mapping[str, object]) -> int | None:
+    """Return how many attentions an encoder and its decoder have together; None where a config does not say it."""
+    encoder = next((n for key in ENCODER if isinstance(n := content.get(key), int)), None)
+    decoder = next((n for key in DECODER if isinstance(n := content.get(key), int)), encoder)
+    return None if encoder is None or decoder is None else encoder + 2 * decoder
 
 
 def _whole(entry: Expected, content: Mapping[str, object]) -> Expected:
