@@ -213,6 +213,7 @@ def broken(right: Right) -> Iterator[Broken]:
         for maker in makers:
             yield from maker(right, encoding)
     yield from _sides(right)
+    yield from _operators(right)
     yield from _exchanged(right)
 
 
@@ -274,7 +275,9 @@ def _back(table: Floats, axis: int, like: Array) -> Array:
 
 def _rotary_numbers(right: Right, encoding: Encoding) -> Iterator[Broken]:
     """Yield other frequencies: in the tensors that hold them, or in tables that were made of them."""
-    parameters = r"rope_theta|rope_type|frequenc|factor|inv_freq|divisors|off-formula|close|positions \(|none of the known"
+    parameters = (
+        r"rope_theta|rope_type|frequenc|factor|inv_freq|divisors|off-formula|close|positions \(|none of the known"
+    )
     frequencies = _frequencies(right, encoding)
     theta = encoding.parameters.get("rope_theta", 1e4)
     power = 1 + math.log(2) / math.log(float(theta)) if isinstance(theta, (int, float)) and theta > 1 else 1.1
@@ -484,7 +487,11 @@ def _sides(right: Right) -> Iterator[Broken]:
         if query is None or key is None or query == key:
             continue
         sides = r"keys|queries|values|PE220|do not rotate|none were recognised"
-        for kind, turns in (("keys left out", [key]), ("queries left out", [query]), ("a layer left out", [query, key])):
+        for kind, turns in (
+            ("keys left out", [key]),
+            ("queries left out", [query]),
+            ("a layer left out", [query, key]),
+        ):
             model = right.copy()
             if all(_left_out(right, model, turn) for turn in turns):
                 yield Broken(kind, f"attention {number}", model, sides)
@@ -749,7 +756,56 @@ def _layouts(right: Right, turns: range) -> Iterator[Broken]:
         model.graph.node.insert(list(model.graph.node).index(maker) + 1, gather)
         done += 1
     if done:
-        yield Broken("cosines laid out otherwise", ", ".join(encoding.tensors[:2]), model, r"layout|PE220|pair|recognised")
+        yield Broken(
+            "cosines laid out otherwise", ", ".join(encoding.tensors[:2]), model, r"layout|PE220|pair|recognised"
+        )
+
+
+def _operators(right: Right) -> Iterator[Broken]:
+    """Yield files whose rotary operators pair other features, or turn nothing."""
+    words = r"layout|PE220|do not rotate|none were recognised|keys|queries"
+    embeddings = [i for i, node in enumerate(right.model.graph.node) if node.op_type == "RotaryEmbedding"]
+    if embeddings:
+        for kind, places in (("a layout", embeddings), ("keys of another layout", embeddings[1:2])):
+            model = right.copy()
+            for place in places:
+                _flip(model.graph.node[place], "interleaved")
+            yield Broken(kind, f"{len(places)} RotaryEmbedding", model, words)
+        for kind, places in (("keys left out", embeddings[1:2]), ("an encoding removed", embeddings)):
+            model = right.copy()
+            for place in places:
+                node = model.graph.node[place]
+                _rename_uses(model, node.output[0], node.input[0])
+            yield Broken(kind, f"{len(places)} RotaryEmbedding", model, words)
+        model = right.copy()
+        for place in embeddings:
+            node = model.graph.node[place]
+            first = 2 if node.domain == "com.microsoft" else 1
+            cosine, sine = node.input[first], node.input[first + 1]
+            node.input[first], node.input[first + 1] = sine, cosine
+        yield Broken("cosines and sines exchanged", f"{len(embeddings)} RotaryEmbedding", model, words + "|tables|form")
+    whole = [
+        i for i, node in enumerate(right.model.graph.node) if any(a.name == "do_rotary" and a.i for a in node.attribute)
+    ]
+    if whole:
+        model = right.copy()
+        for place in whole:
+            _flip(model.graph.node[place], "rotary_interleaved")
+        yield Broken("a layout", f"{len(whole)} operators", model, words)
+        for kind, places in (("a layer left out", whole[:1]), ("an encoding removed", whole)):
+            model = right.copy()
+            for place in places:
+                for attribute in model.graph.node[place].attribute:
+                    attribute.i = 0 if attribute.name == "do_rotary" else attribute.i
+            yield Broken(kind, f"{len(places)} operators", model, words)
+
+
+def _flip(node: onnx.NodeProto, name: str) -> None:
+    for attribute in node.attribute:
+        if attribute.name == name:
+            attribute.i = 1 - attribute.i
+            return
+    node.attribute.append(helper.make_attribute(name, 1))
 
 
 def _exchanged(right: Right) -> Iterator[Broken]:
@@ -762,7 +818,9 @@ def _exchanged(right: Right) -> Iterator[Broken]:
                 for i, name in enumerate(node.input):
                     node.input[i] = b if name == a else a if name == b else name
         _sort(model)
-        yield Broken("layers exchanged", f"{first.tensors[0]} and {second.tensors[0]}", model, r"rope_theta|layers|table")
+        yield Broken(
+            "layers exchanged", f"{first.tensors[0]} and {second.tensors[0]}", model, r"rope_theta|layers|table"
+        )
         return
 
 

@@ -39,7 +39,9 @@ COMPARING = ("CumSum", "ReduceSum", "Where", "Not", "Equal", "Sub")
 SHOWN: Mapping[Role, str] = {
     "places": "positions",
     "before": "number of past tokens",
-    "bias": "mask that is added"}
+    "bias": "mask that is added",
+    "types": "classes",
+}
 """Roles in words, where their names are none."""
 NAMES, NUMBERS, BOTH, SAID = "its name", "its numbers", "its name and its numbers", "the caller"
 OPERATOR = "the operator that takes it"

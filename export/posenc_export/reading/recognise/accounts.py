@@ -542,7 +542,9 @@ def _unlike(tracer: Tracer, sides: tuple[Side, Side], rows: tuple[Rows, Rows]) -
         alone = (states[first] == "turned") & (states[second] == "plain")
         if alone.any():
             some = "" if (states[second] != "turned").all() else f" in {int(alone.sum())} of {width} features"
-            return [Fault(tracer.turns[sides[first].turns[0]].node, f"{words} are turned, and {others} are not{some}")], []
+            return [
+                Fault(tracer.turns[sides[first].turns[0]].node, f"{words} are turned, and {others} are not{some}")
+            ], []
         if ((states[first] == "turned") & (states[second] == "unsure")).any() and not sides[second].turns:
             node = tracer.turns[sides[first].turns[0]].node
             return [], [Fault(node, f"{words} are turned, and whether {others} are is not judged")]
