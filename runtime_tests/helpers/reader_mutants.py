@@ -1,7 +1,7 @@
 """Right files of other exporters, broken on purpose in ways that change positions: what `posenc inspect` must find.
 
-Where a rotation, a table or a bias lies in a file is read by the reader itself; whether a change matters is said by ONNX
-Runtime alone, which runs the file before and after.
+Where a rotation, a table or a bias lies in a file is read by the reader itself; whether a change matters is said by
+ONNX Runtime alone, which runs the file before and after.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -247,7 +248,7 @@ def _frequencies(right: Right, encoding: Encoding) -> dict[str, Array]:
         array = stored.get(name)
         if array is None or array.dtype.kind != "f" or not isinstance(width, int):
             continue
-        line = array.reshape(-1)
+        line = array.reshape(-1).astype(np.float64)
         if line.size in (width, width // 2) and (line > 0).all() and line[0] > line[-1]:
             found[name] = array
     return found
@@ -421,9 +422,8 @@ def _shifted_ids(right: Right, encoding: Encoding) -> Iterator[Broken]:
     model = right.copy()
     for node in model.graph.node:
         if node.op_type == "Gather" and node.input[0] in encoding.stored:
-            dtype = next((e.dtype for e in [right.run.values.get(node.input[1])] if hasattr(e, "dtype")), None)
             value = right.run.values.get(node.input[1])
-            dtype = value.array.dtype if isinstance(value, Position) else dtype
+            dtype = value.array.dtype if isinstance(value, Position) else None
             if dtype is None:
                 return
             model.graph.initializer.append(numpy_helper.from_array(np.asarray(1, dtype), "mutant_one"))
@@ -466,16 +466,16 @@ def _slopes(right: Right, encoding: Encoding) -> Iterator[Broken]:
         if array is None or array.dtype.kind != "f" or heads not in array.shape:
             continue
         axis = array.shape.index(heads)
-        lines = np.moveaxis(array, axis, 0)
+        lines: Floats = np.moveaxis(array, axis, 0).astype(np.float64)
         words = r"slopes|bias_max|scale|none were recognised|alibi"
         rule = (2.0 ** (-8 * (np.arange(heads) + 1) / heads * 0.8)) / (2.0 ** (-8 * (np.arange(heads) + 1) / heads))
         scaled = lines * rule.reshape(-1, *(1,) * (lines.ndim - 1))
         for kind, made in (
-            ("slopes by another rule", scaled.astype(array.dtype)),
+            ("slopes by another rule", scaled),
             ("slopes of other heads", lines[::-1]),
-            ("slopes twice as steep", lines * np.asarray(2, array.dtype)),
+            ("slopes twice as steep", lines * 2),
         ):
-            yield Broken(kind, name, _with(right, {name: np.moveaxis(made, 0, axis)}), words)
+            yield Broken(kind, name, _with(right, {name: _back(made, axis, array)}), words)
         return
 
 
@@ -513,7 +513,9 @@ def _sides(right: Right) -> Iterator[Broken]:
                 yield Broken(kind, f"attention {number}", model, sides)
         for kind, change in (("all turned backward", _backward), ("all turned by other tokens", _reversed)):
             model = right.copy()
-            if all([_retabled(right, model, turn, change) for turn in everything]):
+            # each is changed, whether or not the one before it could be
+            changed = [_retabled(right, model, turn, change) for turn in everything]
+            if all(changed):
                 yield Broken(kind, "all rotations", model, sides + "|direction|recognised|inv_freq|frequenc")
         yield from _values(right, number, account, key)
         yield from _layouts(right, everything)
@@ -811,7 +813,7 @@ def _flip(node: onnx.NodeProto, name: str) -> None:
 def _exchanged(right: Right) -> Iterator[Broken]:
     """Yield a file whose layers read each other's rotary numbers."""
     rotary = [e for e in right.inspection.encodings if e.family == "rotary" and len(e.tensors) == 2]
-    for first, second in zip(rotary, rotary[1:], strict=False):
+    for first, second in pairwise(rotary):
         model = right.copy()
         for a, b in zip(first.tensors, second.tensors, strict=True):
             for node in model.graph.node:
@@ -827,7 +829,7 @@ def _exchanged(right: Right) -> Iterator[Broken]:
 def _sort(model: onnx.ModelProto) -> None:
     """Put nodes in an order in which each comes after what it takes."""
     nodes = list(model.graph.node)
-    made = {name for name in (*(e.name for e in model.graph.initializer), *(e.name for e in model.graph.input), "")}
+    made = {*(e.name for e in model.graph.initializer), *(e.name for e in model.graph.input), ""}
     inner = {name for node in nodes for name in node.output}
     ordered = []
     while nodes:

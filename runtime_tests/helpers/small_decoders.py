@@ -65,7 +65,7 @@ class Decoder(nn.Module):
 
     def forward(self, input_ids: Tensor, position_ids: Tensor) -> Tensor:
         """Return the hidden states: (batch, tokens, heads * head)."""
-        x = self.words(input_ids)
+        x: Tensor = self.words(input_ids)
         for layer in self.layers:
             q, k, v = layer(x).unflatten(-1, (3, self.heads, self.head)).permute(2, 0, 3, 1, 4)
             q, k, v = self.sides(q, k, v, position_ids)
@@ -94,7 +94,7 @@ def saved(
     axes = {names[0]: {0: "batch", 1: "seq"}, names[1]: {1: "batch", 2: "seq"} if rows else {0: "batch", 1: "seq"}}
     arguments: dict[str, object] = {"input_names": list(names), "output_names": ["hidden"]}
     if newer:
-        shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes[name]} for name in names)
+        shapes = tuple(dict.fromkeys(axes[name], torch.export.Dim.DYNAMIC) for name in names)
         arguments |= {"dynamo": True, "verbose": False, "dynamic_shapes": shapes}
     else:
         arguments |= {"dynamo": False, "dynamic_axes": {**axes, "hidden": {0: "batch", 1: "seq"}}}

@@ -47,7 +47,7 @@ ROWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("newer", [False, True], ids=["old", "new"])
+@pytest.mark.parametrize("newer", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["old", "new"])
 @pytest.mark.parametrize("name", ROWS)
 def test_sections_are_read(name: str, newer: bool, tmp_path: Path) -> None:
     rows, expected = ROWS[name]

@@ -69,7 +69,6 @@ def _inspect(pipe: BinaryIO, request: Request) -> None:
         say_known(facts)
         # the first lines are there before all that recognises encodings is imported
         from posenc_export.reading.examine import Examining, examine
-
         from posenc_export.reading.inputs import said
 
         graph = said(graph, tuple(request["positions"]), tuple(request["masks"]))
