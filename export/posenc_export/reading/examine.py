@@ -11,6 +11,7 @@ from posenc_export.reading.ends import MAX_LENGTH, search_end
 from posenc_export.reading.farther import farther
 from posenc_export.reading.findings import finding
 from posenc_export.reading.graph import Graph
+from posenc_export.reading.graph.live import live
 from posenc_export.reading.inputs import taken, unsaid
 from posenc_export.reading.inspection import (
     Attended,
@@ -29,6 +30,7 @@ from posenc_export.reading.interpret.run import interpret
 from posenc_export.reading.interpret.sizes import axes_of, default_sizes
 from posenc_export.reading.judging import judged, not_judged_of, of_inputs, of_sides, unjudged_findings, unmeasured_of
 from posenc_export.reading.layers import attentions_after, attentions_of, layers_of
+from posenc_export.reading.masked import masked
 from posenc_export.reading.measuring import FAR, Measuring
 from posenc_export.reading.operator_forms import IDS, form_findings
 from posenc_export.reading.recognise.accounts import Account, accounts_of
@@ -86,12 +88,12 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         facts: what it says of itself.
         how: bounds and limits, and who is told meanwhile.
     """
-    graph, run, roles = taken(graph, how.budget)
+    graph, run, roles = taken(live(graph), how.budget)
     run = with_outputs(graph, run)
     attentions = attentions_of(run)
     measuring = Measuring(graph, run, USUAL_BOUND if how.bound is None else how.bound, how.budget)
     named = farther(graph, switched(graph, run, _named(run), how.budget), how.budget)
-    named = sectioned(graph, run, named, how.budget)
+    named = masked(graph, run, sectioned(graph, run, named, how.budget), how.budget)
     layers = partial(layers_of, attentions=attentions, after=attentions_after(run, attentions))
     known = {tensor for entry in named for tensor in entry.tensors}
     # what is the same in a short call may be a factor that grows far out

@@ -28,18 +28,21 @@ TRIED = 4
 """Inputs that are tried as positions, at most."""
 COORDINATES = 4
 """How many coordinates a place has at most."""
-FILTERS = ("Conv", "NhwcConv", "FusedConv", "ConvInteger", "QLinearConv")
 LOOKUPS = ("Gather", "GatherND", "GatherBlockQuantized", "GatherElements")
-WORDS = ("EmbedLayerNormalization", "QEmbedLayerNormalization", "OneHot")
-ANGLES = ("Sin", "Cos")
 SIZES = ("Shape", "Size")
-OPERATORS = ("RotaryEmbedding", "MRotaryEmbedding", "GemmaRotaryEmbedding")
-COMPARING = ("CumSum", "ReduceSum", "Where", "Not", "Equal", "Sub")
-"""What becomes of a mask."""
+USES: Mapping[str, tuple[str, ...]] = {
+    "angles": ("Sin", "Cos", "RotaryEmbedding", "MRotaryEmbedding", "GemmaRotaryEmbedding"),
+    "words": ("EmbedLayerNormalization", "QEmbedLayerNormalization", "OneHot"),
+    "filtered": ("Conv", "NhwcConv", "FusedConv", "ConvInteger", "QLinearConv"),
+    "compared": ("CumSum", "ReduceSum", "Where", "Not", "Equal", "Sub"),
+}
+"""What operators do with an input: a mask is compared and counted, sound is filtered."""
 SHOWN: Mapping[Role, str] = {
     "places": "positions",
     "before": "number of past tokens",
-    "bias": "mask that is added"}
+    "bias": "mask that is added",
+    "types": "classes",
+}
 """Roles in words, where their names are none."""
 NAMES, NUMBERS, BOTH, SAID = "its name", "its numbers", "its name and its numbers", "the caller"
 OPERATOR = "the operator that takes it"
@@ -207,25 +210,17 @@ def _uses(graph: Graph, name: str) -> Iterator[str]:
                     names.update(dict.fromkeys(node.outputs, names[inputs[0]]))
             continue
         has_counted = bool(counted.intersection(inputs))
-        if node.op_type in ANGLES or node.op_type in OPERATORS:
-            yield "counted" if has_counted else "angles"
-        elif node.op_type in WORDS:
-            yield "words"
-        elif node.op_type in FILTERS:
-            yield "filtered"
-        elif node.op_type in LOOKUPS and len(inputs) > 1 and inputs[1] in own and inputs[0] not in own:
-            if has_counted:
-                yield "counted"
-            else:
-                yield "cache" if _begins_as_angles(tables.get(inputs[0])) else "rows"
-                yield f"rows {names.get(inputs[0], inputs[0])}"
-        else:
-            if node.op_type in COMPARING:
-                yield "compared"
-            if _stays(node, own, fixed):
-                own.update(output for output in node.outputs if output)
-                if node.op_type == "CumSum" or has_counted:
-                    counted.update(node.outputs)
+        if node.op_type in LOOKUPS and len(inputs) > 1 and inputs[1] in own and inputs[0] not in own:
+            kind = "cache" if _begins_as_angles(tables.get(inputs[0])) else "rows"
+            yield from ("counted",) if has_counted else (kind, f"rows {names.get(inputs[0], inputs[0])}")
+            continue
+        use = next((word for word, operators in USES.items() if node.op_type in operators), "")
+        if use:
+            yield "counted" if use == "angles" and has_counted else use
+        if use in ("", "compared") and _stays(node, own, fixed):
+            own.update(output for output in node.outputs if output)
+            if node.op_type == "CumSum" or has_counted:
+                counted.update(node.outputs)
 
 
 def _stays(node: Node, own: set[str], fixed: set[str]) -> bool:

@@ -136,7 +136,9 @@ def _holds_its_own(encoding: Encoding) -> bool:
 def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:
     """Yield a finding for each input of which nothing says whether it holds positions: its name, and its table."""
     for name, table in entries:
-        words = f"picks rows of {table}: words, or learned positions? Taken for words; --positions {name} says otherwise"
+        words = (
+            f"picks rows of {table}: words, or learned positions? Taken for words; --positions {name} says otherwise"
+        )
         yield finding("not-recognised", name, words)
 
 

@@ -37,9 +37,7 @@ def sectioned(graph: Graph, run: Run, named: list[Named], budget: Budget) -> lis
         budget: how much another interpretation may cost.
     """
     roles = roles_of(graph)
-    several = {
-        item.name: item for item in graph.inputs if roles[item.name] == "places" and rows_axis(item) is not None
-    }
+    several = {item.name: item for item in graph.inputs if roles[item.name] == "places" and rows_axis(item) is not None}
     several = {name: item for name, item in several.items() if isinstance(run.values.get(name), Position)}
     if not several or not any(entry.form.family == "rotary" for entry in named):
         return named
@@ -145,7 +143,11 @@ def _sections(rows: tuple[int, ...]) -> Mapping[str, Parameter]:
     least = min(rows)
     rows = tuple(row - least for row in rows)
     counts = tuple(rows.count(row) for row in range(max(rows) + 1))
-    for layout, expected in (("sectioned", _runs(counts)), ("interleaved", _turns(counts)), ("time_last", _last(counts))):
+    for layout, expected in (
+        ("sectioned", _runs(counts)),
+        ("interleaved", _turns(counts)),
+        ("time_last", _last(counts)),
+    ):
         if rows == expected:
             return {"sections": counts, "section_layout": layout}
     runs = [(row, len(list(group))) for row, group in groupby(rows)]

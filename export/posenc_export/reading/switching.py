@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from posenc_export.reading.comparing.parameters import alike
 from posenc_export.reading.graph import Graph
 from posenc_export.reading.interpret.budget import Budget
 from posenc_export.reading.interpret.run import interpret
@@ -29,6 +30,8 @@ TRIED = 3
 """Numbers that are tried, at most."""
 PLACED = ("head_dim", "rotary_dim", "layout", "first_feature", "attention_factor")
 """Parameters that both sides share."""
+MEASURED = 1e-3
+"""A relative difference of two frequencies that were measured at different lengths."""
 BYTES = 1 << 24
 """Bytes of a value that is still computed at these lengths: masks of all pairs of tokens are not."""
 
@@ -79,7 +82,11 @@ def _forms(graph: Graph, length: int, budget: Budget) -> Mapping[str, Named]:
 
 def _differs(entry: Named, there: Mapping[str, Named]) -> bool:
     other = there.get(entry.nodes[0])
-    return other is not None and entry.form.family == "rotary" and other.form.parameters != entry.form.parameters
+    if other is None or entry.form.family != "rotary" or other.form.parameters == entry.form.parameters:
+        return False
+    ours, theirs = entry.form.parameters, other.form.parameters
+    # frequencies without a rule are measured, a little differently at each length
+    return ours.keys() != theirs.keys() or not all(alike(value, theirs[name], MEASURED) for name, value in ours.items())
 
 
 def _both_sides(entry: Named, context: int, sides: Mapping[int, Mapping[str, Named]]) -> Named:

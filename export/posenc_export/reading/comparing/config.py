@@ -21,6 +21,10 @@ STORED: Family = "learned"
 """The family of rows that are stored and have no closed form."""
 MOST_POSITIONS = 4
 """Positions that a token has at most."""
+EACH = ("t5",)
+"""Families of which the encoder and the decoder of a model have one each."""
+EVERYWHERE = ("alibi", "window")
+"""Families that meet data in every attention of a model."""
 SLOPES = 1e-3
 """A relative difference of two slopes that may be how they were read."""
 SHARED = ("rope_theta", "rope_type", "factor", "frequencies")
@@ -38,13 +42,23 @@ def compare_config(inspection: Inspection, path: Path) -> tuple[Finding, ...]:
 
 
 def _no_part(inspection: Inspection, expected: Sequence[Expected]) -> Iterator[Finding]:
-    """Yield a finding for a file of layers that holds the encoding of none of the model's parts."""
-    families = {entry.family for entry in expected}
+    """Yield a finding where parts of a model are in a file without their encodings.
+
+    A part may lie in another file. One that has all attentions of the model has all of its parts, and a file of layers
+    has one of them at least.
+    """
     if not inspection.attentions or not expected or not all(entry.part for entry in expected):
         return
-    if STORED not in families and any(_of_grid(entry) for entry in expected):
-        families.add(STORED)
-    if not families.intersection(encoding.family for encoding in inspection.encodings):
+    families = [encoding.family for encoding in inspection.encodings]
+    wanted = [entry.family for entry in expected]
+    if inspection.attentions == expected[0].attentions:
+        for entry in expected:
+            # rows of a grid are stored without it where images have one size
+            there = families.count(entry.family) + (families.count(STORED) if _of_grid(entry) else 0)
+            if there < min(wanted.count(entry.family), 1 + (entry.family in EACH)):
+                yield _absent(inspection, entry)
+                return
+    elif not set(wanted).intersection(families) and not (STORED in families and any(map(_of_grid, expected))):
         yield _absent(inspection, expected[0])
 
 
@@ -79,6 +93,9 @@ def _compared(inspection: Inspection, entries: Sequence[Expected]) -> Iterator[F
     if family == "rotary":
         first = next((r for entry in entries for r in entry.readings if r is not None), None)
         yield from () if first is None else _one_position(inspection, encodings, first)
+    if family in EVERYWHERE:
+        yield from _left_out(inspection, encodings)
+    yield from _unmasked(inspection, encodings, entries)
     yield from _short(inspection, encodings, entries)
 
 
@@ -93,7 +110,8 @@ def _of_grid(entry: Expected) -> dict[str, object]:
 
 def _absent(inspection: Inspection, entry: Expected) -> Finding:
     reading = next(reading for reading in entry.readings if reading is not None)
-    words = f"the config has {entry.family} positions ({reading.scheme}), and none were recognised in the file"
+    part = f" in its {entry.part}" if entry.part else ""
+    words = f"the config has {entry.family} positions ({reading.scheme}){part}, and none were recognised in the file"
     # what was not recognised, or not read, may be them: the file is not held against its config, which is no pass
     unknown = [encoding.where for encoding in inspection.encodings if encoding.family == "not recognised"]
     if inspection.stopped:
@@ -203,6 +221,10 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
         got["rows"] = encoding.rows
     if "max_len" in reading.spec:
         expected["rows"] = reading.spec["max_len"]
+    if encoding.family == "sinusoidal" and "scale" in got:
+        expected.setdefault("scale", 1.0)
+    if encoding.family == STORED and "offset" in got:
+        expected["offset"] = reading.spec.get("position_offset", 0)
     # a default that the config leaves out is not compared: what stands there is
     yield from differences(got, expected, encoding.dtype)
 
@@ -264,11 +286,32 @@ def _numbers(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
+def _left_out(inspection: Inspection, encodings: Sequence[Encoding]) -> Iterator[Finding]:
+    """Yield a finding for attentions without a bias that all attentions of the model have."""
+    without = sorted(set(range(inspection.attentions)) - {layer for entry in encodings for layer in entry.layers})
+    if without and any(entry.layers for entry in encodings):
+        words = f"{layers_named(without)} have no {encodings[0].family} positions, and should by the config"
+        yield finding("layers", "", words)
+
+
+def _unmasked(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:
+    """Yield a finding where a file counts all tokens, and its model only those that a mask leaves in."""
+    specs = [reading.spec for entry in entries for reading in entry.readings if reading is not None]
+    if not specs or not all(spec.get("positions") == "mask" for spec in specs):
+        return
+    masks = [entry.name for entry in inspection.taken if entry.role in ("mask", "tokens")]
+    for encoding in encodings:
+        if encoding.positions == "range" and masks:
+            words = "the graph counts all tokens; by the config positions count the tokens that the mask leaves in"
+            yield finding("parameter", encoding.where, f"{encoding.family}: {words}")
+
+
 def _short(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:
     """Yield a finding for tables with fewer rows than the model has positions."""
     lengths = [r.max_position_embeddings for entry in entries for r in entry.readings if r is not None]
+    lengths += [entry.max_length for entry in entries]
     max_length = max((length for length in lengths if length is not None), default=0)
     for encoding in encodings:
         if encoding.family == "rotary" and encoding.rows is not None and encoding.rows < max_length:
             words = f"the table has {encoding.rows} rows, and the model {max_length} positions by the config"
-            yield finding("ends", encoding.where, words, "warning")
+            yield finding("ends", encoding.where, words, "error")

@@ -12,6 +12,8 @@ from posenc.rope_types import ROPE_TYPES, Rope
 from posenc_export.reading.comparing.parameters import TELLS, USUAL, Difference, alike, differences
 from posenc_export.reading.inspection import Encoding
 
+USUALLY = {"direction": "forward", "tables": "cosines and sines"}
+"""What files and configs leave out, where it is usual."""
 FAR = 2**30
 """A length beyond every switch of frequencies."""
 
@@ -69,6 +71,10 @@ def rotary_differences(got: Rotation, expected: Rotation, dtype: str) -> Iterato
         pair = getattr(got, name), getattr(expected, name)
         if None not in pair and pair[0] != pair[1]:
             yield Difference(name, *pair)
+    for name, usual in USUALLY.items():
+        pair = got.settings.get(name, usual), expected.settings.get(name, usual)
+        if pair[0] != pair[1]:
+            yield Difference(name, *pair)
     yield from _of_place(got, expected)
     if got.rotary_dim != expected.rotary_dim or not _alike(got, expected, within):
         yield from _of_angles(got, expected, dtype, within)
@@ -120,6 +126,10 @@ def _of_angles(got: Rotation, expected: Rotation, dtype: str, within: float) -> 
     differing = [d for d in differences(ours, theirs, dtype) if d.name not in others]
     # where several differ, one that changes no frequency is not told by a file's numbers
     yield from [d for d in differing if _shows(got, d, within)] or differing
+    # frequencies that switch by the length of a call, and follow a rule on neither side
+    if not got.angles and expected.angles and not differing and {"short", "long"} <= got.settings.keys():
+        yield Difference("frequencies", "of no known rule", tuple(expected.angles[0][0]))
+        return
     # what the rope type of one side alone takes is said by the names of the types
     if not differing and got.angles and expected.angles and got.rotary_dim == expected.rotary_dim:
         yield Difference(*_frequencies(got, expected, within))

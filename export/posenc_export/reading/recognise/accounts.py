@@ -1,7 +1,8 @@
 """Each attention accounted for: which of its queries, keys and values are turned, how often, by which angles.
 
-Every element of a query, a key or a value is followed back through moves, scales and norms to where it was turned, or to
-the weight that made it. So features that pass, heads that share keys, caches and packed tensors need no rule of their own.
+Every element of a query, a key or a value is followed back through moves, scales and norms to where it was turned, or
+to the weight that made it. So features that pass, heads that share keys, caches and packed tensors need no rule of
+their own.
 """
 
 from __future__ import annotations
@@ -378,7 +379,7 @@ def _whole(tracer: Tracer, place: int, node: Meeting) -> Account:
     for side, found, words in zip(sides, names, ("queries", "keys", "values"), strict=True):
         if side is None or packed:
             continue
-        found += _nodes(tracer, side)
+        found.extend(_nodes(tracer, side))
         if turns_itself and side.turns and words != "values":
             faults.append(Fault(found[0], f"{words} are turned twice: there, and by the operator of the attention"))
     if value is not None:
@@ -465,8 +466,8 @@ def _judge(tracer: Tracer, sides: tuple[Side, Side], faults: list[Fault], unsure
                 faults.append(Fault(tracer.turns[turn].node, f"{words}: {tracer.turns[turn].fault}"))
         if side.traced is not None and side.turns and _is_still(tracer, side):
             node = tracer.turns[side.turns[0]].node
-            words = f"{words} are turned alike at every token: angles go along an axis that is not that of tokens"
-            faults.append(Fault(node, words))
+            alike = f"{words} are turned alike at every token: angles go along an axis that is not that of tokens"
+            faults.append(Fault(node, alike))
     query, key = (_by_feature(tracer, side) for side in sides)
     if faults or query is None or key is None or not (sides[0].turns or sides[1].turns):
         return
@@ -542,7 +543,9 @@ def _unlike(tracer: Tracer, sides: tuple[Side, Side], rows: tuple[Rows, Rows]) -
         alone = (states[first] == "turned") & (states[second] == "plain")
         if alone.any():
             some = "" if (states[second] != "turned").all() else f" in {int(alone.sum())} of {width} features"
-            return [Fault(tracer.turns[sides[first].turns[0]].node, f"{words} are turned, and {others} are not{some}")], []
+            return [
+                Fault(tracer.turns[sides[first].turns[0]].node, f"{words} are turned, and {others} are not{some}")
+            ], []
         if ((states[first] == "turned") & (states[second] == "unsure")).any() and not sides[second].turns:
             node = tracer.turns[sides[first].turns[0]].node
             return [], [Fault(node, f"{words} are turned, and whether {others} are is not judged")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from posenc_export.reading.recognise.rotary_operators import TabledOperator, tab
 from posenc_export.reading.recognise.rotary_rows import row_errors
 from posenc_export.reading.recognise.rotations import Rotation, rotations
 from posenc_export.reading.recognise.sources import positions_from, stored_names
-from posenc_export.reading.values import Operand, Position, Run
+from posenc_export.reading.values import Data, Meeting, Operand, Position, Run
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def _operator_use(flow: Flow, operator: TabledOperator, numbers: Numbers) -> Use
     node, parameters = operator.node, dict(operator.parameters)
     is_attention = not node.op_type.endswith("RotaryEmbedding")
     if not is_attention:
+        parameters |= _paired_before(node, parameters)
         parameters["head_dim"] = max(head_widths(flow, node.outputs[:1], int(np.asarray(parameters["head_dim"]))))
     if numbers.exchanged:
         parameters["tables"] = "cosines and sines exchanged"
@@ -113,6 +115,29 @@ def _operator_use(flow: Flow, operator: TabledOperator, numbers: Numbers) -> Use
     source = operator.tables[0].value if operator.ids is None else operator.ids.value
     ids = positions_from(flow.run, source)
     return Use(node.node, ends, operator.tables, _with(numbers.form, parameters), numbers, ids)
+
+
+def _paired_before(node: Meeting, parameters: dict[str, Parameter]) -> dict[str, Parameter]:
+    """Return the layout of features that were put in another order before an operator; nothing where they were not."""
+    value = None if node.operands[0] is None else node.operands[0].value
+    head, width = int(np.asarray(parameters["head_dim"])), int(np.asarray(parameters["rotary_dim"]))
+    if not isinstance(value, Data) or value.moved is None or not width or math.prod(value.shape) == 0:
+        return {}
+    moved = value.moved()
+    # the features of the first head of the first token, wherever they were before they were moved
+    row = moved.index.reshape(-1, moved.index.shape[-1])[0][: max(head, width)]
+    if len(row) < width or np.any(row < 0) or np.all(np.diff(row) == 1):
+        return {}
+    pairs = width // 2
+    first = np.arange(pairs) * (2 if parameters["layout"] == "interleaved" else 1)
+    second = first + (1 if parameters["layout"] == "interleaved" else pairs)
+    # features of a head that lie in a row, in whatever order: heads that lie apart are no other layout
+    ranks = np.argsort(np.argsort(row))
+    if not np.array_equal(np.sort(row), np.arange(row.min(), row.min() + len(row))):
+        return {}
+    return {
+        "layout": Pairing(np.minimum(ranks[first], ranks[second]), np.maximum(ranks[first], ranks[second]), head).layout
+    }
 
 
 def _with(form: Form, parameters: dict[str, Parameter]) -> Form:
