@@ -11,7 +11,8 @@ from posenc_export.reading.interpret.sizes import axes_of
 from posenc_export.reading.report.text import head_lines
 
 DRAWN = np.random.default_rng(0)
-COS, SIN = (np.asarray(wave(angles(64)[:, :8].astype(np.float64)), np.float32) for wave in (np.cos, np.sin))
+HALF = np.outer(np.arange(64), 1e4 ** (-np.arange(8) / 8))
+COS, SIN = np.cos(HALF).astype(np.float32), np.sin(HALF).astype(np.float32)
 NO_ROTATION = {
     "random": (DRAWN.standard_normal((64, 8)), DRAWN.standard_normal((64, 8))),
     "sines twice": (SIN, SIN),
