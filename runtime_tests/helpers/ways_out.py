@@ -1,6 +1,7 @@
 """Modules as people write them that a first version refused though right files exist."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +33,8 @@ class Embedded(nn.Module):
         self.rows = nn.Embedding(rows, 8)
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + self.rows(positions)
+        rows: Tensor = self.rows(positions)
+        return x + rows
 
 
 class Indexed(nn.Module):
@@ -60,7 +62,8 @@ class Resized(nn.Module):
         self.rows = nn.Parameter(torch.randn(1, side * side, channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        tokens = self.patch(x).flatten(2).transpose(1, 2)
+        patches: Tensor = self.patch(x)
+        tokens = patches.flatten(2).transpose(1, 2)
         if tokens.shape[1] == self.side**2 and x.shape[2] == x.shape[3]:
             return tokens + self.rows
         grid = self.rows.reshape(1, self.side, self.side, -1).permute(0, 3, 1, 2)
@@ -77,9 +80,19 @@ class Experts(nn.Module):
         from transformers import MixtralConfig, MixtralModel
 
         torch.manual_seed(0)
-        sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
-        more = {"num_key_value_heads": 2, "vocab_size": 50, "num_local_experts": 2, "num_experts_per_tok": 1, **more}
-        self.model = MixtralModel(MixtralConfig(**sizes, sliding_window=None, **more)).eval()
+        config: dict[str, Any] = {
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "vocab_size": 50,
+            "num_local_experts": 2,
+            "num_experts_per_tok": 1,
+            "sliding_window": None,
+            **more,
+        }
+        self.model = MixtralModel(MixtralConfig(**config)).eval()
 
     def forward(self, ids: Tensor) -> Tensor:
         hidden: Tensor = self.model(input_ids=ids, use_cache=False).last_hidden_state

@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -43,18 +44,20 @@ class Rotated(nn.Module):
         from transformers import LlamaConfig
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-        self.rotary = LlamaRotaryEmbedding(LlamaConfig(**SIZES, **CONFIGS[name]))
-        self.fault = fault
+        config: dict[str, Any] = {**SIZES, **CONFIGS[name]}
+        rotary: Any = LlamaRotaryEmbedding(LlamaConfig(**config))
+        self.rotary, self.fault = rotary, fault
         if fault == "theta":
-            self.rotary.inv_freq = self.rotary.inv_freq**1.02
+            rotary.inv_freq = rotary.inv_freq**1.02
         if fault == "no scaling":
-            self.rotary.inv_freq = 1 / 10000.0 ** (torch.arange(0, 32, 2) / 32)
+            rotary.inv_freq = 1 / 10000.0 ** (torch.arange(0, 32, 2) / 32)
         if fault == "attention factor":
-            self.rotary.attention_scaling *= 1.01
+            rotary.attention_scaling *= 1.01
 
     def forward(self, q: Tensor, k: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         places = position_ids + 1 if self.fault == "positions from 1" else position_ids
-        cos, sin = (part[:, None] for part in self.rotary(q, places))
+        parts: tuple[Tensor, Tensor] = self.rotary(q, places)
+        cos, sin = (part[:, None] for part in parts)
 
         def turned(x: Tensor) -> Tensor:
             if self.fault == "neighbours":

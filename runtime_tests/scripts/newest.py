@@ -1,6 +1,7 @@
 """The newest releases of what this project stands on, tried beside the pinned ones: run by .ci/run, or by hand.
 
-python runtime_tests/scripts/newest.py            tries the newest transformers, diffusers, onnx and onnxruntime
+python runtime_tests/scripts/newest.py            tries newer releases of transformers, diffusers, onnx and onnxruntime
+python runtime_tests/scripts/newest.py --latest   tries those that are on the index today
 python runtime_tests/scripts/newest.py --here     tries what is installed already, such as a newer torch
 python runtime_tests/scripts/newest.py --write    puts a dated row into docs/newest.md
 
@@ -21,7 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "newest.md"
-NEWEST = ("transformers", "diffusers", "onnx", "onnxruntime")
+NEWEST = {"transformers": "5.24.0", "diffusers": "0.42.1", "onnx": "1.23.2", "onnxruntime": "1.32.0"}
+"""The newest releases that were tried: a release of tomorrow must not fail what is unchanged here."""
 SHOWN = ("torch", *NEWEST, "onnxruntime-gpu")
 TESTS = (
     "hf/test_from_hf.py",
@@ -68,9 +70,10 @@ def versions(folder: Path | None) -> dict[str, str]:
     return {name: found[name] for name in SHOWN if name in found}
 
 
-def installed(folder: Path) -> Path:
-    """Put the newest releases into a folder."""
-    command = [sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", str(folder), *NEWEST]
+def installed(folder: Path, latest: bool) -> Path:
+    """Put the newest releases into a folder, or whatever is on the index today."""
+    wanted = [name if latest else f"{name}=={version}" for name, version in NEWEST.items()]
+    command = [sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", str(folder), *wanted]
     subprocess.run(command, check=True)
     return folder
 
@@ -117,13 +120,14 @@ def main() -> None:
     """Try the newest releases; end with status 1 where something failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--here", action="store_true", help="install nothing")
+    parser.add_argument("--latest", action="store_true", help="try what is on the index today")
     parser.add_argument("--write", action="store_true", help="put a row into docs/newest.md")
     parser.add_argument("--exports", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.exports:
         sys.exit(bool(exported()))
     with tempfile.TemporaryDirectory(prefix="posenc-newest-") as name:
-        folder = None if options.here else installed(Path(name))
+        folder = None if options.here else installed(Path(name), options.latest)
         found, start = versions(folder), time.monotonic()
         print(", ".join(f"{library} {version}" for library, version in found.items()), flush=True)
         failed = tried(folder)

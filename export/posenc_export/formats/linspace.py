@@ -26,12 +26,13 @@ def dynamic_linspace() -> Iterator[None]:
         if not isinstance(steps, torch.SymInt | torch.Tensor) or settings.get("out") is not None:
             return real(start, end, steps, **settings)
         dtype = settings.get("dtype") or torch.get_default_dtype()
-        places = torch.arange(steps, dtype=dtype, device=settings.get("device"))
+        count: Any = steps
+        places = torch.arange(count, dtype=dtype, device=settings.get("device"))
         intervals = torch.sym_max(steps - 1, 1) if isinstance(steps, torch.SymInt) else (steps - 1).clamp(min=1)
         step = ((end - start) * torch.ones((), dtype=dtype) / intervals).to(dtype)
         # PyTorch counts the upper half down from the end
-        upper = end - step * (steps - 1 - places)
-        return torch.where(places < steps / 2, start + step * places, upper).to(dtype)
+        upper = end - step * (count - 1 - places)
+        return torch.where(places < count / 2, start + step * places, upper).to(dtype)
 
     with replaced(torch, "linspace", linspace):
         yield

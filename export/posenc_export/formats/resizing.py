@@ -41,7 +41,8 @@ def dynamic_interpolate() -> Iterator[None]:
         if not symbolic or plain or mode not in MODES or input.dim() != 4:
             return real(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
         rows = _resized(input, 2, factors[0], MODES[mode])
-        return _resized(rows, 3, factors[1], MODES[mode])
+        resized: torch.Tensor = _resized(rows, 3, factors[1], MODES[mode])
+        return resized
 
     with replaced(torch.nn.functional, "interpolate", interpolate):
         yield

@@ -103,7 +103,7 @@ def _save(scripted: torch.jit.ScriptModule, tables: int, buffer: IO[bytes]) -> N
         _find_room(whole, tables)
         torch.jit.save(scripted, whole)
         # record by record: debug records are left out, and constants sorted
-        reader = torch._C.PyTorchFileReader(whole)
+        reader: Any = torch._C.PyTorchFileReader(whole)
         writer = torch._C.PyTorchFileWriter(buffer)
         # a script without tensors has it in a folder
         version = next(name for name in VERSIONS if reader.has_record(name))
