@@ -157,6 +157,18 @@ class Shared(Decoder):
         return torch.cat([q, self.rotate(q, angles)], -1), torch.cat([k, shared], -1), v
 
 
+class Scattered(Decoder):
+    """Keys whose parts are written into an empty tensor, as DeepSeek has them."""
+
+    def sides(self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        angles = self.angles(positions)
+        queries = torch.cat([q, self.rotate(q, angles)], -1)
+        keys = torch.empty_like(queries)
+        keys[..., : self.head] = k
+        keys[..., self.head :] = self.rotate(k[:, :1], angles)
+        return queries, keys, v
+
+
 class Nope(Decoder):
     """Every second layer has no positions."""
 
@@ -213,6 +225,7 @@ RIGHT: dict[str, Decoder] = {
     "norms": Normed(),
     "grouped": Grouped(),
     "latent": Shared(),
+    "scattered": Scattered(),
     "nope": Nope(),
     "packed": Packed(),
     "written": Written(),
@@ -225,6 +238,8 @@ RIGHT: dict[str, Decoder] = {
 @pytest.mark.parametrize("newer", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["old", "new"])
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_right_has_no_error(name: str, newer: bool, tmp_path: Path) -> None:
+    if name == "scattered" and not newer:
+        pytest.skip("the exporter of old fixes the batch of a tensor that is written into")
     inspection = inspected(saved(RIGHT[name], tmp_path / "right.onnx", newer=newer))
     assert [entry for entry in inspection.findings if entry.severity == "error"] == []
     assert inspection.attended[0].queries

@@ -311,7 +311,10 @@ def _short(inspection: Inspection, encodings: Sequence[Encoding], entries: Seque
     lengths = [r.max_position_embeddings for entry in entries for r in entry.readings if r is not None]
     lengths += [entry.max_length for entry in entries]
     max_length = max((length for length in lengths if length is not None), default=0)
+    stores = any("max_len" in r.spec for entry in entries for r in entry.readings if r is not None)
     for encoding in encodings:
         if encoding.family == "rotary" and encoding.rows is not None and encoding.rows < max_length:
             words = f"the table has {encoding.rows} rows, and the model {max_length} positions by the config"
-            yield finding("ends", encoding.where, words, "error")
+            # a model that stores its table has all of its rows; others may be made for fewer positions
+            severity: Severity = "error" if stores else "warning"
+            yield finding("ends", encoding.where, words, severity)

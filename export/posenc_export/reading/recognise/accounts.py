@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc_export.reading.interpret.meetings import PRODUCTS, is_float
-from posenc_export.reading.interpret.state import is_data
+from posenc_export.reading.interpret.state import is_data, small_numbers
 from posenc_export.reading.layers import SOFTMAX, WHOLE
 from posenc_export.reading.recognise.circle import Floats
 from posenc_export.reading.recognise.flow import Flow
@@ -255,6 +255,9 @@ class Tracer:
         update = node.operands[place] if len(node.operands) > place else None
         traced = None if update is None else self.trace(update, depth + 1)
         base = None if node.operands[0] is None else self.trace(node.operands[0], depth + 1)
+        index = None if node.operands[1] is None else small_numbers(node.operands[1].value)
+        if node.op_type == "ScatterND" and traced is not None and index is not None and index.ndim:
+            return _put(base or _all(shape, UNSURE), index, traced)
         if traced is None or base is None or not traced.turn.size:
             return _all(shape, UNSURE)
         if traced.turn.shape[-1:] != shape[-1:]:
@@ -264,6 +267,17 @@ class Tracer:
         # which token an element is is not known: its features are
         row = traced.turn.reshape(-1, shape[-1])[0]
         return Traced(np.broadcast_to(row, shape), np.full(shape, -1), np.zeros(shape, np.int64))
+
+
+def _put(base: Traced, index: NDArray[np.generic], update: Traced) -> Traced:
+    """Return a tensor in which ScatterND has put others, at indices (.., coordinates)."""
+    places = tuple(np.moveaxis(index.astype(np.int64), -1, 0))
+    arrays = []
+    for kept, put in zip(_parts(base), _parts(update), strict=True):
+        array = kept.copy()
+        array[places] = put
+        arrays.append(array)
+    return Traced(*arrays)
 
 
 def _parts(traced: Traced) -> tuple[Places, Places, Places]:
