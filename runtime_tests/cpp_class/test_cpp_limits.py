@@ -95,3 +95,45 @@ def test_the_classes_of_bundles_name_the_number_of_the_caller(tmp_path: Path, ba
     file = {"onnx": "model.onnx", "torch": "model.pt"}[backend]
     done = run(tmp_path / "program", tmp_path / "timesteps" / file, tmp_path / "bias" / file)
     assert done.stdout.strip().splitlines() == OF_CLASSES.strip().splitlines(), done.stderr
+
+
+COUNTED = """
+#include <iostream>
+#include <vector>
+
+#include "counted.hpp"
+
+int main(int, char** words) {
+  using posenc::counted::Model;
+  const Model model{std::filesystem::path(words[1])};
+  for (const auto& sizes : {std::array<std::int64_t, 2>{3, 7}, {7, 7}, {10, 3}, {2, 1}}) {
+    const auto axes = Model::Axes().with_batch(1).with_seq(sizes[0]).with_seq_k(sizes[1]);
+    std::vector<float> scores(Model::scores_size(axes), 1);
+    std::vector<float> biased(Model::biased_size(axes), 1);
+    const auto status = model.try_run(axes, scores, biased);
+    std::cout << (status.ok() ? "fine" : status.message()) << '\\n';
+  }
+}
+"""
+OF_COUNTED = """
+fine
+fine
+axis 'seq' is 10, out of range: expected at most the 3 of axis 'seq_k'
+axis 'seq' is 2, out of range: expected at most the 1 of axis 'seq_k'
+"""
+
+
+@pytest.mark.exhaustive
+def test_more_queries_than_keys_are_refused_where_both_are_counted(tmp_path: Path) -> None:
+    """Queries are the last of the keys: more of them would be at positions below 0."""
+    need("ort-cpp")
+    write_bundle(tmp_path / "counted", "alibi --dynamic --positions implicit -p heads=2")
+    project = tmp_path / "project"
+    project.mkdir()
+    text = PROJECT.replace("timesteps bias)", "counted)").replace("posenc::timesteps posenc::bias", "posenc::counted")
+    (project / "CMakeLists.txt").write_text(text)
+    (project / "program.cpp").write_text(COUNTED)
+    settings = {"BUNDLES": str(tmp_path), "PROGRAM": str(project / "program.cpp"), "POSENC_BACKEND": "onnx"}
+    build(project, tmp_path, settings)
+    done = run(tmp_path / "program", tmp_path / "counted" / "model.onnx")
+    assert done.stdout.strip().splitlines() == OF_COUNTED.strip().splitlines(), done.stderr

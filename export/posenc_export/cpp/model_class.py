@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from posenc.ports import Axis, Port, axes_of
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import keys_axis, kind_of, limits_of
 from posenc_export.cpp import BUNDLE_TEMPLATES, filled
 from posenc_export.cpp.names import TYPES, braced, dtype_constant, identifier, literal, quoted, sizes
@@ -44,6 +45,7 @@ def _header(manifest: Manifest, name: str, uses: Uses, digest: str) -> str:
         documented=_documented(manifest, uses),
         parameters=_parameters(manifest, uses),
         arguments=", ".join(["axes", *(identifier(port.name) for port in spans)]),
+        among=_among(manifest),
         size_count=sum(len(port.axes) for port in ports),
         all_sizes=",".join(f"\n        {sizes(port)}" for port in ports if port.axes),
         input_count=len(manifest.inputs),
@@ -83,6 +85,19 @@ def _limit(port: Port) -> str:
         low, high = limits.bounds
         return filled("number_limit.hpp", BUNDLE_TEMPLATES, port=port.name, least=low, most=high)
     return filled("limit.hpp", BUNDLE_TEMPLATES, port=port.name, end=limits.end) if limits.end else ""
+
+
+def _among(manifest: Manifest) -> str:
+    """Return what refuses more queries than keys where queries are the last of the keys; nothing for other graphs.
+
+    Where a start says which of the keys the first query is, its limit refuses them.
+    """
+    axes = [axis for axis in axes_of(manifest.inputs) if axis.kind == "length" and not axis.is_formula]
+    counted = manifest.positions == "implicit" and rules_of(manifest.family).registered
+    if not counted or len(axes) != 2:
+        return ""
+    queries, keys = (identifier(axis.name) for axis in axes)
+    return filled("among.hpp", BUNDLE_TEMPLATES, queries=queries, keys=keys)
 
 
 def _ports(ports: list[str]) -> str:
