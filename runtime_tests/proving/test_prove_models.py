@@ -115,3 +115,66 @@ def test_a_file_is_tried_up_to_its_own_end(tmp_path: Path) -> None:
     assert result.passed, str(result)
     assert any(f"ends at {ROWS} positions, and refuses more" in note for note in result.manifest.notes)
     assert max(case.sizes["seq"] for case in result.manifest.cases) == ROWS
+
+
+OTHERS: dict[str, dict[str, object]] = {
+    "mistral": {},
+    "qwen2": {"rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}},
+    "qwen3": {"head_dim": 32},
+    "gemma": {"head_dim": 32},
+    "gemma2": {"head_dim": 32},
+    "granite": {},
+    "olmo": {},
+    "olmo2": {},
+    "starcoder2": {},
+    "cohere": {},
+    "helium": {"head_dim": 32},
+    "arcee": {"rope_parameters": YARN},
+}
+"""Models whose rotary module turns whole heads, with keys beside the usual ones."""
+
+
+class OfModel(nn.Module):
+    """Queries and keys, rotated by the module and the function of a model's own file."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        from importlib import import_module
+
+        from transformers import AutoConfig
+
+        file = import_module(f"transformers.models.{name}.modeling_{name}")
+        config: dict[str, Any] = {**SIZES, "max_position_embeddings": 2048, **OTHERS[name]}
+        self.config = AutoConfig.for_model(name, **config)
+        kind = next(getattr(file, word) for word in dir(file) if word.lower() == f"{name}rotaryembedding")
+        rotary: Any = kind(self.config)
+        self.rotary, self.apply_rotary = rotary, file.apply_rotary_pos_emb
+
+    def forward(self, q: Tensor, k: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = self.rotary(q, position_ids)
+        turned: tuple[Tensor, Tensor] = self.apply_rotary(q, k, cos, sin)
+        return turned
+
+
+NEVER_RUN = ("cohere", "helium")
+"""The TorchScript-based exporter writes repeat_interleave of these as a Reshape that fails at every call."""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "dynamo"), [(n, d) for n in OTHERS for d in (True, False) if d or n not in NEVER_RUN])
+def test_right_files_of_both_exporters_of_torch_are_certified(tmp_path: Path, name: str, dynamo: bool) -> None:
+    module, path = OfModel(name).eval(), tmp_path / "model.onnx"
+    inputs = (torch.randn(2, 4, 5, 32), torch.randn(2, 2, 5, 32), torch.arange(10).view(2, 5))
+    names: dict[str, Any] = {"input_names": ["q", "k", "position_ids"], "output_names": ["query", "key"]}
+    if dynamo:
+        batch, seq = torch.export.Dim("batch"), torch.export.Dim("seq", max=8192)
+        shapes = ({0: batch, 2: seq}, {0: batch, 2: seq}, {0: batch, 1: seq})
+        torch.onnx.export(module, inputs, path, dynamo=True, verbose=False, dynamic_shapes=shapes, **names)
+    else:
+        axes = {name: {0: "batch", 2: "seq"} for name in ("q", "k", "query", "key")}
+        axes["position_ids"] = {0: "batch", 1: "seq"}
+        torch.onnx.export(module, inputs, path, dynamo=False, dynamic_axes=axes, opset_version=17, **names)
+    module.config.save_pretrained(tmp_path)
+    result = posenc_export.prove(path, ModelConfig.load(tmp_path), runtimes="ort-cpu")
+    assert result.passed, str(result)
+    assert result.manifest.model is not None, "the model was asked"

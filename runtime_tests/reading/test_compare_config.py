@@ -1,12 +1,15 @@
 """A file's encodings against its model's config: what is the same under other names, and what is not."""
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+import posenc_export
 from helpers.inspections import inspection, rotary, table
 from posenc_export.reading.comparing.config import compare_config
 from posenc_export.reading.comparing.parameters import numbers
@@ -178,3 +181,26 @@ def test_a_config_that_is_none_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("values", "words"), [([0], "0"), ([3, 1, 2, 2], "1-3"), ([0, 2, 3, 9], "0, 2-3, 9")])
 def test_numbers_in_words(values: list[int], words: str) -> None:
     assert numbers(values) == words
+
+
+def test_values_may_be_turned_where_a_config_says_so(tmp_path: Path) -> None:
+    """RoFormer's rotary_value turns the values, too."""
+    from transformers import RoFormerConfig, RoFormerModel
+
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 48,
+    }
+    model = RoFormerModel(RoFormerConfig(**sizes, vocab_size=64, max_position_embeddings=64, rotary_value=True)).eval()
+    path, ids = tmp_path / "values.onnx", torch.zeros(2, 5, dtype=torch.int64)
+    axes = {"ids": {0: "batch", 1: "sequence"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (ids,), path, dynamo=False, input_names=["ids"], dynamic_axes=axes)
+    assert any("values are turned" in entry.detail for entry in posenc_export.inspect(path).findings)
+    model.config.save_pretrained(tmp_path)
+    errors = [entry for entry in posenc_export.inspect(path, config=tmp_path).findings if entry.severity == "error"]
+    # such a config is not read, and that is what is said
+    assert [(entry.code, "rotary_value is true" in entry.detail) for entry in errors] == [("PE221", True)]

@@ -13,7 +13,7 @@ from posenc.memory import GIB
 from posenc_export.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.formats.onnx.place import check_file
 from posenc_export.reading.child import Request
-from posenc_export.reading.findings import finding
+from posenc_export.reading.findings import VALUES_TURNED, finding
 from posenc_export.reading.inspection import Finding, Inspection, NotJudged
 from posenc_export.reading.judging import unjudged_findings
 from posenc_export.reading.messages import raise_error
@@ -80,8 +80,20 @@ def inspect_file(path: Path, config: Path | None, against: Path | None, options:
 
         findings += compare_files(inspection, before)
     if config is not None:
+        if _turns_values(config):
+            findings = [entry for entry in findings if not entry.detail.endswith(VALUES_TURNED)]
         findings += _against_config(inspection, config)
     return replace(inspection, findings=tuple(sorted(findings, key=_rank)))
+
+
+def _turns_values(config: Path) -> bool:
+    """Return whether a config says that values are turned as queries and keys are, as RoFormer's rotary_value does."""
+    from posenc.hf.model_config import load_config
+
+    try:
+        return load_config(config).get("rotary_value") is True
+    except ValueError:  # the comparison says what is wrong with it
+        return False
 
 
 def _rank(entry: Finding) -> tuple[int, str]:

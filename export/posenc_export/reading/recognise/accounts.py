@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc_export.reading.findings import VALUES_TURNED
 from posenc_export.reading.interpret.meetings import PRODUCTS, is_float
 from posenc_export.reading.interpret.state import is_data, small_numbers
 from posenc_export.reading.layers import SOFTMAX, WHOLE
@@ -467,7 +468,7 @@ def _nodes(tracer: Tracer, side: Side) -> list[str]:
 
 def _judge_values(tracer: Tracer, side: Side, faults: list[Fault]) -> None:
     if side.turns:
-        faults.append(Fault(tracer.turns[side.turns[0]].node, "values are turned: only queries and keys should be"))
+        faults.append(Fault(tracer.turns[side.turns[0]].node, VALUES_TURNED))
 
 
 def _judge(tracer: Tracer, sides: tuple[Side, Side], faults: list[Fault], unsure: list[Fault]) -> None:
