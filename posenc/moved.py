@@ -34,7 +34,7 @@ MOVED = {
     },
     "posenc_export.validation": {
         "posenc_export.validation.planning": (
-            "scope plan planned:cases probing:probes unlike:unlike_lengths sizes feeds left_out:padding"
+            "scope plan planned:cases probing:probes unlike:eager_refusals sizes feeds left_out:padding"
         ),
         "posenc_export.validation.recording": "record own_module unread nudges choices rounding",
         "posenc_export.validation.judging": "call compare verdict scores half",

@@ -103,7 +103,14 @@ def test_a_folder_that_is_no_utf_8_has_another_path(tmp_path: Path, monkeypatch:
         pass
 
 
-def test_a_folder_that_no_library_can_open_is_status_5(small_bundle: Path, tmp_path: Path) -> None:
+def test_a_folder_with_letters_opens_in_any_locale(small_bundle: Path, tmp_path: Path) -> None:
     shutil.copytree(small_bundle, tmp_path / NAME)
     done = posenc("validate", NAME, "--runtime", "ort-cpu", cwd=tmp_path, TMPDIR=str(tmp_path / NAME))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_folder_that_no_library_can_open_is_status_5(small_bundle: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"lat\xe9")
+    shutil.copytree(small_bundle, tmp_path / name)
+    done = posenc("validate", name, "--runtime", "ort-cpu", cwd=tmp_path, TMPDIR=str(tmp_path / name))
     assert (done.returncode, done.stderr.count(b"\n"), b"another TMPDIR" in done.stderr) == (5, 1, True), done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from posenc.spec import Method
 from posenc_export.bundle.folder import MANIFEST, write_json
 from posenc_export.bundle.golden import write_golden
 from posenc_export.bundle.manifest import Manifest
@@ -24,6 +25,8 @@ from posenc_export.targets import Target
 from posenc_export.validation.judging.context import Capture
 from posenc_export.validation.stored.matching import digests_of
 
+IN_FLOAT32: Method = "trig"
+"""How a scheme computes its angles as models do."""
 ITS_OWN = "as the file has it"
 
 
@@ -46,7 +49,7 @@ def write_proof(
     write_adapted(file, match, folder)
     options.validation.progress("recording the eager outputs and the reference")
     draft, seen, _ = call_in_cases(encoding, draft, options)
-    if target.rules.registered and target.spec.method == "trig":
+    if target.rules.registered and target.spec.method == IN_FLOAT32:
         # float32 angles are noise far out, in the model too: nobody says that a model is right beyond its context
         cases = tuple(golden for golden in draft.cases if golden.case.max_position < target.spec.max_len)
         words = f"angles as models compute them, in float32: held up to position {target.spec.max_len - 1:,}"

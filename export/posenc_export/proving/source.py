@@ -19,6 +19,7 @@ from posenc_export.proving import ProofRequest, prove_file
 from posenc_export.proving.derived import port_texts, with_ranges
 from posenc_export.proving.in_half import half_of
 from posenc_export.proving.matching import Names
+from posenc_export.proving.recording import IN_FLOAT32
 from posenc_export.proving.reference import running
 from posenc_export.proving.weighing import MEMORY, weigh
 from posenc_export.reading.inspect import InspectOptions, inspect_file
@@ -115,7 +116,7 @@ def prove_source(
         if not says_form and (isinstance(against, ModelConfig) or ":" not in str(against)):
             # models compute their angles in float32, and so do files that are made of them
             with suppress(BadInput):
-                return made(replace(fitting, mode="dynamic", method="trig"))
+                return made(replace(fitting, mode="dynamic", method=IN_FLOAT32))
         return made(fitting)
 
     request = ProofRequest(file.path, noted, file.names)

@@ -26,7 +26,7 @@ class Request(TypedDict):
         bound: the error that counts as too large; None for the usual one.
         memory: bytes.
         seconds: how long it may take.
-        positions: inputs that hold positions, as a caller says.
+        placed: inputs that hold positions, as a caller says.
         masks: inputs that are masks.
     """
 
@@ -35,7 +35,7 @@ class Request(TypedDict):
     bound: float | None
     memory: int
     seconds: float
-    positions: list[str]
+    placed: list[str]
     masks: list[str]
 
 
@@ -71,7 +71,7 @@ def _inspect(pipe: BinaryIO, request: Request) -> None:
         from posenc_export.reading.examine import Examining, examine
         from posenc_export.reading.inputs import said
 
-        graph = said(graph, tuple(request["positions"]), tuple(request["masks"]))
+        graph = said(graph, tuple(request["placed"]), tuple(request["masks"]))
         how = Examining(request["shown"], request["bound"], request["seconds"], say_known)
         inspection = examine(graph, facts, how)
     except ValueError as error:

@@ -120,7 +120,7 @@ def _read(path: Path, options: InspectOptions) -> Inspection:
         bound=options.bound,
         memory=int(options.memory * GIB),
         seconds=options.timeout,
-        positions=list(options.positions),
+        placed=list(options.positions),
         masks=list(options.masks),
     )
     child = Child([*PROGRAM, json.dumps(request)])

@@ -25,6 +25,8 @@ ROUNDOFF = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 2.0**-6, "uint8": 
 AWAY = "external data that are not beside the file"
 TRAINED = ("table", "buckets")
 """Names of forms whose rows were trained."""
+STORED = ("learned", "window", "t5")
+"""Families whose rows follow no formula."""
 TOLD = ("close to ", "angles of no known form ", "numbers stored in ")
 """How the names of numbers begin that say all there is to say."""
 LISTED = 8
@@ -130,7 +132,7 @@ def _of_numbers(encoding: Encoding, is_strict: bool) -> Iterator[Finding]:
 
 def _holds_its_own(encoding: Encoding) -> bool:
     """Return whether an encoding is rows that follow no formula: whatever is stored is right."""
-    return encoding.name in TRAINED or encoding.family in ("learned", "window", "t5")
+    return encoding.name in TRAINED or encoding.family in STORED
 
 
 def of_inputs(entries: Iterable[tuple[str, str]]) -> Iterator[Finding]:

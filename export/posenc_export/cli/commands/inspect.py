@@ -73,7 +73,7 @@ LIMITS = options(
         {
             0: "no finding is an error",
             1: "a finding is an error, or one that --fail-on names",
-            2: "wrong usage, or a file that cannot be read; of several files the highest status counts",
+            2: "wrong usage, or a file that cannot be read; the highest status counts",
         },
     ),
 )

@@ -21,6 +21,12 @@ STORED: Family = "learned"
 """The family of rows that are stored and have no closed form."""
 MOST_POSITIONS = 4
 """Positions that a token has at most."""
+SLOPED = ("alibi",)
+"""Families that are compared by their slopes."""
+SCALED = ("sinusoidal",)
+"""Families whose rows a model may scale."""
+COUNTED = ("positions", "mask")
+"""How a model says that it counts the tokens that a mask leaves in."""
 EACH = ("t5",)
 """Families of which the encoder and the decoder of a model have one each."""
 EVERYWHERE = ("alibi", "window")
@@ -213,7 +219,7 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
         )
         yield from _of_sections(encoding, reading)
         return
-    if encoding.family == "alibi":
+    if encoding.family in SLOPED:
         yield from _of_slopes(encoding, reading)
     got, expected = dict(encoding.parameters), dict(reading.parameters)
     expected |= {SAME_WORD[name]: value for name, value in reading.parameters.items() if name in SAME_WORD}
@@ -221,7 +227,7 @@ def between(encoding: Encoding, reading: Reading) -> Iterator[Difference]:
         got["rows"] = encoding.rows
     if "max_len" in reading.spec:
         expected["rows"] = reading.spec["max_len"]
-    if encoding.family == "sinusoidal" and "scale" in got:
+    if encoding.family in SCALED and "scale" in got:
         expected.setdefault("scale", 1.0)
     if encoding.family == STORED and "offset" in got:
         expected["offset"] = reading.spec.get("position_offset", 0)
@@ -297,7 +303,7 @@ def _left_out(inspection: Inspection, encodings: Sequence[Encoding]) -> Iterator
 def _unmasked(inspection: Inspection, encodings: Sequence[Encoding], entries: Sequence[Expected]) -> Iterator[Finding]:
     """Yield a finding where a file counts all tokens, and its model only those that a mask leaves in."""
     specs = [reading.spec for entry in entries for reading in entry.readings if reading is not None]
-    if not specs or not all(spec.get("positions") == "mask" for spec in specs):
+    if not specs or not all(COUNTED in spec.items() for spec in specs):
         return
     masks = [entry.name for entry in inspection.taken if entry.role in ("mask", "tokens")]
     for encoding in encodings:

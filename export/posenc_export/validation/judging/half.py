@@ -51,7 +51,7 @@ class Off:
         """Return it in words."""
         if self.failure:
             why = self.failure if len(self.failure) <= SHOWN else f"{self.failure[:SHOWN]} ..."
-            return f"{self.name} not judged, since the converted file does not run in {self.case} ({why})"
+            return f"{self.name} (does not run in {self.case}: {why})"
         where = f" in {self.case}" if self.case else ""
         return f"{self.name} {self.error:.2g}, {self.roundings:.3g} roundings{where}"
 
