@@ -29,7 +29,7 @@ CONFIGS: dict[str, dict[str, object]] = {
     "yarn": {"max_position_embeddings": 2048, "rope_parameters": YARN},
     "llama3": {"max_position_embeddings": 4096, "rope_parameters": LLAMA3},
 }
-WRONG = ("theta", "no scaling", "attention factor", "positions from 1", "neighbours", "keys stay")
+WRONG = ("attention factor", "theta", "no scaling", "positions from 1", "neighbours", "keys stay")
 
 
 def config_of(name: str) -> dict[str, object]:
@@ -88,7 +88,7 @@ def proved(path: Path, name: str) -> ValidateResult:
     return posenc_export.prove(path, ModelConfig.of(config_of(name)), runtimes="ort-cpu")
 
 
-@pytest.mark.parametrize("name", one_of_each(CONFIGS, lambda name: name == "yarn"))
+@pytest.mark.parametrize("name", one_of_each(["yarn", "llama", "llama3"], lambda name: ""))
 def test_a_right_file_is_certified(tmp_path: Path, name: str) -> None:
     result = proved(written(tmp_path, name), name)
     assert result.passed, str(result)
@@ -101,7 +101,7 @@ def test_a_right_file_is_certified(tmp_path: Path, name: str) -> None:
     assert "half-safe: converted to half precision it is off by" in said
 
 
-@pytest.mark.parametrize("fault", one_of_each(WRONG, lambda fault: fault in ("attention factor", "positions from 1")))
+@pytest.mark.parametrize("fault", one_of_each(WRONG, lambda fault: ""))
 def test_a_wrong_file_is_refused(tmp_path: Path, fault: str) -> None:
     result = proved(written(tmp_path, "yarn", fault), "yarn")
     failed = {verdict.check for verdict in result.verdicts if verdict.status == "fail"}

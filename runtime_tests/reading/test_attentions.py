@@ -264,10 +264,12 @@ def test_a_config_of_no_rotation_of_heads_is_an_error_too(tmp_path: Path) -> Non
 MODELS = ("llama", "gptj", "gpt_neox", "qwen2", "smollm3", "roformer")
 
 
-@pytest.mark.parametrize("model", one_of_each(MODELS, lambda _: None))
-def test_files_of_other_exporters_turn_queries_and_keys(model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "optimizers"), one_of_each([("llama", ("",)), *((model, None) for model in MODELS)], lambda _: None)
+)
+def test_files_of_other_exporters_turn_queries_and_keys(model: str, optimizers: tuple[str, ...] | None) -> None:
     """Every exporter, and every optimizer: no false finding, and as many attentions as layers."""
-    for path, truth in foreign_files([model], faulty=False):
+    for path, truth in foreign_files([model], optimizers=optimizers, faulty=False):
         inspection = inspected(path)
         assert said(inspection) == [], truth.file
         turned = [bool(e.queries) == bool(e.keys) for e in inspection.attended]

@@ -85,7 +85,8 @@ def test_a_negative_position_that_eager_takes_is_a_note_with_a_way_out(tmp_path:
     assert not any("answers out of range" in note for note in result.manifest.notes)
 
 
-@pytest.mark.parametrize("mode", one_of_each(["bicubic", "bilinear"], lambda mode: ""))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", ["bicubic", "bilinear"])
 def test_a_size_at_which_a_module_does_something_else_can_be_left_out(tmp_path: Path, mode: str) -> None:
     with pytest.raises(ExportFailed) as refusal:
         exported(ways_out.Resized(mode), IMAGE.format(""), to=tmp_path / "out")
@@ -133,8 +134,12 @@ def test_a_refusal_of_experts_is_one_line_that_says_what_to_set(tmp_path: Path, 
     assert result.exit_code == 4
     assert result.output.count("\n") == 1
     assert "experts_implementation='batched_mm'" in result.output
+
+
+@pytest.mark.exhaustive
+def test_experts_of_the_named_form_are_exported(tmp_path: Path) -> None:
     module = ways_out.Experts(experts_implementation="batched_mm")
-    assert exported(module, ids, to=tmp_path / "b", max_len=16).passed
+    assert exported(module, "ids: int64[batch, seq] < 50", to=tmp_path / "b", max_len=16).passed
 
 
 def test_sizes_that_never_come_are_read() -> None:
