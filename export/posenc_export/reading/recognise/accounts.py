@@ -21,6 +21,7 @@ from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.rotary_operators import tabled_operator
 from posenc_export.reading.recognise.rotations import Rotation, Turned, readings
+from posenc_export.reading.recognise.trails import numbers_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run
 
 Places = NDArray[np.int64]
@@ -32,6 +33,8 @@ LARGEST = 1 << 22
 """Elements of a tensor that is followed, at most."""
 UNLIKE = 0.02
 """A difference of two cosines that no rounding makes."""
+FILLED = ("ScatterND", "Transpose", "Reshape", "Identity", "Cast")
+"""Operators between an empty tensor and what is put into it."""
 SIDES: dict[str, tuple[int, int, int]] = {
     **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention", "PagedAttention"), (0, 1, 2)),
     **dict.fromkeys(("SparseAttention", "PackedMultiHeadAttention", "DecoderMaskedMultiHeadAttention"), (0, 1, 2)),
@@ -255,6 +258,10 @@ class Tracer:
         update = node.operands[place] if len(node.operands) > place else None
         traced = None if update is None else self.trace(update, depth + 1)
         base = None if node.operands[0] is None else self.trace(node.operands[0], depth + 1)
+        if node.op_type == "ScatterND" and traced is not None and self._is_filled(node.operands[0]):
+            put = _put(node, base or _all(shape, GIVEN), traced)
+            if put is not None:
+                return put
         if traced is None or base is None or not traced.turn.size:
             return _all(shape, UNSURE)
         if traced.turn.shape[-1:] != shape[-1:]:
@@ -264,6 +271,31 @@ class Tracer:
         # which token an element is is not known: its features are
         row = traced.turn.reshape(-1, shape[-1])[0]
         return Traced(np.broadcast_to(row, shape), np.full(shape, -1), np.zeros(shape, np.int64))
+
+    def _is_filled(self, operand: Operand | None) -> bool:
+        """Return whether a tensor is made here, of what is put into it: it is no cache that comes in."""
+        for _ in range(DEEPEST):
+            if operand is None or not is_data(operand.value):
+                return operand is not None
+            node = self.flow.maker(operand.tensor)
+            if node is None or node.op_type not in FILLED:
+                return False
+            operand = node.operands[0]
+        return False
+
+
+def _put(node: Meeting, base: Traced, updates: Traced) -> Traced | None:
+    """Return the origin of elements of which some are put at known places; None where nobody knows the places."""
+    indices = numbers_of(node.operands[1].value) if node.operands[1] is not None else None
+    if indices is None or not indices.ndim or indices.shape[-1] > base.turn.ndim:
+        return None
+    places = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
+    if updates.turn.shape != (*indices.shape[:-1], *base.turn.shape[len(places) :]):
+        return None
+    parts = [part.copy() for part in _parts(base)]
+    for part, new in zip(parts, _parts(updates), strict=True):
+        part[places] = new
+    return Traced(*parts)
 
 
 def _parts(traced: Traced) -> tuple[Places, Places, Places]:
