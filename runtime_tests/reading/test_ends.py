@@ -178,7 +178,7 @@ class Clipped(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.rows, self.take = nn.Embedding(64, 8), nn.Embedding(80, 8), nn.Linear(8, 8)
+        self.words, self.rows, self.take = nn.Embedding(64, 32), nn.Embedding(80, 32), nn.Linear(32, 32)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         x, count = self.words(input_ids), torch.arange(input_ids.shape[1])
