@@ -216,7 +216,7 @@ MODELS: tuple[Model, ...] = (
     Model("falcon", "falcon", {**WIDE, "head_dim": None, "num_attention_heads": 4, "alibi": True},
           (Held("alibi", "key", {"heads": 4, "bias_max": 8.0}, BOTH),), (OLD, NEW)),
     table("tokens", "xlm-roberta", (OLDER, OWN), ROWS, 2, pad_token_id=1),
-    Model("seq2seq", "m2m_100", SEQ, both_sines(ROWS + 2, spacing="half", offset=2), (OLD, NEW)),
+    Model("seq2seq", "m2m_100", SEQ, both_sines(ROWS + 2, spacing="half", offset=1), (OLD, NEW)),
     Model("pixels", "dinov2", IMAGE, (learned(17),), (OLDER, NEW)),
     turned("olmo", ("new cached", OLD)),
     turned("olmo2", ("old 14 positions", NEW)),
@@ -258,9 +258,10 @@ MODELS: tuple[Model, ...] = (
     Model("seq2seq", "pegasus", SEQ, both_sines(ROWS), (OLDER, NEW)),
     Model("decoder", "xglm", {**SEQ, "num_layers": 2, "attention_heads": 2, "ffn_dim": 32}, (sines(32, ROWS + 2, spacing="half", offset=2),),
           (OLD, NEW)),
+    # both count from padding id + 1, here 1; the encoder of the second has no mask here: each frame is read as padding
     Model("mel", "speech_to_text", {**SEQ, "max_source_positions": ROWS, "max_target_positions": ROWS, "input_feat_per_channel": 8,
                                     "conv_channels": 16, "num_conv_layers": 1, "conv_kernel_sizes": [3]},
-          both_sines(None, spacing="half", offset=2), (OLD, NEW)),
+          (sines(32, ROWS + 2, spacing="half", offset=1, part="decoder"),), (OLD, NEW)),
     Model("wave", "hubert", SPEECH, NONE, (OLD, NEW)),
     Model("wave", "wavlm", {**SPEECH, "num_buckets": 32, "max_bucket_distance": 128}, (buckets(2, 32, 128, True),), (OLD, NEW)),
     Model("features", "wav2vec2-bert", {**SPEECH, "feature_projection_input_dim": 8, "position_embeddings_type": "relative_key",
@@ -700,6 +701,12 @@ def truth_in(model: Model, way: str) -> tuple[Held, ...]:
     """Return what a file of an exporter holds: these image models resize their table wherever they are traced."""
     if way.startswith("old") and model.model_type in RESIZED or model.model_type in ("dpt", "yolos"):
         return (Held("grid", "interpolated", {"dim": 32, "rows": 16}),)
+    if way == NEW and model.model_type == "swinv2":
+        # the products of coordinates and weights are stored, a row for each difference: no coordinates are left
+        return tuple(
+            replace(held, form="table", parameters={"heads": held.parameters["heads"], "window": [4, 4]})
+            for held in model.held
+        )
     return model.held
 
 
