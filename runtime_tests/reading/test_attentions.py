@@ -278,7 +278,7 @@ def test_nodes_that_no_output_needs_encode_nothing(tmp_path: Path) -> None:
 
 
 class PutTogether(Decoder):
-    """Keys are written feature by feature into an empty tensor, as DeepSeek has them: a part passes, a part is turned."""
+    """Keys are written feature by feature into an empty tensor, as DeepSeek has them: a part of them is turned."""
 
     part = 8
 

@@ -128,8 +128,10 @@ def test_a_caller_has_the_last_word(tmp_path: Path, cli: Cli) -> None:
 PADDED = {
     "padded behind": "long = Pad (input_ids, ends, one)  rows = Gather (words, long)",
     "joined with a first token": "long = Concat <axis = 1> (first, input_ids)  rows = Gather (words, long)",
-    "swapped for another where a mask says so": "m = Equal (input_ids, one)  i = Where (m, one, input_ids)  rows = Gather (words, i)",
-    "masked by a product": "m = Equal (input_ids, one)  n = Cast <to = 7> (m)  i = Mul (input_ids, n)  rows = Gather (words, i)",
+    "swapped for another where a mask says so": "m = Equal (input_ids, one)  i = Where (m, one, input_ids)"
+    "  rows = Gather (words, i)",
+    "masked by a product": "m = Equal (input_ids, one)  n = Cast <to = 7> (m)  i = Mul (input_ids, n)"
+    "  rows = Gather (words, i)",
 }
 
 

@@ -1,7 +1,7 @@
 """How `posenc inspect` reads files of models and exporters that the archives do not have: run by hand, not by pytest.
 
-python runtime_tests/scripts/unseen_files.py make FOLDER [SECONDS]    # export, each in a process of its own; go on later
-python runtime_tests/scripts/unseen_files.py count FOLDER NAME [WORD..]  # read files, write FOLDER/NAME.counted, print a row
+python runtime_tests/scripts/unseen_files.py make FOLDER [SECONDS]     # export, each in a process; go on later
+python runtime_tests/scripts/unseen_files.py count FOLDER NAME [WORD..]  # read, write FOLDER/NAME.counted
 
 The truth about each file stands in the tables here, by the config and the code of its model in transformers 5.23. No
 inspection is asked for it. A file is right where ONNX Runtime agrees with the model at three lengths; an error of
@@ -25,14 +25,14 @@ from typing import cast
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-import onnx
 import torch
+from torch import Tensor, nn
+
 from helpers.foreign.exporters import transformers_exporter, without_traces
 from helpers.foreign.models import BASE, BOTH, ROWS, Settings, learned, rotary
 from helpers.foreign.scored import matched, merged
 from helpers.foreign.truth import End, Held, Truth
 from posenc_export.reading.inspection import Encoding
-from torch import Tensor, nn
 
 EXPORT_SECONDS = 60
 TRACED, LENGTHS = 11, (11, 7, 19)
@@ -62,6 +62,7 @@ MOE = {"num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1, "expe
 def turned(
     model_type: str,
     ways: tuple[str, ...],
+    *,
     theta: float = 10000.0,
     layout: str = "halves",
     part: float = 1.0,
@@ -76,7 +77,9 @@ def turned(
     return Model(kind, model_type, config, (held,), ways)
 
 
-def sines(width: int, rows: int | None, layout: str = "halves", spacing: str = "paper", part: str = "", **more: object) -> Held:
+def sines(
+    width: int, rows: int | None, layout: str = "halves", spacing: str = "paper", part: str = "", **more: object
+) -> Held:
     """Return rows of sines of base 10000."""
     settings: dict[str, object] = {"d_model": width, "base": 10000.0, "layout": layout, "spacing": spacing, **more}
     settings |= {} if rows is None else {"rows": rows}
@@ -88,10 +91,10 @@ def table(kind: str, model_type: str, ways: tuple[str, ...], rows: int, offset: 
     return Model(kind, model_type, {**BASE, **more}, (learned(rows, offset=offset),), ways)
 
 
-def buckets(heads: int, count: int, far: int, both: bool, layers: tuple[int, ...] = BOTH, part: str = "") -> Held:
+def buckets(heads: int, count: int, far: int, both: bool, part: str = "") -> Held:
     """Return T5's bias."""
     settings: Settings = {"heads": heads, "num_buckets": count, "max_distance": far, "bidirectional": both}
-    return Held("t5", "buckets", settings, layers, part)
+    return Held("t5", "buckets", settings, BOTH, part)
 
 
 SEQ = {
@@ -210,11 +213,23 @@ MODELS: tuple[Model, ...] = (
     Model("wave", "wav2vec2", SPEECH, NONE, (OLDER, NEW)),
     turned("mistral", ("old 14 cached", "new positions"), theta=1e6),
     Model("lstm", "", {}, NONE, (OLD, OLDER)),
-    turned("cohere2", (OLD, NEW), layout="interleaved", layers=(0,), layer_types=["sliding_attention", "full_attention"]),
-    Model("falcon", "falcon", {**WIDE, "head_dim": None, "alibi": False, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
-          (rotary(head_dim=32),), (OLDER, NEW)),
-    Model("falcon", "falcon", {**WIDE, "head_dim": None, "num_attention_heads": 4, "alibi": True},
-          (Held("alibi", "key", {"heads": 4, "bias_max": 8.0}, BOTH),), (OLD, NEW)),
+    turned(
+        "cohere2", (OLD, NEW), layout="interleaved", layers=(0,), layer_types=["sliding_attention", "full_attention"]
+    ),
+    Model(
+        "falcon",
+        "falcon",
+        {**WIDE, "head_dim": None, "alibi": False, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+        (rotary(head_dim=32),),
+        (OLDER, NEW),
+    ),
+    Model(
+        "falcon",
+        "falcon",
+        {**WIDE, "head_dim": None, "num_attention_heads": 4, "alibi": True},
+        (Held("alibi", "key", {"heads": 4, "bias_max": 8.0}, BOTH),),
+        (OLD, NEW),
+    ),
     table("tokens", "xlm-roberta", (OLDER, OWN), ROWS, 2, pad_token_id=1),
     Model("seq2seq", "m2m_100", SEQ, both_sines(ROWS + 2, spacing="half", offset=1), (OLD, NEW)),
     Model("pixels", "dinov2", IMAGE, (learned(17),), (OLDER, NEW)),
@@ -224,16 +239,38 @@ MODELS: tuple[Model, ...] = (
     turned("nemotron", (OLD, NEW), part=0.5, **HALF_HEADS),
     Model("cnn", "", {}, NONE, (OLD, NEW)),
     Model("seq2seq", "marian", SEQ, both_sines(ROWS), (OLD, NEW)),
-    Model("seq2seq", "mt5", T5, (buckets(2, 32, 128, True, part="encoder"), buckets(2, 32, 128, False, part="decoder")),
-          (OLDER, NEW)),
-    Model("pixels", "beit", {**IMAGE, "use_relative_position_bias": True},
-          (Held("window", "table", {"heads": 2, "window": [4, 4], "class_token": True, "rows": 52}, BOTH),), (OLD, NEW)),
-    Model("pixels", "swinv2", DEPTHS,
-          tuple(Held("window", "continuous", {"heads": heads, "window": [4, 4], "pretrained_window": [4, 4]}, layers)
-                for heads, layers in ((2, (0, 1)), (4, (2,)))), (OLD, NEW)),
+    Model(
+        "seq2seq",
+        "mt5",
+        T5,
+        (buckets(2, 32, 128, True, part="encoder"), buckets(2, 32, 128, False, part="decoder")),
+        (OLDER, NEW),
+    ),
+    Model(
+        "pixels",
+        "beit",
+        {**IMAGE, "use_relative_position_bias": True},
+        (Held("window", "table", {"heads": 2, "window": [4, 4], "class_token": True, "rows": 52}, BOTH),),
+        (OLD, NEW),
+    ),
+    Model(
+        "pixels",
+        "swinv2",
+        DEPTHS,
+        tuple(
+            Held("window", "continuous", {"heads": heads, "window": [4, 4], "pretrained_window": [4, 4]}, layers)
+            for heads, layers in ((2, (0, 1)), (4, (2,)))
+        ),
+        (OLD, NEW),
+    ),
     turned("phi", (OLDER, "new cached"), part=0.5, **HALF_HEADS),
-    Model("decoder", "codegen", {**GPT, "n_embd": 64, "n_head": 4, "rotary_dim": 8},
-          (rotary(head_dim=16, rotary_dim=8, layout="interleaved", rows=ROWS),), (OLD, NEW)),
+    Model(
+        "decoder",
+        "codegen",
+        {**GPT, "n_embd": 64, "n_head": 4, "rotary_dim": 8},
+        (rotary(head_dim=16, rotary_dim=8, layout="interleaved", rows=ROWS),),
+        (OLD, NEW),
+    ),
     turned("persimmon", (OLD, NEW), part=0.5, theta=25000.0, **HALF_HEADS),
     turned("starcoder2", ("old 17 cached", OWN), **HALF_HEADS),
     turned("gemma", (OLD, NEW)),
@@ -241,44 +278,140 @@ MODELS: tuple[Model, ...] = (
     turned("mixtral", (NEW, OWN), theta=1e6, **MOE),
     turned("qwen3", ("old 14 cached", "new cached"), theta=1e6),
     yarn_of_gpt_oss(),
-    Model("decoder", "deepseek_v3", {**WIDE, **MLA, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
-          (rotary(layout="interleaved", head_dim=32, rotary_dim=16, first_feature=16),), (OLD, NEW)),
+    Model(
+        "decoder",
+        "deepseek_v3",
+        {**WIDE, **MLA, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+        (rotary(layout="interleaved", head_dim=32, rotary_dim=16, first_feature=16),),
+        (OLD, NEW),
+    ),
     table("tokens", "albert", (OLD, NEW), ROWS, embedding_size=32),
     table("tokens", "distilbert", (OLDER, NEW), ROWS, dim=32, n_heads=2, n_layers=2, hidden_dim=32),
-    Model("tokens", "mpnet", {**BASE, "pad_token_id": 1, "relative_attention_num_buckets": 32},
-          (learned(ROWS, offset=2), buckets(2, 32, 128, True)), (OLD, NEW)),
-    Model("tokens", "deberta", {**BASE, "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 24,
-                                "position_biased_input": False},
-          (Held("relative", "clipped", {"left": 24, "right": 23, "rows": 48}, BOTH),), (OLD, NEW)),
-    Model("tokens", "deberta-v2", {**BASE, "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 16,
-                                   "position_biased_input": False},
-          (Held("relative", "deberta", {"position_buckets": 16, "max_relative_positions": ROWS, "rows": 32}, BOTH),), (OLD, NEW)),
+    Model(
+        "tokens",
+        "mpnet",
+        {**BASE, "pad_token_id": 1, "relative_attention_num_buckets": 32},
+        (learned(ROWS, offset=2), buckets(2, 32, 128, True)),
+        (OLD, NEW),
+    ),
+    Model(
+        "tokens",
+        "deberta",
+        {
+            **BASE,
+            "relative_attention": True,
+            "pos_att_type": ["c2p", "p2c"],
+            "max_relative_positions": 24,
+            "position_biased_input": False,
+        },
+        (Held("relative", "clipped", {"left": 24, "right": 23, "rows": 48}, BOTH),),
+        (OLD, NEW),
+    ),
+    Model(
+        "tokens",
+        "deberta-v2",
+        {
+            **BASE,
+            "relative_attention": True,
+            "pos_att_type": ["c2p", "p2c"],
+            "position_buckets": 16,
+            "position_biased_input": False,
+        },
+        (Held("relative", "deberta", {"position_buckets": 16, "max_relative_positions": ROWS, "rows": 32}, BOTH),),
+        (OLD, NEW),
+    ),
     Model("boxes", "layoutlm", {**BASE, "max_2d_position_embeddings": 64}, (learned(ROWS),), (OLD, NEW)),
     table("tokens", "longformer", (OLD, NEW), ROWS, 2, pad_token_id=1, attention_window=8),
     Model("seq2seq", "pegasus", SEQ, both_sines(ROWS), (OLDER, NEW)),
-    Model("decoder", "xglm", {**SEQ, "num_layers": 2, "attention_heads": 2, "ffn_dim": 32}, (sines(32, ROWS + 2, spacing="half", offset=2),),
-          (OLD, NEW)),
+    Model(
+        "decoder",
+        "xglm",
+        {**SEQ, "num_layers": 2, "attention_heads": 2, "ffn_dim": 32},
+        (sines(32, ROWS + 2, spacing="half", offset=2),),
+        (OLD, NEW),
+    ),
     # both count from padding id + 1, here 1; the encoder of the second has no mask here: each frame is read as padding
-    Model("mel", "speech_to_text", {**SEQ, "max_source_positions": ROWS, "max_target_positions": ROWS, "input_feat_per_channel": 8,
-                                    "conv_channels": 16, "num_conv_layers": 1, "conv_kernel_sizes": [3]},
-          (sines(32, ROWS + 2, spacing="half", offset=1, part="decoder"),), (OLD, NEW)),
+    Model(
+        "mel",
+        "speech_to_text",
+        {
+            **SEQ,
+            "max_source_positions": ROWS,
+            "max_target_positions": ROWS,
+            "input_feat_per_channel": 8,
+            "conv_channels": 16,
+            "num_conv_layers": 1,
+            "conv_kernel_sizes": [3],
+        },
+        (sines(32, ROWS + 2, spacing="half", offset=1, part="decoder"),),
+        (OLD, NEW),
+    ),
     Model("wave", "hubert", SPEECH, NONE, (OLD, NEW)),
-    Model("wave", "wavlm", {**SPEECH, "num_buckets": 32, "max_bucket_distance": 128}, (buckets(2, 32, 128, True),), (OLD, NEW)),
-    Model("features", "wav2vec2-bert", {**SPEECH, "feature_projection_input_dim": 8, "position_embeddings_type": "relative_key",
-                                        "left_max_position_embeddings": 8, "right_max_position_embeddings": 4},
-          (Held("relative", "clipped", {"left": 8, "right": 4, "rows": 13}, BOTH),), (OLD, NEW)),
+    Model(
+        "wave",
+        "wavlm",
+        {**SPEECH, "num_buckets": 32, "max_bucket_distance": 128},
+        (buckets(2, 32, 128, True),),
+        (OLD, NEW),
+    ),
+    Model(
+        "features",
+        "wav2vec2-bert",
+        {
+            **SPEECH,
+            "feature_projection_input_dim": 8,
+            "position_embeddings_type": "relative_key",
+            "left_max_position_embeddings": 8,
+            "right_max_position_embeddings": 4,
+        },
+        (Held("relative", "clipped", {"left": 8, "right": 4, "rows": 13}, BOTH),),
+        (OLD, NEW),
+    ),
     Model("text_alone", "clip_text_model", BASE, (learned(ROWS),), (OLD, NEW)),
     Model("pixels", "clip_vision_model", IMAGE, (learned(17),), (OLD, NEW)),
     Model("pixels", "siglip_vision_model", IMAGE, (learned(16),), (OLDER, NEW)),
-    Model("pixels", "vitdet", {**IMAGE, "use_absolute_position_embeddings": True, "pretrain_image_size": 32},
-          (learned(17),), (OLD, NEW)),
-    Model("pixels", "dpt", {**IMAGE, "is_hybrid": False, "backbone_out_indices": [0, 1, 0, 1]}, (learned(17),), (OLDER,)),
-    Model("tokens", "xlnet", {"vocab_size": 64, "d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 32},
-          (Held("relative", "transformer_xl", {"d_model": 32, "base": 10000.0}, BOTH),), (OLD, NEW)),
-    Model("decoder", "mamba", {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "state_size": 4}, NONE, (OLD,)),
-    Model("decoder", "jamba", {**BASE, **NO_ROPE, **MOE, "mamba_d_state": 4, "use_mamba_kernels": False,
-                               "attn_layer_period": 2, "attn_layer_offset": 1}, NONE, (OLD,)),
-    Model("seq2seq", "umt5", T5, (buckets(2, 32, 128, True, part="encoder"), buckets(2, 32, 128, False, part="decoder")), (OLD, NEW)),
+    Model(
+        "pixels",
+        "vitdet",
+        {**IMAGE, "use_absolute_position_embeddings": True, "pretrain_image_size": 32},
+        (learned(17),),
+        (OLD, NEW),
+    ),
+    Model(
+        "pixels", "dpt", {**IMAGE, "is_hybrid": False, "backbone_out_indices": [0, 1, 0, 1]}, (learned(17),), (OLDER,)
+    ),
+    Model(
+        "tokens",
+        "xlnet",
+        {"vocab_size": 64, "d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 32},
+        (Held("relative", "transformer_xl", {"d_model": 32, "base": 10000.0}, BOTH),),
+        (OLD, NEW),
+    ),
+    Model(
+        "decoder", "mamba", {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "state_size": 4}, NONE, (OLD,)
+    ),
+    Model(
+        "decoder",
+        "jamba",
+        {
+            **BASE,
+            **NO_ROPE,
+            **MOE,
+            "mamba_d_state": 4,
+            "use_mamba_kernels": False,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+        },
+        NONE,
+        (OLD,),
+    ),
+    Model(
+        "seq2seq",
+        "umt5",
+        T5,
+        (buckets(2, 32, 128, True, part="encoder"), buckets(2, 32, 128, False, part="decoder")),
+        (OLD, NEW),
+    ),
     turned("glm", (OLD, NEW), layout="interleaved", part=0.5),
     turned("glm4", (OLDER,), layout="interleaved", part=0.5),
     turned("helium", (OLD, NEW), layout="interleaved"),
@@ -287,15 +420,32 @@ MODELS: tuple[Model, ...] = (
     turned("seed_oss", ("old 14 positions",)),
     turned("olmo3", (OLD,), theta=500000.0, layer_types=["sliding_attention", "full_attention"]),
     Model("decoder", "gpt_bigcode", GPT, (learned(ROWS),), (OLD, NEW)),
-    Model("decoder", "gpt_neo", {**BASE, "num_layers": 2, "num_heads": 2, "attention_types": [[["global", "local"], 1]]},
-          (learned(ROWS),), (OLD, NEW)),
+    Model(
+        "decoder",
+        "gpt_neo",
+        {**BASE, "num_layers": 2, "num_heads": 2, "attention_types": [[["global", "local"], 1]]},
+        (learned(ROWS),),
+        (OLD, NEW),
+    ),
     table("decoder", "biogpt", (OLD, NEW), ROWS + 2, 2),
     Model("decoder", "ctrl", {**GPT, "dff": 32}, (sines(32, ROWS),), (OLD, NEW)),
-    turned("llama4_text", (OLD,), layout="interleaved", num_local_experts=1, interleave_moe_layer_step=3, no_rope_layers=[1, 1]),
+    turned(
+        "llama4_text",
+        (OLD,),
+        layout="interleaved",
+        num_local_experts=1,
+        interleave_moe_layer_step=3,
+        no_rope_layers=[1, 1],
+    ),
     turned("nanochat", (OLD, NEW)),
     turned("apertus", (NEW,)),
-    Model("tokens", "esm", {**BASE, "position_embedding_type": "rotary", "mask_token_id": 3, "pad_token_id": 1},
-          (rotary(head_dim=16),), (OLD, NEW)),
+    Model(
+        "tokens",
+        "esm",
+        {**BASE, "position_embedding_type": "rotary", "mask_token_id": 3, "pad_token_id": 1},
+        (rotary(head_dim=16),),
+        (OLD, NEW),
+    ),
     turned("eurobert", (OLDER, NEW), kind="tokens", theta=250000.0),
     table("tokens", "camembert", (OWN,), ROWS, 2, pad_token_id=1),
     table("tokens", "big_bird", (OLD,), ROWS, attention_type="original_full"),
@@ -313,18 +463,30 @@ MODELS: tuple[Model, ...] = (
     Model("pixels", "vit_msn", IMAGE, (learned(17),), (OLD,)),
     Model("pixels", "ijepa", IMAGE, (learned(16),), (NEW,)),
     Model("pixels", "dinov2_with_registers", IMAGE, (learned(17),), (OLD,)),
-    Model("pixels", "yolos", {**IMAGE, "image_size": [32, 32], "num_detection_tokens": 5, "use_mid_position_embeddings": False},
-          (learned(22),), (OLD,)),
+    Model(
+        "pixels",
+        "yolos",
+        {**IMAGE, "image_size": [32, 32], "num_detection_tokens": 5, "use_mid_position_embeddings": False},
+        (learned(22),),
+        (OLD,),
+    ),
     Model("pixels", "segformer", SEGFORMER, NONE, (OLD, NEW)),
     Model("pixels", "resnet", SMALL_CNN, NONE, (OLD, NEW)),
-    Model("pixels", "data2vec-vision", {**IMAGE, "use_relative_position_bias": True},
-          (Held("window", "table", {"heads": 2, "window": [4, 4], "class_token": True, "rows": 52}, BOTH),), (OLDER,)),
+    Model(
+        "pixels",
+        "data2vec-vision",
+        {**IMAGE, "use_relative_position_bias": True},
+        (Held("window", "table", {"heads": 2, "window": [4, 4], "class_token": True, "rows": 52}, BOTH),),
+        (OLDER,),
+    ),
     Model("gru", "", {}, NONE, (OLD,)),
     turned("diffllama", (OLD,)),
     turned("exaone4", (OLD, NEW), sliding_window=None, layer_types=["full_attention", "full_attention"]),
     turned("hunyuan_v1_dense", (OLD, NEW)),
     turned("ministral", ("new positions",), layer_types=["sliding_attention", "full_attention"]),
-    turned("qwen2_moe", (NEW,), **{**HALF_HEADS, **MOE, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}),
+    turned(
+        "qwen2_moe", (NEW,), **{**HALF_HEADS, **MOE, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}
+    ),
     turned("olmoe", (NEW,), **{**HALF_HEADS, **MOE}),
     turned("granitemoe", (OLD,), **{**HALF_HEADS, **MOE}),
     turned("bitnet", (OLD,), **HALF_HEADS),
@@ -332,7 +494,7 @@ MODELS: tuple[Model, ...] = (
 
 
 class Inputs(nn.Module):
-    """A model that takes its inputs in order and gives its first output; a cache of keys and values is made of the last."""
+    """A model that takes its inputs in order and gives its first output; the last are a cache of keys and values."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -375,7 +537,9 @@ class Cnn(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, 1, 1), nn.GELU())
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, 1, 1), nn.GELU()
+        )
         self.head = nn.Linear(8, 4)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
@@ -467,7 +631,11 @@ def bare(model: Model) -> nn.Module:
     warnings.filterwarnings("ignore")
     torch.manual_seed(0)
     if not model.model_type:
-        own: Mapping[str, Callable[[], nn.Module]] = {"lstm": lambda: Lstm(nn.LSTM), "gru": lambda: Lstm(nn.GRU), "cnn": Cnn}
+        own: Mapping[str, Callable[[], nn.Module]] = {
+            "lstm": lambda: Lstm(nn.LSTM),
+            "gru": lambda: Lstm(nn.GRU),
+            "cnn": Cnn,
+        }
         return own[model.kind]().eval()
     settings = {n: value for n, value in model.config.items() if n != "experts_implementation" and value is not None}
     config = transformers.AutoConfig.for_model(model.model_type, **settings)
@@ -529,16 +697,16 @@ def export(model: Model, way: str, path: Path) -> None:
             whole = SimpleNamespace(bare=module, alone=alone, kind=SimpleNamespace(feeds=lambda _: feeds))
             made = transformers_exporter(whole, scratch, None)  # type: ignore[arg-type]
         without_traces(made, path)
-        right = [how_far(model, module, alone, way, path, length) for length in LENGTHS]
+        right = [how_far(model, alone, way, path, length) for length in LENGTHS]
     path.with_suffix(".json").write_text(json.dumps({"right": right}), encoding="utf-8")
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def how_far(model: Model, module: nn.Module, alone: nn.Module, way: str, path: Path, length: int) -> float | str:
+def how_far(model: Model, alone: Inputs, way: str, path: Path, length: int) -> float | str:
     """Return the largest difference from the model at a length, as a share of the largest number; or why none."""
     import onnxruntime
 
-    feeds, _ = given(model, module, way, length)
+    feeds, _ = given(model, alone.model, way, length)
     try:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -659,7 +827,20 @@ def read(path: Path, model: Model, way: str) -> Read:
     inspection = inspected(path)
     seconds = time.process_time() - begun
     right = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["right"]
-    truth = Truth(path.name, "", model.model_type, "", "", {}, "", 0, (), truth_in(model, way), "float32", End(1, None, "", 0, None))
+    truth = Truth(
+        path.name,
+        "",
+        model.model_type,
+        "",
+        "",
+        {},
+        "",
+        0,
+        (),
+        truth_in(model, way),
+        "float32",
+        End(1, None, "", 0, None),
+    )
     unknown = [entry for entry in inspection.encodings if entry.family == "not recognised"]
     # tables of layers are one encoding where their parameters are; an encoder's and a decoder's are two all the same
     alone = [entry for entry in inspection.encodings if entry.family in ("learned", "sinusoidal")]
@@ -673,7 +854,11 @@ def read(path: Path, model: Model, way: str) -> Read:
     differs = [words for _, seen, words in pairs if words and seen is not None]
     left = [words for _, seen, words in pairs if seen is None]
     is_said = bool(unknown) or bool(inspection.not_judged)
-    misses = [*differs, *left, *(f"also named: {e.family} {e.name} {dict(e.parameters)} {e.rows} {e.layers}" for e in strange)]
+    misses = [
+        *differs,
+        *left,
+        *(f"also named: {e.family} {e.name} {dict(e.parameters)} {e.rows} {e.layers}" for e in strange),
+    ]
     misses += [f"not recognised: {entry.shape} at {entry.where_it_meets}" for entry in unknown]
     misses += [f"stopped: {inspection.stopped}"] if inspection.stopped else []
     errors = tuple(f"{f.code} {f.where}: {f.detail}" for f in inspection.findings if f.severity == "error")
@@ -699,7 +884,7 @@ def spread(entries: Sequence[Encoding]) -> list[Encoding]:
 
 def truth_in(model: Model, way: str) -> tuple[Held, ...]:
     """Return what a file of an exporter holds: these image models resize their table wherever they are traced."""
-    if way.startswith("old") and model.model_type in RESIZED or model.model_type in ("dpt", "yolos"):
+    if (way.startswith("old") and model.model_type in RESIZED) or model.model_type in ("dpt", "yolos"):
         return (Held("grid", "interpolated", {"dim": 32, "rows": 16}),)
     if way == NEW and model.model_type == "swinv2":
         # the products of coordinates and weights are stored, a row for each difference: no coordinates are left
@@ -728,7 +913,9 @@ def reads(folder: Path, words: Sequence[str]) -> Iterator[Read]:
 def row(title: str, made: Sequence[Read]) -> str:
     """Return a row of the table of docs/inspect.md."""
     false = sum(bool(entry.errors) and entry.right for entry in made)
-    sums = [sum(getattr(entry, name) for entry in made) for name in ("encodings", "named", "unknown", "other", "silent")]
+    sums = [
+        sum(getattr(entry, name) for entry in made) for name in ("encodings", "named", "unknown", "other", "silent")
+    ]
     cells = (title, len(made), f"{sums[1]} of {sums[0]}", *sums[2:], false)
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -743,7 +930,9 @@ def count(folder: Path, name: str, words: Sequence[str]) -> None:
     if not words:
         content = json.dumps([asdict(entry) for entry in made], indent=1)
         (folder / f"{name}.counted").write_text(content, encoding="utf-8")
-    print("| count | files | named, with all parameters | not recognised, and said | named as another | silent | false errors |")
+    print(
+        "| count | files | named with parameters | not recognised, and said | named as another | silent | false errors |"
+    )
     print(row(name, made))
     print(f"{sum(entry.right for entry in made)} of {len(made)} files are right at every length")
 
