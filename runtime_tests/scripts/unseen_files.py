@@ -931,7 +931,7 @@ def count(folder: Path, name: str, words: Sequence[str]) -> None:
         content = json.dumps([asdict(entry) for entry in made], indent=1)
         (folder / f"{name}.counted").write_text(content, encoding="utf-8")
     print(
-        "| count | files | named with parameters | not recognised, and said | named as another | silent | false errors |"
+        "| count | files | named with parameters | said to be unknown | named as another | silent | false errors |"
     )
     print(row(name, made))
     print(f"{sum(entry.right for entry in made)} of {len(made)} files are right at every length")
