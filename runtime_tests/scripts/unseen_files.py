@@ -637,7 +637,9 @@ def bare(model: Model) -> nn.Module:
             "cnn": Cnn,
         }
         return own[model.kind]().eval()
-    settings = {n: value for n, value in model.config.items() if n != "experts_implementation" and value is not None}
+    # None is a setting of its own, but for the size of a head
+    left_out = {"experts_implementation", *({"head_dim"} if model.config.get("head_dim", 0) is None else ())}
+    settings = {name: value for name, value in model.config.items() if name not in left_out}
     config = transformers.AutoConfig.for_model(model.model_type, **settings)
     if "experts_implementation" in model.config:
         config._experts_implementation = model.config["experts_implementation"]
@@ -930,9 +932,7 @@ def count(folder: Path, name: str, words: Sequence[str]) -> None:
     if not words:
         content = json.dumps([asdict(entry) for entry in made], indent=1)
         (folder / f"{name}.counted").write_text(content, encoding="utf-8")
-    print(
-        "| count | files | named with parameters | said to be unknown | named as another | silent | false errors |"
-    )
+    print("| count | files | named with parameters | said to be unknown | named as another | silent | false errors |")
     print(row(name, made))
     print(f"{sum(entry.right for entry in made)} of {len(made)} files are right at every length")
 
