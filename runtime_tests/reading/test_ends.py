@@ -186,7 +186,8 @@ class Clipped(nn.Module):
         scores = x @ self.take(self.rows.weight[40 - span : 40 + span][None]).transpose(1, 2)
         index = (count[:, None] - count + span).clamp(0, 2 * span - 1)
         weights = (x @ x.transpose(1, 2) + scores.gather(-1, index.expand(x.shape[0], -1, -1))).softmax(-1)
-        return weights @ x
+        mixed: torch.Tensor = weights @ x
+        return mixed
 
 
 def test_distances_that_are_clipped_have_no_end(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import log
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -56,7 +56,12 @@ class Model:
 
 WIDE = {**BASE, "hidden_size": 64, "intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 32}
 OLD, OLDER, NEW, OWN = "old 17", "old 14", "new", "transformers.exporters"
-MOE = {"num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1, "experts_implementation": "batched_mm"}
+MOE: Mapping[str, Any] = {
+    "num_local_experts": 2,
+    "num_experts": 2,
+    "num_experts_per_tok": 1,
+    "experts_implementation": "batched_mm",
+}
 
 
 def turned(
@@ -68,7 +73,7 @@ def turned(
     part: float = 1.0,
     layers: tuple[int, ...] = BOTH,
     kind: str = "decoder",
-    **more: object,
+    **more: Any,
 ) -> Model:
     """Return a model of rotary heads of 32 features, of which a part is turned."""
     settings = {"rope_type": "default", "rope_theta": theta, "partial_rotary_factor": part}
@@ -150,7 +155,7 @@ SPEECH = {
     "max_source_positions": ROWS,
 }
 GPT = {"vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": ROWS, "n_ctx": ROWS, "n_inner": 32}
-HALF_HEADS = {"hidden_size": 64, "head_dim": None}
+HALF_HEADS: Mapping[str, Any] = {"hidden_size": 64, "head_dim": None}
 """For types whose heads are the width divided by their number: None leaves a key out."""
 
 
@@ -159,7 +164,7 @@ def both_tables(rows: int, offset: int = 0) -> tuple[Held, ...]:
     return (learned(rows, offset=offset, part="encoder"), learned(rows, offset=offset, part="decoder"))
 
 
-def both_sines(rows: int | None, **more: object) -> tuple[Held, ...]:
+def both_sines(rows: int | None, **more: Any) -> tuple[Held, ...]:
     """Return the same sines for the encoder and the decoder."""
     return tuple(sines(32, rows, part=part, **more) for part in ("encoder", "decoder"))
 
@@ -642,7 +647,7 @@ def bare(model: Model) -> nn.Module:
     settings = {name: value for name, value in model.config.items() if name not in left_out}
     config = transformers.AutoConfig.for_model(model.model_type, **settings)
     if "experts_implementation" in model.config:
-        config._experts_implementation = model.config["experts_implementation"]
+        config._experts_implementation = str(model.config["experts_implementation"])
     made = getattr(transformers, KINDS[model.kind].auto).from_config(config).eval()
     torch.manual_seed(1)
     with torch.no_grad():
@@ -660,7 +665,7 @@ def given(model: Model, module: nn.Module, way: str, length: int) -> tuple[Feeds
         feeds["position_ids"], axes["position_ids"] = torch.arange(length).expand(BATCH, -1).contiguous(), BY_TOKEN
     if "cached" in way:
         past = 5
-        config = module.config  # type: ignore[union-attr]
+        config = cast(Any, module).config
         feeds["attention_mask"], axes["attention_mask"] = ones(length + past), {0: "batch", 1: "total"}
         feeds["position_ids"] = (torch.arange(length) + past).expand(BATCH, -1).contiguous()
         axes["position_ids"] = BY_TOKEN
