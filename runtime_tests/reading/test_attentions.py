@@ -292,3 +292,29 @@ def test_nodes_that_no_output_needs_encode_nothing(tmp_path: Path) -> None:
                 node.input[:] = [source if name == entry.output[0] else name for name in node.input]
     onnx.save(model, path)
     assert [e for e in inspected(path).encodings if e.family == "rotary"] == []
+
+
+class PutTogether(Decoder):
+    """Keys are written feature by feature into an empty tensor, as DeepSeek has them: a part of them is turned."""
+
+    part = 8
+
+    def sides(self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        angles = self.angles(positions)
+        queries = torch.cat([q, self.rotate(q, angles)], -1)
+        keys = k.new_empty(*k.shape[:-1], 2 * self.head)
+        keys[..., : self.head] = k
+        keys[..., self.head :] = self.rotate(k, angles) if self.part else k
+        return queries, keys, v
+
+
+class PutWithoutTurning(PutTogether):
+    part = 0
+
+
+@pytest.mark.parametrize("newer", [False, True], ids=["old", "new"])
+def test_keys_that_are_put_together_from_two_parts_are_followed(newer: bool, tmp_path: Path) -> None:
+    right = inspected(saved(PutTogether(), tmp_path / "right.onnx", newer=newer))
+    assert [entry.detail for entry in right.findings if entry.name == "sides"] == []
+    wrong = said(inspected(saved(PutWithoutTurning(), tmp_path / "wrong.onnx", newer=newer)))
+    assert any("queries are turned, and keys are not" in text for text in wrong), wrong

@@ -171,3 +171,26 @@ def test_digits_of_positions_that_are_read_again_are_no_end(tmp_path: Path) -> N
     end = find_end(graph(tmp_path, body, tables))
     assert end is not None
     assert (end.last, end.beyond) == (6400, "refuses")
+
+
+class Clipped(nn.Module):
+    """Scores of as many distances as tokens have, 40 each way at most, of which places take theirs: DeBERTa's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.rows, self.take = nn.Embedding(64, 32), nn.Embedding(80, 32), nn.Linear(32, 32)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        x, count = self.words(input_ids), torch.arange(input_ids.shape[1])
+        span = torch.sym_min(input_ids.shape[1], 40)
+        scores = x @ self.take(self.rows.weight[40 - span : 40 + span][None]).transpose(1, 2)
+        index = (count[:, None] - count + span).clamp(0, 2 * span - 1)
+        weights = (x @ x.transpose(1, 2) + scores.gather(-1, index.expand(x.shape[0], -1, -1))).softmax(-1)
+        mixed: torch.Tensor = weights @ x
+        return mixed
+
+
+def test_distances_that_are_clipped_have_no_end(tmp_path: Path) -> None:
+    path = file_of(tmp_path, Clipped(), dynamo=True)
+    assert runs(path, ids(60))
+    assert find_end(read_graph(path)) is None

@@ -11,9 +11,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from helpers.foreign.files import foreign_files
 from helpers.foreign.read import inspected
+from helpers.graph_files import written
 from helpers.shared import Cli, one_of_each
 from helpers.small_decoders import Decoder, saved
+from posenc_export.reading.graph.read import read_graph
 from posenc_export.reading.inspection import Inspection
+from posenc_export.reading.interpret.feeds import input_values
+from posenc_export.reading.values import Position
 
 NAMES = (
     "input_pos",
@@ -119,3 +123,24 @@ def test_a_caller_has_the_last_word(tmp_path: Path, cli: Cli) -> None:
         2,
         True,
     )
+
+
+PADDED = {
+    "padded behind": "long = Pad (input_ids, ends, one)  rows = Gather (words, long)",
+    "joined with a first token": "long = Concat <axis = 1> (first, input_ids)  rows = Gather (words, long)",
+    "swapped for another where a mask says so": "m = Equal (input_ids, one)  i = Where (m, one, input_ids)"
+    "  rows = Gather (words, i)",
+    "masked by a product": "m = Equal (input_ids, one)  n = Cast <to = 7> (m)  i = Mul (input_ids, n)"
+    "  rows = Gather (words, i)",
+}
+
+
+@pytest.mark.parametrize("how", PADDED)
+def test_ids_that_are_changed_before_their_look_up_lie_in_its_table(how: str, tmp_path: Path) -> None:
+    """Longformer pads ids to whole windows, decoders shift them: ids beyond the words would stop the reading."""
+    body = f"g (int64[1, sequence] input_ids) => (float[1, s, 8] y) {{ {PADDED[how]}  y = Relu (rows) }}"
+    tables = {"words": rows(64)[:, :8].astype(np.float32), "one": np.array(1), "first": np.array([[2]])}
+    made = read_graph(written(tmp_path, body, {**tables, "ends": np.array([0, 0, 0, 3])}))
+    ids = input_values(made, {"input_ids": "tokens"}, {"sequence": 13}, {}, 4096)["input_ids"]
+    assert isinstance(ids, Position)
+    assert ids.array.max() < 64

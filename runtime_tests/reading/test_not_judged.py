@@ -26,6 +26,17 @@ def test_a_network_without_positions_says_so(tmp_path: Path) -> None:
     assert (answer(made), made.not_judged, made.findings) == (NOTHING, (), ())
 
 
+def test_a_stored_number_of_each_head_that_is_repeated_for_each_token_is_no_position(tmp_path: Path) -> None:
+    """Attention sinks, as GPT-OSS has them: a further score of each query, the same at every position."""
+    body = """sinks (float[batch, 3, sequence, 8] q) => (float[batch, 3, sequence, k] y) {
+        n = Shape <start = 2, end = 3> (q)
+        d = Concat <axis = 0> (one, three, n, one)  s = Expand (sink, d)  y = Concat <axis = 3> (q, s)
+    }"""
+    sink = np.array([0.3, -1.2, 0.7], np.float32).reshape(1, 3, 1, 1)
+    made = read(tmp_path, body, {"sink": sink, "three": np.array([3]), "one": np.array([1])})
+    assert (answer(made), made.not_judged) == (NOTHING, ())
+
+
 @pytest.mark.parametrize(
     "rows",
     [f"{UNKNOWN}  r = Tanh (a)", f"{UNKNOWN}  r = Sin (a)", "r = acme.Waves (n)"],

@@ -224,9 +224,26 @@ def _parted(run: Run, meeting: Meeting | None, item: Follows) -> str | None:
     if shape is None or data is None or len(shape) <= item.axis or len(data) <= item.tensor_axis:
         return None
     expected = item.line[0] * data[item.tensor_axis] + item.line[1]
-    if shape[item.axis] == expected:
+    if shape[item.axis] == expected or _chosen_from(run, shape[item.axis]):
         return None
     return f"{shape[item.axis]} places of positions where {data[item.tensor_axis]} tokens need {expected}"
+
+
+def _chosen_from(run: Run, places: int) -> bool:
+    """Return whether scores of so many distances are taken by indices that follow from positions, as DeBERTa does.
+
+    Distances may then be fewer than tokens need, since far ones share theirs; an index beyond them would be refused.
+    """
+    for node in run.nodes:
+        if node.op_type != "GatherElements" or len(node.operands) < 2:
+            continue
+        data, indices = node.operands[:2]
+        shape, axis = shape_of(data.value) if data else None, node.attributes.get("axis", 0)
+        if shape is None or indices is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+            continue
+        if shape[axis] == places and is_positional(indices.value):
+            return True
+    return False
 
 
 def _reads_once(run: Run, meeting: Meeting) -> bool:

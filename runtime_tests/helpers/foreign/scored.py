@@ -70,8 +70,8 @@ class Score:
 
 def score(truth: Truth, inspection: Inspection) -> Score:
     """Return how an inspection scores; its findings are those with a config, or the file before, where there is one."""
-    found = _merged(inspection)
-    pairs = list(_matched(truth, found, has_layers=inspection.attentions > 0))
+    found = merged(inspection)
+    pairs = list(matched(truth, found, has_layers=inspection.attentions > 0))
     wrong = [words for _, _, words in pairs if words]
     used = [seen for _, seen, _ in pairs if seen is not None]
     end = None if truth.end.first is None else _end_is_right(truth.end, inspection.ends)
@@ -90,7 +90,7 @@ def _ends(inspection: Inspection) -> str:
     return ", ".join(f"{end.last_right} {end.beyond}" for end in inspection.ends) or "none"
 
 
-def _merged(inspection: Inspection) -> list[Encoding]:
+def merged(inspection: Inspection) -> list[Encoding]:
     """Return encodings; tables of layers that differ in nothing but their numbers are one."""
     merged: dict[tuple[object, ...], Encoding] = {}
     for encoding in inspection.encodings:
@@ -103,7 +103,7 @@ def _merged(inspection: Inspection) -> list[Encoding]:
     return list(merged.values())
 
 
-def _matched(truth: Truth, found: Sequence[Encoding], has_layers: bool) -> Iterator[tuple[Held, Encoding | None, str]]:
+def matched(truth: Truth, found: Sequence[Encoding], has_layers: bool) -> Iterator[tuple[Held, Encoding | None, str]]:
     """Yield each encoding of the truth with the one that is it, or is most like it, and what differs."""
     left = list(found)
     for held in truth.in_file:

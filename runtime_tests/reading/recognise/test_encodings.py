@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import onnx
 import pytest
 
 from helpers.encodings_named import named
+from helpers.misread import read
 from helpers.tiny_models import write
 from posenc_export.reading.recognise.named import Named
 
@@ -134,3 +136,19 @@ def test_computed_rows_have_an_error_against_float64(tmp_path: Path) -> None:
     assert encoding.error is not None
     assert 0 < encoding.error < 1e-6
     assert encoding.dtype == "float32"
+
+
+@pytest.mark.parametrize("order", ["first", "last"])
+def test_a_grid_that_is_resized_says_how_many_rows_are_stored(order: str, tmp_path: Path) -> None:
+    """Where a class token stands before the places, or the exporter folds the moves, features come before places."""
+    back = "g = Transpose <perm = [0, 2, 3, 1]> (r)" if order == "first" else "g = Identity (r)"
+    sizes = "Concat <axis = 0> (one, features, hw)" if order == "first" else "Concat <axis = 0> (one, hw, features)"
+    body = f"""resized (float[batch, h, w, 16] x) => (float[batch, h, w, 16] y) {{
+        hw = Shape <start = 1, end = 3> (x)  sizes = {sizes}  r = Resize <mode = "linear"> (table, , , sizes)
+        {back}  y = Add (x, g) }}"""
+    shape = (1, 16, 3, 5) if order == "first" else (1, 3, 5, 16)
+    table = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    made = read(tmp_path, body, {"table": table, "one": np.array([1]), "features": np.array([16])})
+    (entry,) = made.encodings
+    assert (entry.family, entry.name, entry.rows) == ("grid", "interpolated", 15)
+    assert dict(entry.parameters) == {"dim": 16, "rows": 15}

@@ -20,6 +20,8 @@ LIMIT = 1 << 12
 """Below which primes are looked for."""
 THROUGH = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Flatten", "Slice", "Split", "Gather")
 """Operators that move ids: those of a codebook, or of a corner of a box, are taken out of more."""
+JOINING = ("Pad", "Concat", "Where", "Mul", "ScatterND", "Expand", "Tile", "Clip")
+"""Operators that change some ids, or put others beside them: ids that are padded, shifted or masked."""
 DEQUANTIZING = ("DequantizeLinear", "Cast", "Mul", "Identity")
 """Operators between a stored table and its look-up."""
 STEP = 7
@@ -168,6 +170,8 @@ def _rows(graph: Graph, names: Iterable[str], shapes: Mapping[str, tuple[int, ..
             tables[outputs[0]] = tables[first]
         elif op_type in THROUGH and first in sources:
             sources.update(dict.fromkeys(outputs, sources[first]))
+        elif op_type in JOINING and any(name in sources for name in inputs):
+            sources.update(dict.fromkeys(outputs, next(sources[name] for name in inputs if name in sources)))
         elif ids in sources and table in tables:
             rows[sources[ids]] = min(rows.get(sources[ids], tables[table]), tables[table])
     return rows

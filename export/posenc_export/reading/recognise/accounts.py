@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from posenc_export.reading.findings import VALUES_TURNED
 from posenc_export.reading.interpret.meetings import PRODUCTS, is_float
-from posenc_export.reading.interpret.state import is_data, small_numbers
+from posenc_export.reading.interpret.state import is_data
 from posenc_export.reading.layers import SOFTMAX, WHOLE
 from posenc_export.reading.recognise.circle import Floats
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.rotary_operators import tabled_operator
 from posenc_export.reading.recognise.rotations import Rotation, Turned, readings
+from posenc_export.reading.recognise.trails import numbers_of
 from posenc_export.reading.values import Constant, Data, Meeting, Operand, Position, Run
 
 Places = NDArray[np.int64]
@@ -33,6 +34,8 @@ LARGEST = 1 << 22
 """Elements of a tensor that is followed, at most."""
 UNLIKE = 0.02
 """A difference of two cosines that no rounding makes."""
+FILLED = ("ScatterND", "Transpose", "Reshape", "Identity", "Cast")
+"""Operators between an empty tensor and what is put into it."""
 SIDES: dict[str, tuple[int, int, int]] = {
     **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention", "PagedAttention"), (0, 1, 2)),
     **dict.fromkeys(("SparseAttention", "PackedMultiHeadAttention", "DecoderMaskedMultiHeadAttention"), (0, 1, 2)),
@@ -256,9 +259,10 @@ class Tracer:
         update = node.operands[place] if len(node.operands) > place else None
         traced = None if update is None else self.trace(update, depth + 1)
         base = None if node.operands[0] is None else self.trace(node.operands[0], depth + 1)
-        index = None if node.operands[1] is None else small_numbers(node.operands[1].value)
-        if node.op_type == "ScatterND" and traced is not None and index is not None and index.ndim:
-            return _put(base or _all(shape, UNSURE), index, traced)
+        if node.op_type == "ScatterND" and traced is not None and self._is_filled(node.operands[0]):
+            put = _put(node, base or _all(shape, GIVEN), traced)
+            if put is not None:
+                return put
         if traced is None or base is None or not traced.turn.size:
             return _all(shape, UNSURE)
         if traced.turn.shape[-1:] != shape[-1:]:
@@ -268,6 +272,251 @@ class Tracer:
         # which token an element is is not known: its features are
         row = traced.turn.reshape(-1, shape[-1])[0]
         return Traced(np.broadcast_to(row, shape), np.full(shape, -1), np.zeros(shape, np.int64))
+
+    def _is_filled(self, operand: Operand | None) -> bool:
+        """Return whether a tensor is made here, of what is put into it: it is no cache that comes in."""
+        for _ in range(DEEPEST):
+            if operand is None or not is_data(operand.value):
+                return operand is not None
+            node = self.flow.maker(operand.tensor)
+            if node is None or node.op_type not in FILLED:
+                return False
+            operand = node.operands[0]
+        return False
+
+
+def _put(node: Meeting, base: Traced, updates: Traced) -> Traced | None:
+    """Return the origin of elements of which some are put at known places; None where nobody knows the places."""
+    indices = numbers_of(node.operands[1].value) if node.operands[1] is not None else None
+    if indices is None or not indices.ndim or indices.shape[-1] > base.turn.ndim:
+        return None
+    places = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
+    if updates.turn.shape != (*indices.shape[:-1], *base.turn.shape[len(places) :]):
+        return None
+    parts = [part.copy() for part in _parts(base)]
+    for part, new in zip(parts, _parts(updates), strict=True):
+        part[places] = new
+    return Traced(*parts)
+
+
+def _parts(self) -> Iterator[tuple[Places, int]]:
+    yield from ((self.turn, PLAIN), (self.place, 0), (self.output, 0))
+
+
+@dataclass(frozen=True)
+class Side:
+    """The queries, the keys or the values of an attention.
+
+    Args:
+        turns: the rotations that its elements come from.
+        again: those whose elements were turned before.
+        traced: where each element comes from; None where nobody knows.
+        axis: that of tokens.
+    """
+
+    turns: tuple[int, ...]
+    again: tuple[int, ...]
+    traced: Traced | None
+    axis: int
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with an attention, or not known: at which node, in words."""
+
+    node: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Account:
+    """An attention.
+
+    Args:
+        place: of its node.
+        queries: rotations that queries come from, by the nodes there.
+        keys: the same of keys.
+        values: the same of values.
+        faults: what is wrong, in words.
+        unsure: what could not be followed, in words.
+    """
+
+    place: int
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
+    unsure: tuple[Fault, ...] = ()
+
+
+def accounts_of(run: Run, attentions: Sequence[int]) -> tuple[Account, ...]:
+    """Return what becomes of queries, keys and values of each attention.
+
+    Args:
+        run: an interpreted graph.
+        attentions: places of its attentions, as `attentions_of` gives them.
+    """
+    flow = Flow(run)
+    tracer = Tracer(flow)
+    if not tracer.turns and not any(map(_turns_itself, run.nodes)):
+        return ()
+    return tuple(_account(tracer, place) for place in attentions)
+
+
+@dataclass
+class Tracer:
+    """A run whose tensors are followed back to the rotations that they come from."""
+
+    flow: Flow
+    turns: list[Turn] = field(default_factory=list)
+    _outputs: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _numbers: list[tuple[Floats, Floats] | None] = field(default_factory=list)
+    _known: dict[str, Traced | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for reading in readings(self.flow):
+            if isinstance(reading, Rotation):
+                places = np.concatenate([reading.first, reading.second])
+                turn = Turn(reading.multiplied.node, reading.source, places)
+            else:
+                turn = Turn(reading.node, reading.source, reading.places, reading.fault)
+            self._add(turn, reading.turned)
+        for node in self.flow.run.nodes:
+            if node.op_type.endswith("RotaryEmbedding") and node.operands and node.operands[0] is not None:
+                self._add_operator(node, node.operands[0])
+
+    def _add(self, turn: Turn, outputs: Sequence[Turned]) -> None:
+        for turned in outputs:
+            self._outputs[turned.output] = len(self.turns), len(self._numbers)
+            self._numbers.append((turned.cosine, turned.sine))
+        self.turns.append(turn)
+
+    def _add_operator(self, node: Meeting, data: Operand) -> None:
+        shape = _shape(data)
+        numbers = _operator_numbers(self.flow, node, shape)
+        self._outputs[node.outputs[0]] = len(self.turns), len(self._numbers)
+        self._numbers.append(numbers)
+        count = int(np.prod(shape, dtype=np.int64))
+        self.turns.append(Turn(node.node, data.tensor, np.arange(min(count, LARGEST), dtype=np.int64)))
+
+    def numbers(self, traced: Traced) -> tuple[Floats, Floats]:
+        """Return the cosines and sines by which elements were turned; NaN for those that were not, or nobody knows."""
+        cosine, sine = np.full(traced.turn.shape, np.nan), np.full(traced.turn.shape, np.nan)
+        for output in np.unique(traced.output[traced.turn >= 0]).tolist():
+            known = self._numbers[output]
+            of_it = (traced.turn >= 0) & (traced.output == output)
+            if known is not None:
+                radius = np.hypot(known[0].ravel(), known[1].ravel())
+                scale = np.where(radius > 0, radius, 1)[traced.place[of_it]]
+                cosine[of_it] = known[0].ravel()[traced.place[of_it]] / scale
+                sine[of_it] = known[1].ravel()[traced.place[of_it]] / scale
+        return cosine, sine
+
+    def trace(self, operand: Operand, depth: int = 0) -> Traced | None:
+        """Return where the elements of an operand come from; None where it has no known shape, or is too large."""
+        shape = _shape(operand)
+        if not isinstance(operand.value, Data) or int(np.prod(shape, dtype=np.int64)) > LARGEST:
+            return None
+        if operand.tensor not in self._known:
+            self._known[operand.tensor] = self._trace(operand, shape, depth)
+        return self._known[operand.tensor]
+
+    def _trace(self, operand: Operand, shape: tuple[int, ...], depth: int) -> Traced:
+        if operand.tensor in self._outputs:
+            turn, output = self._outputs[operand.tensor]
+            place = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.int64).reshape(shape)
+            return Traced(np.full(shape, turn), place, np.full(shape, output))
+        node = self.flow.maker(operand.tensor)
+        if node is None:
+            return _all(shape, GIVEN)
+        if depth > DEEPEST:
+            return _all(shape, UNSURE)
+        value = operand.value
+        moved = value.moved() if isinstance(value, Data) and value.moved is not None else None
+        if moved is not None and moved.tensor != operand.tensor:
+            origin = self.flow.run.values.get(moved.tensor)
+            traced = None if origin is None else self.trace(Operand(moved.tensor, origin), depth + 1)
+            return _all(shape, UNSURE) if traced is None else traced.at(moved.index)
+        return self._through(node, operand, shape, depth)
+
+    def _through(self, node: Meeting, operand: Operand, shape: tuple[int, ...], depth: int) -> Traced:
+        """Return the origin of what a node computed, or joined."""
+        data = [o for o in node.operands if o is not None and is_data(o.value)]
+        if node.op_type in PRODUCTS or node.op_type in WHOLE or node.op_type in SOFTMAX or not data:
+            return _all(shape, PLAIN)
+        if node.op_type == "Concat":
+            return self._joined(node, shape, depth)
+        if node.op_type in ("ScatterND", "ScatterElements", "TensorScatter"):
+            return self._written(node, shape, depth)
+        if node.op_type in ("Gather", "GatherND", "GatherElements", "EmbedLayerNormalization"):
+            return _all(shape, PLAIN)
+        parts = [part for o in data if _shape(o) == shape and (part := self.trace(o, depth + 1)) is not None]
+        unsure = any(_may_be_angles(o) for o in node.operands if o is not None)
+        if not parts:
+            return _all(shape, UNSURE)
+        traced = parts[0]
+        for other in parts[1:]:
+            # a sum of parts that other nodes have turned, or of data and what is put to it
+            taken = (traced.turn < 0) & (other.turn >= 0) | (traced.turn == PLAIN) & (other.turn == UNSURE)
+            traced = Traced(*(np.where(taken, b, a) for a, b in zip(_parts(traced), _parts(other), strict=True)))
+        return Traced(np.where(traced.turn == PLAIN, UNSURE, traced.turn), *_parts(traced)[1:]) if unsure else traced
+
+    def _joined(self, node: Meeting, shape: tuple[int, ...], depth: int) -> Traced:
+        parts = []
+        for operand in node.operands:
+            size = () if operand is None else _shape(operand)
+            traced = None if operand is None else self.trace(operand, depth + 1)
+            # constants fill in, as zeros of a cache do
+            parts.append(traced or _all(size, GIVEN))
+        axis = node.attributes.get("axis", 0)
+        if not isinstance(axis, int) or any(part.turn.ndim != len(shape) for part in parts):
+            return _all(shape, UNSURE)
+        return Traced(*(np.concatenate(arrays, axis) for arrays in zip(*map(_parts, parts), strict=True)))
+
+    def _written(self, node: Meeting, shape: tuple[int, ...], depth: int) -> Traced:
+        """Return the origin of rows that are written into a cache, feature by feature."""
+        place = 1 if node.op_type == "TensorScatter" else 2
+        update = node.operands[place] if len(node.operands) > place else None
+        traced = None if update is None else self.trace(update, depth + 1)
+        base = None if node.operands[0] is None else self.trace(node.operands[0], depth + 1)
+        if node.op_type == "ScatterND" and traced is not None and self._is_filled(node.operands[0]):
+            put = _put(node, base or _all(shape, GIVEN), traced)
+            if put is not None:
+                return put
+        if traced is None or base is None or not traced.turn.size:
+            return _all(shape, UNSURE)
+        if traced.turn.shape[-1:] != shape[-1:]:
+            # features that were turned are put back beside those that pass
+            kept = np.where(base.turn == PLAIN, UNSURE, base.turn)
+            return Traced(kept, base.place, base.output)
+        # which token an element is is not known: its features are
+        row = traced.turn.reshape(-1, shape[-1])[0]
+        return Traced(np.broadcast_to(row, shape), np.full(shape, -1), np.zeros(shape, np.int64))
+
+    def _is_filled(self, operand: Operand | None) -> bool:
+        """Return whether a tensor is made here, of what is put into it: it is no cache that comes in."""
+        for _ in range(DEEPEST):
+            if operand is None or not is_data(operand.value):
+                return operand is not None
+            node = self.flow.maker(operand.tensor)
+            if node is None or node.op_type not in FILLED:
+                return False
+            operand = node.operands[0]
+        return False
+
+
+def _put(node: Meeting, base: Traced, updates: Traced) -> Traced | None:
+    """Return the origin of elements of which some are put at known places; None where nobody knows the places."""
+    indices = numbers_of(node.operands[1].value) if node.operands[1] is not None else None
+    if indices is None or not indices.ndim or indices.shape[-1] > base.turn.ndim:
+        return None
+    places = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
+    if updates.turn.shape != (*indices.shape[:-1], *base.turn.shape[len(places) :]):
+        return None
+    parts = [part.copy() for part in _parts(base)]
+    for part, new in zip(parts, _parts(updates), strict=True):
+        part[places] = new
+    return Traced(*parts)
 
 
 def _put(base: Traced, index: NDArray[np.generic], update: Traced) -> Traced:

@@ -167,7 +167,9 @@ def _interpolated(run: Run, meeting: Meeting, operand: Operand, resizing: Meetin
     if not stored or shape[-1] < NARROWEST:
         return None
     tables = [shape_of(run.values[name]) for name in stored if name in run.values]
-    sizes = [int(np.prod(table[:-1])) for table in tables if table[-1:] == shape[-1:]]
+    # features are last, or before the places of a grid as convolutions have them
+    fitting = [table for table in tables if shape[-1] in (table[-1:] + (table[1:2] if len(table) == 4 else ()))]
+    sizes = [int(np.prod(table)) // shape[-1] for table in fitting]
     form = Form("grid", "interpolated", {"dim": shape[-1], **({"rows": sizes[0]} if sizes else {})})
     return replace(claim(run, form, meeting, operand), rows=sizes[0] if sizes else None)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posenc_export.reading.interpret.meetings import COORDINATES, PRODUCTS, TABLED
 from posenc_export.reading.recognise.claims import Claim, claim, gathered
 from posenc_export.reading.recognise.flow import Flow
-from posenc_export.reading.recognise.lookups import unrepeated
 from posenc_export.reading.recognise.masks import is_mask
 from posenc_export.reading.recognise.named import Form, Named
 from posenc_export.reading.recognise.rotary_operators import is_rotation, rotary_tables
@@ -183,13 +183,22 @@ def _varies(run: Run, operand: Operand) -> bool:
 
 
 def _is_stored(run: Run, operand: Operand) -> bool:
-    """Return whether a value is a stored tensor, repeated for a batch."""
-    values = unrepeated(value.array) if isinstance(value := operand.value, Position) else np.zeros(0)
+    """Return whether a value is a stored tensor, repeated for a batch, or for each token as attention sinks are."""
+    values = _once(value.array) if isinstance(value := operand.value, Position) else np.zeros(0)
     for name in stored_of(operand):
         table = numbers_of(run.values.get(name))
-        if table is not None and np.array_equal(unrepeated(table), values):
+        if table is not None and np.array_equal(_once(table), values):
             return True
     return False
+
+
+def _once(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return an array without the axes along which its numbers are the same."""
+    for axis in reversed(range(array.ndim)):
+        first = np.take(array, [0], axis)
+        if np.array_equal(np.broadcast_to(first, array.shape), array):
+            array = np.squeeze(first, axis)
+    return array
 
 
 def _chooses(value: Value) -> bool:
