@@ -32,7 +32,8 @@ def test_what_is_broken_is_found_and_named(model: str, file: str, tmp_path: Path
     right = Right(tmp_path / path.name)
     assert [entry.detail for entry in held(right.path, beside) if entry.severity == "error"] == []
     made = [outcome(right, entry, beside, tmp_path) for entry in broken(right)]
-    assert sum(entry.matters for entry in made) >= 4
+    # trained rows can only be left out: nothing says what is right in them
+    assert sum(entry.matters for entry in made) >= (4 if model in QUICK else 2)
     survivors = part_of(ROOT / "docs" / "inspect.md", "mutants")
     missed = [entry for entry in made if entry.matters and not entry.named]
     assert [entry for entry in missed if f"* {file}: {entry.kind} (" not in survivors] == []

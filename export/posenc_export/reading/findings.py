@@ -10,8 +10,6 @@ from posenc_export.reading.inspection import Finding, Severity
 from posenc_export.validation.checks.catalogue import Explanation, Words
 
 FINDINGS: Registry[Explanation] = Registry("finding")
-VALUES_TURNED = "values are turned: only queries and keys should be"
-"""How a finding on values ends, which a config may allow."""
 USUAL: dict[str, Severity] = {}
 """How grave a finding is by default, by its name."""
 

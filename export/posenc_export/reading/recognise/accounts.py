@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_export.reading.findings import VALUES_TURNED
 from posenc_export.reading.interpret.meetings import PRODUCTS, is_float
 from posenc_export.reading.interpret.state import is_data
 from posenc_export.reading.layers import SOFTMAX, WHOLE
 from posenc_export.reading.recognise.circle import Floats
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.masks import is_mask
+from posenc_export.reading.recognise.named import VALUES_TURNED
 from posenc_export.reading.recognise.rotary_operators import tabled_operator
 from posenc_export.reading.recognise.rotations import Rotation, Turned, readings
 from posenc_export.reading.recognise.trails import numbers_of

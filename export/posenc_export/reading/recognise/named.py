@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Family = Literal[
     "rotary", "sinusoidal", "learned", "alibi", "t5", "relative", "window", "grid", "timestep", "not recognised"
 ]
+VALUES_TURNED = "values are turned: only queries and keys should be"
+"""How a finding on values ends, which a config may allow."""
 Parameter = bool | int | float | str | tuple[float, ...] | tuple[int, ...]
 
 
