@@ -1,5 +1,7 @@
 """What was not judged is said: where reading stopped, what was not understood, and what no bound was held against."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +9,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from helpers.graph_files import written
 from helpers.misread import NUMBERS, added, biased, codes, families, inspected, read, turned
-from posenc_export.reading.inspection import Inspection
+from helpers.shared import Cli
+from posenc_export.reading import inspect as reading
+from posenc_export.reading.inspection import Inspection, NotJudged
+from posenc_export.reading.judging import unjudged_findings
 from posenc_export.reading.report.text import body_lines
 
 UNKNOWN = "pf = Cast <to = 1> (n)  pu = Unsqueeze (pf, axis1)  a = Mul (pu, wide)"
@@ -189,3 +195,26 @@ def test_signed_slopes_are_known_and_others_have_no_name(tmp_path: Path) -> None
     assert [(e.family, e.parameters["bias_max"]) for e in signed.encodings] == [("alibi", 8.0)]
     turned_round = read(tmp_path, biased("e = Neg (d)  bias = Mul (slopes, e)"), slopes)
     assert families(turned_round) == ["not recognised"]
+
+
+@pytest.mark.parametrize("words", [(), ("--fail-above", "1e-3"), ("--config",)])
+def test_a_limit_that_ran_out_is_no_disagreement(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    why = "where positions end was not known within 1 s: give more with --timeout"
+    honest = reading._read
+
+    def late(path: Path, options: reading.InspectOptions) -> Inspection:
+        inspection, entry = honest(path, options), NotJudged(str(path), why)
+        findings = tuple(unjudged_findings([entry], options.bound is not None))
+        return replace(inspection, encodings=(), ends=(), stopped=why, not_judged=(entry,), findings=findings)
+
+    monkeypatch.setattr(reading, "_read", late)
+    path = written(tmp_path, "g (float[b, s, 4] x) => (float[b, s, 4] y) { y = Neg (x) }")
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 64}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    given = (*words, str(tmp_path)) if words == ("--config",) else words
+    result = cli("inspect", str(path), *given)
+    assert result.exit_code == (3 if words else 0), result.output
+    assert " error " not in result.output
+    assert "give more with --timeout" in result.output

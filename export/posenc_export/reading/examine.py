@@ -128,7 +128,7 @@ def examine(graph: Graph, facts: Inspection, how: Examining) -> Inspection:
         ends = _broken(ends, named, measuring)
         inspection = replace(inspection, ends=ends, encodings=_as_far(encodings, named, ends, measuring))
     except MemoryError:
-        words = "where positions end was not looked for: long calls take more memory than --memory allows"
+        words = "where positions end was not looked for, since long calls take more memory: give more with --memory"
         inspection = replace(inspection, stopped=inspection.stopped or words)
         unread = (*unread, NotJudged(facts.file, words))
     return _judged(inspection, inputs, forms, (stop, unread), how)

@@ -14,6 +14,8 @@ from posenc_export.reading.recognise.named import Family, Parameter
 SCHEMA_VERSION = 1
 """The version of what --json prints, whose fields docs/inspection.schema.json describes."""
 Severity = Literal["error", "warning", "note"]
+MORE = (": give more with --timeout", ": give more with --memory")
+"""How the words end that say of a limit that it ran out."""
 Beyond = Literal["refuses", "broadcasts", "repeats", "overruns", "goes on"]
 """What a file does with a call longer than its last right length; it goes on where no end was met."""
 Size = int | str | None
@@ -183,6 +185,11 @@ class NotJudged:
     place: str
     reason: str
 
+    @property
+    def is_late(self) -> bool:
+        """Whether a limit of time or memory ran out before it: that says nothing of the file."""
+        return self.reason.endswith(MORE)
+
 
 @dataclass(frozen=True)
 class GraphInput:
@@ -243,6 +250,11 @@ class Inspection:
     stopped: str = ""
     findings: tuple[Finding, ...] = field(default=())
     not_judged: tuple[NotJudged, ...] = ()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a limit of time or memory ran out before all of it was read."""
+        return self.stopped.endswith(MORE) or any(entry.is_late for entry in self.not_judged)
 
     @property
     def passed(self) -> bool:

@@ -84,7 +84,8 @@ def unjudged_findings(entries: Sequence[NotJudged], is_strict: bool) -> Iterator
     """
     severity: Severity = "error" if is_strict else "warning"
     for entry in entries[:LISTED]:
-        yield finding("not-judged", entry.place, entry.reason, severity)
+        # a limit that ran out is no disagreement
+        yield finding("not-judged", entry.place, entry.reason, "warning" if entry.is_late else severity)
     others = entries[LISTED:]
     if others:
         yield finding("not-judged", others[0].place, f"{len(others)} more places were not judged", severity)

@@ -23,6 +23,8 @@ from posenc_export.reading.findings import findings
 if TYPE_CHECKING:
     from posenc_export.reading.inspection import Finding, Inspection
 
+LATE = 3
+"""The status of a file that a limit kept from being held against what was given."""
 UNJUDGED = ("PE205", "PE206", "PE211", "PE212", "PE215", "PE216")
 """Findings of level error that make a bound of errors no answer: numbers that are noise, or were not measured."""
 HELD = options(
@@ -69,10 +71,11 @@ LIMITS = options(
             "posenc inspect optimised.onnx --against model.onnx --json",
             "posenc inspect exported/ --format sarif > posenc.sarif",
         ],
-        [0, 1, 2, 5, 130],
+        [0, 1, 2, 3, 5, 130],
         {
             0: "no finding is an error",
             1: "a finding is an error, or one that --fail-on names",
+            3: "a limit ran out before what was asked was known",
             2: "wrong usage, or a file that cannot be read; the highest status counts",
         },
     ),
@@ -195,7 +198,15 @@ def _answer(file: Path, spoken: bool, values: dict[str, Any], is_one: bool) -> A
         from posenc_export.plots import draw_errors
 
         draw_errors(inspection, values["plot"])
-    return Answer(file, inspection, 1 if fails(inspection, values["fail_on"], values["fail_above"]) else 0)
+    return Answer(file, inspection, _status(inspection, values))
+
+
+def _status(inspection: Inspection, values: dict[str, Any]) -> int:
+    """Return the status that a file asks for: 3 where a limit ran out before what was asked was known."""
+    if fails(inspection, values["fail_on"], values["fail_above"]):
+        return 1
+    is_held = any(values[name] is not None for name in ("config", "against", "fail_above"))
+    return LATE if is_held and inspection.is_late else 0
 
 
 def _summary(answers: Sequence[Answer]) -> list[str]:
@@ -204,6 +215,8 @@ def _summary(answers: Sequence[Answer]) -> list[str]:
     for answer in answers:
         if answer.inspection is None:
             lines.append(f"{answer.file}: cannot be read")
+        elif answer.status == LATE:
+            lines.append(f"{answer.file}: not run to its end: a limit ran out")
         elif answer.status:
             codes = dict.fromkeys(entry.code for entry in answer.findings if entry.severity == "error")
             lines.append(f"{answer.file}: {', '.join(codes or dict.fromkeys(e.code for e in answer.findings))}")

@@ -126,7 +126,8 @@ def _absent(inspection: Inspection, entry: Expected) -> Finding:
         words += f": not judged without {', '.join(inspection.missing[:3])}"
     elif unknown:
         words += f": not judged, since {unknown[0]} meets data and is none of the known forms"
-    return finding("parameter", "", words)
+    # it may lie behind the place where a limit ran out
+    return finding("parameter", "", words, "warning" if inspection.is_late else None)
 
 
 def _nearest(encoding: Encoding, readings: Sequence[Reading]) -> Iterator[Finding]:
