@@ -197,7 +197,6 @@ ROWS = (
         "grids:PerceiverFourier",
         ("image: float32[batch, height >= 2, width >= 2, 3]",),
         "linspace",
-        note="written by torch.onnx.export(dynamo=False)",
     ),
     Known("grids:Nerf", (POINTS.format(3),), "powers of two"),
     Known("grids:RandomFourier", (POINTS.format(2),), "a matrix that is drawn once"),
