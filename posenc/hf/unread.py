@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from posenc.hf.config.accounts import AGREEING, LISTED, Account, account, taken, words_in
+from posenc.hf.config.accounts import AGREEING, LISTED, Account, account, fields_of_class, taken, words_in
 from posenc.hf.config.keys import Key
 from posenc.hf.config.settings import Json, Settings, short
 from posenc.hf.encodings import ENCODINGS
@@ -128,7 +128,9 @@ def check_row_keys(part: Part, row: Row, whole: Json) -> dict[str, str]:
     """
     kind = part.model_type
     if kind in DIFFUSION:
-        return {}
+        # what else its class takes is of another part: of pairs by several axes, of images, of text
+        taken_by_class = (*keys_of(DIFFUSION[kind]), *fields_of_class(kind))
+        return _listed([account(part.config, taken_by_class, is_known=True, agreeing={})], kind)
     own = {**(whole if not part.config.path else {}), **part.config.content}
     if own.get(REMOTE):
         raise ValueError(
@@ -167,7 +169,7 @@ def _listed(accounts: list[Account], kind: str) -> dict[str, str]:
         them = "it" if len(refused) == 1 else "them"
         whose = f"model_type {kind!r} is not known" if kind else "the config has no model_type"
         if is_known(kind) or kind in ENCODINGS:
-            whose = f"what model_type {kind!r} does with {them} is not known"
+            whose = f"what {CLASS if kind in DIFFUSION else 'model_type'} {kind!r} does with {them} is not known"
         raise ValueError(f"{words}: not read, and may change positions; {whose}")
     listed = [path for one in accounts for path in one.listed]
     more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""

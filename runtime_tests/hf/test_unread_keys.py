@@ -1,5 +1,6 @@
 """Every key of a config is accounted for: read, without effect, or not read, and then refused or listed."""
 
+import inspect
 import json
 import re
 from dataclasses import replace
@@ -11,9 +12,10 @@ import pytest
 
 from helpers.shared import Cli
 from posenc.hf import Reading, load_config, read_config
-from posenc.hf.config.accounts import is_neutral, speaks_of_positions
+from posenc.hf.config.accounts import fields_of_class, is_neutral, speaks_of_positions
 from posenc.hf.encodings import ENCODINGS
 from posenc.hf.encodings.diffusion import DIFFUSION
+from posenc.hf.unread import keys_of
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
 UNKNOWN = {**LLAMA, "model_type": "unheard_of"}
@@ -238,6 +240,34 @@ def test_no_class_of_diffusers_whose_pairs_go_by_several_axes_is_read(name: str)
     for given in ({}, {"layout": "halves", "head_dim": 64, "rope_theta": 1.0}):
         with pytest.raises(ValueError, match="its rotary pairs go by the frame, the row and the column of a patch"):
             read({**config, "theta": 10000, "rope_axes_dim": [16, 56, 56]}, **given)
+
+
+READ = [name for name, rows in DIFFUSION.items() if not all(row.lacks for row in rows)]
+"""Classes of diffusers of which an encoding is read."""
+OF_PAIRS = {"axes_dims_rope", "use_layer3d_rope", "rope_max_seq_len", "pos_embed_seq_len"}
+"""Their keys of positions that are not read: each is of pairs that go by several axes, which no reading takes."""
+
+
+@pytest.mark.parametrize("name", READ)
+def test_keys_of_a_class_of_diffusers_are_read_or_are_its_own(name: str) -> None:
+    taken = set(fields_of_class(name))
+    left = {key for key in taken - set(keys_of(DIFFUSION[name])) if speaks_of_positions(key)}
+    assert left <= OF_PAIRS
+    part = "patches" if name.startswith(("SD3", "PixArt", "DiT", "CogVideoX")) else "timestep"
+    config = {"_class_name": name, "_diffusers_version": "0.42.1"}
+    for key, value in (("use_dynamic_ntk", True), ("pos_embed_scaling", 2.0)):
+        words = (
+            rf"^{key} \(.*\): not read, and may change positions; what _class_name '{name}' does with it is not known"
+        )
+        with pytest.raises(ValueError, match=words):
+            read_config({**config, key: value}, part=part)
+    assert read_config({**config, "made_up": 3}, part=part).origin["not read"] == "made_up"
+
+
+@pytest.mark.parametrize("name", READ)
+def test_the_keys_are_those_of_diffusers(name: str) -> None:
+    diffusers = pytest.importorskip("diffusers")
+    assert set(inspect.signature(getattr(diffusers, name)).parameters) <= set(fields_of_class(name))
 
 
 @pytest.mark.parametrize("pad", [0, 2])

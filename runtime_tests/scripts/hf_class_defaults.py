@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from posenc.hf.config.accounts import speaks_of_positions
+from posenc.hf.encodings.diffusion import DIFFUSION
 
 FILE = Path(__file__).parents[2] / "posenc" / "hf" / "class_defaults.json"
 FIELDS_FILE = FILE.with_name("class_fields.json")
-"""The names of all fields, those that speak of positions by type, and what validation passes over."""
+"""The names of all fields, those that speak of positions by type, what validation passes over, those of diffusers."""
 WIDTHS = ("head_dim", "qk_rope_head_dim", "kv_channels", "attention_head_dim", "global_head_dim", "rotary_dim")
 SIZES = ("hidden_size", "n_embd", "d_model", "num_attention_heads", "n_head", "n_heads", "encoder_num_attention_heads")
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "original_max_position_embeddings")
@@ -216,12 +217,22 @@ def fields_of_all(model_types: Collection[str]) -> dict[str, Any]:
         positions |= {model_type: of_positions} if of_positions else {}
         ignored |= {model_type: passed_over} if passed_over else {}
     still = sorted(set(model_types) - {name for name, keys in positions.items() if ROPE.intersection(keys)})
-    return {"fields": sorted(names), "positions": positions, "ignored": ignored, "without rope": still}
+    tables = {"positions": positions, "ignored": ignored, "diffusers": fields_of_diffusers()}
+    return {"fields": sorted(names), "without rope": still, **tables}
+
+
+def fields_of_diffusers() -> dict[str, list[str]]:
+    """Return the keys that each class of diffusers takes of which an encoding is read."""
+    import diffusers
+
+    kinds = {name: getattr(diffusers, name) for name, rows in DIFFUSION.items() if not all(row.lacks for row in rows)}
+    return {name: list(inspect.signature(kind).parameters) for name, kind in kinds.items()}
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known of all classes, those of an older or newer version among them."""
-    by_type = {key: dict(sorted({**old.get(key, {}), **new[key]}.items())) for key in ("positions", "ignored")}
+    tables = ("positions", "ignored", "diffusers")
+    by_type = {key: dict(sorted({**old.get(key, {}), **new[key]}.items())) for key in tables}
     lists = {key: sorted({*old.get(key, ()), *new[key]}) for key in ("fields", "without rope")}
     return {**lists, **by_type}
 

@@ -211,6 +211,12 @@ def ignored(model_type: str) -> tuple[str, ...]:
     return names
 
 
+def fields_of_class(name: str) -> tuple[str, ...]:
+    """Return the keys that a class of diffusers takes."""
+    names: tuple[str, ...] = tuple(_written()["diffusers"].get(name, ()))
+    return names
+
+
 @cache
 def _fields() -> frozenset[str]:
     """Return the names of the fields of all configuration classes of transformers."""
