@@ -1,8 +1,10 @@
 """What was not judged is said: where reading stopped, what was not understood, and what no bound was held against."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from helpers.graph_files import written
 from helpers.misread import NUMBERS, added, biased, codes, families, inspected, read, turned
 from helpers.shared import Cli
+from posenc_export.reading import far_errors
 from posenc_export.reading import inspect as reading
 from posenc_export.reading.inspection import Inspection, NotJudged
 from posenc_export.reading.judging import unjudged_findings
@@ -218,3 +221,23 @@ def test_a_limit_that_ran_out_is_no_disagreement(
     assert result.exit_code == (3 if words else 0), result.output
     assert " error " not in result.output
     assert "give more with --timeout" in result.output
+
+
+@pytest.mark.parametrize("words", [(), ("--fail-above", "1"), ("--config",)])
+def test_time_for_measuring_that_ran_out_is_no_disagreement(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    seconds = itertools.count()  # one passes with each turn
+    monkeypatch.setattr(far_errors, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    made = read(tmp_path, turned("p = Identity (n)"), bound=1.0 if "--fail-above" in words else None)
+    monkeypatch.setattr(reading, "_read", lambda path, options: made)
+    (entry,) = made.not_judged
+    assert entry.reason.startswith("errors of rotary were measured up to position ")
+    assert entry.reason.endswith(": time for measuring ran out")
+    assert codes(made) == ({"PE216": "warning"} if "--fail-above" in words else {})
+    config = {"model_type": "llama", "head_dim": 16, "hidden_size": 32, "num_attention_heads": 2, "rope_theta": 1e4}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 64}))
+    given = (*words, str(tmp_path)) if words == ("--config",) else words
+    result = cli("inspect", str(next(tmp_path.glob("*.onnx"))), *given)
+    assert result.exit_code == (3 if "--fail-above" in words else 0), result.output
+    assert "not judged: 1 place" in result.output

@@ -39,12 +39,14 @@ class Far:
         errors: of each position.
         breaks: the first position that does not get its own numbers; None where each does.
         words: what it gets instead.
+        is_late: whether time ran out before the limit.
     """
 
     positions: NDArray[np.int64]
     errors: Floats
     breaks: int | None = None
     words: str = ""
+    is_late: bool = False
 
     @property
     def sampled(self) -> int | None:
@@ -67,8 +69,10 @@ def far_errors(rows: FarRows, exact: Exact, limit: int, seconds: float, whole: W
     tried: list[NDArray[np.int64]] = []
     deadline = time.monotonic() + seconds
     starts = [0]
+    is_late = False
     for first in starts:
-        found = rows.at(first) if time.monotonic() < deadline else None
+        is_late = time.monotonic() >= deadline
+        found = None if is_late else rows.at(first)
         if found is None:
             break
         positions = first + np.arange(min(rows.stride, limit - first))
@@ -88,7 +92,7 @@ def far_errors(rows: FarRows, exact: Exact, limit: int, seconds: float, whole: W
             return Far(*made, breaks, _words(found, columns, place, exact, breaks))
         errors.append(worst)
         tried.append(positions)
-    return Far(np.concatenate(tried), np.concatenate(errors)) if errors else None
+    return Far(np.concatenate(tried), np.concatenate(errors), is_late=is_late) if errors else None
 
 
 def _starts(stride: int, limit: int, width: int) -> list[int]:

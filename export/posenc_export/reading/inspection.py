@@ -16,6 +16,8 @@ SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
 MORE = (": give more with --timeout", ": give more with --memory")
 """How the words end that say of a limit that it ran out."""
+UNMEASURED = ": time for measuring ran out"
+"""How the words end that say of errors that they are those of a part of the positions."""
 Beyond = Literal["refuses", "broadcasts", "repeats", "overruns", "goes on"]
 """What a file does with a call longer than its last right length; it goes on where no end was met."""
 Size = int | str | None
@@ -52,6 +54,7 @@ class Errors:
         sampled: how many positions were measured; None where all were, from 0 to the last.
         tensor: the stored table with the largest error; empty where rows are computed.
         last_position: the last position that was tried; nothing is said of those beyond.
+        is_late: whether time ran out before the last position that was to be tried.
     """
 
     positions: tuple[int, ...]
@@ -61,6 +64,7 @@ class Errors:
     sampled: int | None = None
     tensor: str = ""
     last_position: int | None = None
+    is_late: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class NotJudged:
     @property
     def is_late(self) -> bool:
         """Whether a limit of time or memory ran out before it: that says nothing of the file."""
-        return self.reason.endswith(MORE)
+        return self.reason.endswith((*MORE, UNMEASURED))
 
 
 @dataclass(frozen=True)
@@ -254,7 +258,12 @@ class Inspection:
     @property
     def is_late(self) -> bool:
         """Whether a limit of time or memory ran out before all of it was read."""
-        return self.stopped.endswith(MORE) or any(entry.is_late for entry in self.not_judged)
+        return self.stopped.endswith(MORE) or any(entry.reason.endswith(MORE) for entry in self.not_judged)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether time was enough to measure the errors of every position that was to be tried."""
+        return not any(entry.reason.endswith(UNMEASURED) for entry in self.not_judged)
 
     @property
     def passed(self) -> bool:

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from posenc_export.reading.comparing.parameters import layers_named
 from posenc_export.reading.findings import finding
-from posenc_export.reading.inspection import Encoding, End, Finding, GraphInput, Inspection, NotJudged, Severity
+from posenc_export.reading.inspection import (
+    UNMEASURED,
+    Encoding,
+    End,
+    Finding,
+    GraphInput,
+    Inspection,
+    NotJudged,
+    Severity,
+)
 from posenc_export.reading.recognise.accounts import Account
 from posenc_export.reading.rounding import NOISE
 
@@ -63,7 +72,8 @@ def unmeasured_of(inspection: Inspection) -> Iterator[NotJudged]:
             yield NotJudged(encoding.where_it_meets, f"errors of {encoding.family} were measured in a short call alone")
         elif end is not None and last + 1 < end and encoding.positions == "range":
             words = f"errors of {encoding.family} were measured up to position {last:,}, and calls go on to {end:,}"
-            yield NotJudged(encoding.where_it_meets, words)
+            late = UNMEASURED if measured is not None and measured.is_late else ""
+            yield NotJudged(encoding.where_it_meets, words + late)
 
 
 def not_judged_of(inspection: Inspection) -> Iterator[NotJudged]:

@@ -171,7 +171,8 @@ class Measuring:
         far = self._far_out(named, limit)
         if far is not None and far.errors.size:
             errors = curve(far.positions, far.errors, self.bound)
-            return replace(errors, last_position=int(far.positions[-1]), sampled=far.sampled)
+            last = int(far.positions[-1])
+            return replace(errors, last_position=last, sampled=far.sampled, is_late=far.is_late)
         return self._in_one_call(named)
 
     def _in_one_call(self, named: Named) -> Errors | None:

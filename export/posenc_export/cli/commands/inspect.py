@@ -205,8 +205,9 @@ def _status(inspection: Inspection, values: dict[str, Any]) -> int:
     """Return the status that a file asks for: 3 where a limit ran out before what was asked was known."""
     if fails(inspection, values["fail_on"], values["fail_above"]):
         return 1
-    is_held = any(values[name] is not None for name in ("config", "against", "fail_above"))
-    return LATE if is_held and inspection.is_late else 0
+    is_bound = values["fail_above"] is not None
+    is_held = is_bound or values["config"] is not None or values["against"] is not None
+    return LATE if (is_held and inspection.is_late) or (is_bound and not inspection.is_measured) else 0
 
 
 def _summary(answers: Sequence[Answer]) -> list[str]:

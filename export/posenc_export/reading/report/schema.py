@@ -61,6 +61,7 @@ class ErrorsJson(TypedDict):
     sampled: Annotated[Whole, Field(description="positions that were measured; null where all were")]
     tensor: Annotated[Text, Field(description="the stored table with the largest error; empty without one")]
     last_position: Annotated[Whole, Field(description="the last position that was tried, the first is 0")]
+    is_late: Annotated[bool, Field(description="whether time ran out before the last position that was to be tried")]
 
 
 class RoundedJson(TypedDict):
