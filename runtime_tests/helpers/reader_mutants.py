@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -588,24 +588,28 @@ def _again(right: Right, model: onnx.ModelProto, turn: int) -> bool:
     nodes = None if source is None else _nodes_of(right, model, turn, source)
     if not nodes or source is None:
         return False
-    copies = []
-    renamed = {source: outputs[0]}
-    for node in nodes:
-        fresh = onnx.NodeProto()
-        fresh.CopyFrom(node)
-        fresh.name = f"mutant_{node.name}"
-        renamed.update({name: f"mutant_{name}" for name in node.output})
-        copies.append(fresh)
-    for fresh in copies:
-        for i, name in enumerate(fresh.input):
-            fresh.input[i] = renamed.get(name, name)
-        for i, name in enumerate(fresh.output):
-            fresh.output[i] = f"mutant_{name}"
+    copies = _copies(nodes, {source: outputs[0]})
     _rename_uses(model, outputs[0], f"mutant_{outputs[0]}")
     place = max(list(model.graph.node).index(node) for node in nodes) + 1
     for fresh in reversed(copies):
         model.graph.node.insert(place, fresh)
     return True
+
+
+def _copies(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, str]) -> list[onnx.NodeProto]:
+    """Return copies of nodes that write tensors of their own, and read others in place of some."""
+    renamed = {**inputs, **{name: f"mutant_{name}" for node in nodes for name in node.output}}
+    copies = []
+    for node in nodes:
+        fresh = onnx.NodeProto()
+        fresh.CopyFrom(node)
+        fresh.name = f"mutant_{node.name}"
+        for i, name in enumerate(fresh.input):
+            fresh.input[i] = renamed.get(name, name)
+        for i, name in enumerate(fresh.output):
+            fresh.output[i] = f"mutant_{name}"
+        copies.append(fresh)
+    return copies
 
 
 def _values(right: Right, number: int, account: Account, turn: int) -> Iterator[Broken]:
@@ -620,18 +624,7 @@ def _values(right: Right, number: int, account: Account, turn: int) -> Iterator[
     values = operand.tensor
     if _shape_in(right.run, values) != _shape_in(right.run, right.outputs_of(turn)[0]):
         return
-    renamed, copies = {source: values}, []
-    for entry in nodes:
-        fresh = onnx.NodeProto()
-        fresh.CopyFrom(entry)
-        fresh.name = f"mutant_{entry.name}"
-        renamed.update({name: f"mutant_{name}" for name in entry.output})
-        copies.append(fresh)
-    for fresh in copies:
-        for i, name in enumerate(fresh.input):
-            fresh.input[i] = renamed.get(name, name)
-        for i, name in enumerate(fresh.output):
-            fresh.output[i] = f"mutant_{name}"
+    copies = _copies(nodes, {source: values})
     _rename_uses(model, values, f"mutant_{right.outputs_of(turn)[0]}")
     model.graph.node.extend(copies)
     _sort(model)

@@ -13,24 +13,18 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from posenc_export.errors import BadInput, Overloaded, PosencError, check_machine, first_line
+from posenc_export.errors import BadInput, check_machine, first_line
 from posenc_export.extending.request import Request
-from posenc_export.reading.messages import named_error, pipe_of_messages, say
-from posenc_export.runtimes.memory_limit import limit_memory
+from posenc_export.reading.messages import run_within_memory, say
 
 
 def main(step: str, request: Request) -> None:
     """Do a step, and say what came of it; libraries print to stderr."""
-    pipe = pipe_of_messages()
-    limit = limit_memory(request.memory, uses_cuda=False)
-    try:
-        say(pipe, "done", STEPS[step](request))
-    except (MemoryError, Overloaded):
-        say(pipe, "error", ["BadInput", f"it takes more memory than {limit:.3g} GiB: give more with --memory"])
-    except PosencError as error:
-        say(pipe, "error", named_error(error))
-    except Exception as error:
-        say(pipe, "error", ["ToolFailed", f"{type(error).__name__}: {first_line(error)}"])
+    run_within_memory(
+        request.memory,
+        lambda pipe: say(pipe, "done", STEPS[step](request)),
+        lambda limit, _: f"it takes more memory than {limit:.3g} GiB: give more with --memory",
+    )
 
 
 def make(request: Request) -> object:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TypedDict
 
 from posenc.memory import GIB
-from posenc_export.errors import BadInput, Overloaded, PosencError, ToolFailed, check_machine, decoded, first_line
+from posenc_export.errors import BadInput, ToolFailed, check_machine, decoded, first_line
 from posenc_export.formats.onnx.place import check_file
-from posenc_export.reading.messages import named_error, pipe_of_messages, raise_error, say
+from posenc_export.reading.messages import raise_error, run_within_memory, say
 from posenc_export.runtimes.limit import check_limits
-from posenc_export.runtimes.memory_limit import limit_memory
 from posenc_export.validation.apart.process import Child, Ended, Hung, path_text
 
 MEMORY = 8.0
@@ -71,16 +70,11 @@ def weigh(path: Path, seconds: float, memory: float) -> None:
 
 def main(request: Request) -> None:
     """Weigh a file, and say what it takes; libraries print to stderr."""
-    pipe = pipe_of_messages()
-    limit = limit_memory(request["memory"], uses_cuda=False)
-    try:
-        say(pipe, "weighed", _weight(Path(request["file"])))
-    except (MemoryError, Overloaded):
-        say(pipe, "error", ["BadInput", f"reading it takes more memory than {limit:.3g} GiB: give more with --memory"])
-    except PosencError as error:
-        say(pipe, "error", named_error(error))
-    except Exception as error:
-        say(pipe, "error", ["ToolFailed", f"{type(error).__name__}: {first_line(error)}"])
+    run_within_memory(
+        request["memory"],
+        lambda pipe: say(pipe, "weighed", _weight(Path(request["file"]))),
+        lambda limit, _: f"reading it takes more memory than {limit:.3g} GiB: give more with --memory",
+    )
 
 
 def _weight(path: Path) -> int:

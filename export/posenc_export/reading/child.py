@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
-from posenc_export.errors import BadInput, Overloaded, PosencError, check_machine, first_line
-from posenc_export.reading.messages import named_error, pipe_of_messages, say
-from posenc_export.runtimes.memory_limit import limit_memory
+from posenc_export.errors import BadInput, check_machine, first_line
+from posenc_export.reading.messages import run_within_memory, say
 
 
 class Request(TypedDict):
@@ -41,17 +40,11 @@ class Request(TypedDict):
 
 def main(request: Request) -> None:
     """Inspect a file, and write messages to what was stdout; libraries print to stderr."""
-    pipe = pipe_of_messages()
-    # no graph is on CUDA here: single kernels run on the CPU
-    limit = limit_memory(request["memory"], uses_cuda=False)
-    try:
-        _inspect(pipe, request)
-    except (MemoryError, Overloaded) as error:
-        say(pipe, "error", ["BadInput", _overload(request, limit, error)])
-    except PosencError as error:
-        say(pipe, "error", named_error(error))
-    except Exception as error:
-        say(pipe, "error", ["ToolFailed", f"{type(error).__name__}: {first_line(error)}"])
+    run_within_memory(
+        request["memory"],
+        lambda pipe: _inspect(pipe, request),
+        lambda limit, error: _overload(request, limit, error),
+    )
 
 
 def _inspect(pipe: BinaryIO, request: Request) -> None:

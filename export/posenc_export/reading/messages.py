@@ -4,13 +4,38 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from typing import BinaryIO, NoReturn
 
-from posenc_export.errors import BadInput, PosencError, ToolFailed, one_line
+from posenc_export.errors import BadInput, Overloaded, PosencError, ToolFailed, first_line, one_line
+from posenc_export.runtimes.memory_limit import limit_memory
 from posenc_export.runtimes.process import end_with_parent
 
 ERRORS: dict[str, type[PosencError]] = {kind.__name__: kind for kind in (BadInput, ToolFailed)}
 """The errors that end such a process, by name."""
+
+
+def run_within_memory(
+    memory: int, work: Callable[[BinaryIO], None], overload: Callable[[float, Exception], str]
+) -> None:
+    """Do the work of such a process, and say how it failed.
+
+    Args:
+        memory: bytes that it may take.
+        work: what is done; it is given what messages are written to.
+        overload: says in words that the limit, in GiB, was too small.
+    """
+    pipe = pipe_of_messages()
+    # no graph is on CUDA here: single kernels run on the CPU
+    limit = limit_memory(memory, uses_cuda=False)
+    try:
+        work(pipe)
+    except (MemoryError, Overloaded) as error:
+        say(pipe, "error", ["BadInput", overload(limit, error)])
+    except PosencError as error:
+        say(pipe, "error", named_error(error))
+    except Exception as error:
+        say(pipe, "error", ["ToolFailed", f"{type(error).__name__}: {first_line(error)}"])
 
 
 def pipe_of_messages() -> BinaryIO:
