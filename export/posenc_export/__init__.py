@@ -118,8 +118,8 @@ def export(
             stays. Files that this tool did not write are not replaced without force=True.
         inputs: What goes into a module of your own; see `target`.
         spec: Whole, or its fields by name: mode, method, positions, max_len, dtype, position_offset.
-        options: Whole, or their fields by name: formats, opset, rotary_op, cpu_isa, namespace, seed, budget, validate,
-            cpp, force, notes; runtimes, require, atol, rtol, timeout, prove, progress.
+        options: Whole, or their fields by name: formats, opset, rotary_op, check_positions, cpu_isa, namespace, seed,
+            budget, validate, cpp, force, notes; runtimes, require, atol, rtol, timeout, prove, progress.
         parameters: Those of the source.
         **settings: Fields of the spec and of the options; every other name is a parameter of the source.
 

@@ -115,6 +115,7 @@ def _scratch_options(options: ExportOptions, formats: tuple[str, ...]) -> Export
         formats,
         options.opset,
         options.rotary_op if "onnx" in formats else "decomposed",
+        options.check_positions and "onnx" in formats,
         options.seed,
         validate=False,
         validation=ValidateOptions(progress=options.validation.progress),

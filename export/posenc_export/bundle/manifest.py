@@ -102,6 +102,7 @@ class Manifest:
         notes: Assumptions about inputs.
         unread: Inputs whose values the module does not read: it takes their shape, dtype or device alone.
         rotary_op: The ONNX operator that rotates.
+        check_positions: Whether the ONNX file gives NaN for a position out of range where a device cannot refuse it.
         half_safe: Why the file, converted to half precision, is off by more than a few roundings, or nothing.
         added: Whether outputs are sums with an input: differences are then measured beside its size.
         origin: Where parameters that were read from a file come from.
@@ -137,6 +138,7 @@ class Manifest:
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     rotary_op: str = "decomposed"
+    check_positions: bool = False
     half_safe: str = ""
     added: bool = False
     origin: Mapping[str, str] = field(default_factory=dict)

@@ -150,6 +150,7 @@ class ManifestJson(TypedDict):
         ]
     ]
     rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
+    check_positions: NotRequired[bool]
     half_safe: kinds.Text
     added: NotRequired[bool]
     origin: kinds.Origin

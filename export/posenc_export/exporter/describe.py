@@ -45,6 +45,7 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         reference=draft.reference,
         versions=versions(),
         rotary_op=options.rotary_op,
+        check_positions=options.check_positions,
         half_safe=encoding.half_safe,
         added=encoding.added,
         origin=dict(target.origin),

@@ -29,6 +29,7 @@ class ExportOptions:
         formats: The formats to write.
         opset: That of ONNX files; None for the default, or for the one that the rotary operator needs.
         rotary_op: How ONNX writes a rotation.
+        check_positions: Whether ONNX gives NaN for a position out of range where the device cannot refuse it.
         seed: For random weights and inputs.
         budget: Elements of the largest array of a call that is tried.
         validate: Run what was written.
@@ -47,6 +48,7 @@ class ExportOptions:
     formats: tuple[str, ...] = ("onnx", "torchscript")
     opset: int | None = None
     rotary_op: RotaryOp = "decomposed"
+    check_positions: bool = False
     seed: int = 0
     budget: int = BUDGET
     validate: bool = True
@@ -119,6 +121,8 @@ def check_options(options: ExportOptions) -> None:
         raise BadInput(f"--require {name} runs nothing with --no-validate: leave out one of them")
     if options.rotary_op != "decomposed" and "onnx" not in formats:
         raise BadInput(f"--rotary-op {options.rotary_op} is an operator of ONNX: give -f onnx with it")
+    if options.check_positions and "onnx" not in formats:
+        raise BadInput("--check-positions is a check in ONNX files: give -f onnx with it")
     if options.cpu_isa != "native" and "aoti" not in formats:
         raise BadInput(f"--cpu-isa {options.cpu_isa} is for AOTInductor packages: give -f aoti with it")
     if options.namespace is not None:

@@ -51,6 +51,7 @@ def request_for(target: Target, options: ExportOptions) -> Request:
         opset=options.onnx_opset,
         opset_reason=options.opset_reason,
         rotary_op=options.rotary_op,
+        check_positions=options.check_positions,
         namespace=options.namespace or namespace_for(target.name),
         at=at,
         sizes=trace,

@@ -64,6 +64,7 @@ class Request:
         opset: The opset of ONNX files.
         opset_reason: Why the opset is no lower.
         rotary_op: How ONNX writes a rotation.
+        check_positions: Whether look-ups in ONNX give NaN for a wrong index where a runtime does not refuse it.
         namespace: The name that everything in a header goes by.
         at: Makes inputs of other sizes, at which a program can be tried.
         sizes: The sizes of `trace`, by axis.
@@ -79,6 +80,7 @@ class Request:
     opset: int = DEFAULT_OPSET
     opset_reason: str = ""
     rotary_op: RotaryOp = "decomposed"
+    check_positions: bool = False
     namespace: str = "posenc"
     at: Callable[[Mapping[str, int]], tuple[torch.Tensor, ...]] | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)

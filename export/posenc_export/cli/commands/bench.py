@@ -111,7 +111,8 @@ def _timed(values: Values, say: Progress) -> BenchResult:
 
     names = ("lengths", "batch", "heads", "rounds", "runtimes")
     timing = BenchOptions(**{name: values[name] for name in names})
-    written = {"opset": values["opset"], "rotary_op": values["rotary_op"], "progress": say}
+    choices = ("opset", "rotary_op", "check_positions")
+    written = {**{name: values[name] for name in choices}, "progress": say}
     name = values["scheme_or_bundle"]
     if name is not None and _is_bundle(name):
         _refuse_for_bundle(click.get_current_context())

@@ -138,7 +138,10 @@ def _settings(source: TextSource, values: Values, say: Progress) -> Settings:
     if values["cpp_name"] and values["namespace"]:
         raise BadInput("--cpp-name is the old name of --namespace: leave it out")
     # names that options share with fields of ExportOptions and ValidateOptions
-    names = ("opset", "rotary_op", "cpu_isa", "seed", "budget", "cpp", "html", "force", "ask_timeout", *VALIDATING)
+    names = (
+        *("opset", "rotary_op", "check_positions", "cpu_isa", "seed", "budget", "cpp", "html", "force", "ask_timeout"),
+        *VALIDATING,
+    )
     settings = {
         **{name: values[name] for name in names},
         "namespace": values["cpp_name"] if values["namespace"] is None else values["namespace"],

@@ -14,6 +14,7 @@ from posenc_export.formats import OPSETS, Digests, Format, Request, quiet
 from posenc_export.formats.capture import Findings, UnsaidGuards, capture, findings, program_digests
 from posenc_export.formats.lookups import refusing_lookups
 from posenc_export.formats.onnx import attention
+from posenc_export.formats.onnx.checked_positions import check_positions
 from posenc_export.formats.onnx.copied import keep_copies_apart
 from posenc_export.formats.onnx.folded import name_folded
 from posenc_export.formats.onnx.forms import load_on_more
@@ -128,6 +129,8 @@ def write_onnx(captured: OnnxProgram, request: Request, path: Path) -> None:
         if captured.known_operators:
             demand_equal_lengths(model.graph, captured.inputs)
             load_on_more(model)
+        if request.check_positions:
+            check_positions(model)
         demand_other_sizes(model.graph, captured.inputs)
         name_axes(model, captured.inputs, captured.outputs)
         keep_copies_apart(model)

@@ -15,6 +15,7 @@ from posenc_export.arrays import free
 from posenc_export.bundle.golden import read_golden
 from posenc_export.bundle.rules import rules_of
 from posenc_export.formats.onnx import read_onnx
+from posenc_export.formats.onnx.checked_positions import without_nan_rows
 from posenc_export.formats.onnx.tensors import stored_tensors
 from posenc_export.runtimes import Missing
 from posenc_export.validation.checks import Context, Finding, Words, check
@@ -83,7 +84,10 @@ def tables(context: Context) -> Finding:
 def _of_onnx(context: Context) -> Finding:
     model = read_onnx(context.path)
     tensors = stored_tensors(model, context.path.parent)
-    file = File(context, model, tensors, axes_read(model, tensors))
+    axes = axes_read(model, tensors)
+    if context.manifest.check_positions:
+        tensors = without_nan_rows(tensors, axes)
+    file = File(context, model, tensors, axes)
     if context.manifest.foreign:
         return _of_foreign(file)
     if not rules_of(context.manifest.family).registered:

@@ -12,6 +12,7 @@ from posenc.ports import counted_from
 from posenc_export.bundle.folder import REPORTS, sha256
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.seal import sealed_text
+from posenc_export.carries import are_looked_up
 from posenc_export.errors import printable
 from posenc_export.markdown import table
 from posenc_export.validation.checks.catalogue import code_of
@@ -30,6 +31,10 @@ SCHEMA_VERSION = 1
 """The version of report.json, whose fields docs/report.schema.json describes."""
 MEASURES = ("tables", "placement")
 """Checks whose measurement stands in a report."""
+UNCHECKED = (
+    "ONNX Runtime refuses it on the CPU, and gives zeros on CUDA without an error: --check-positions makes them NaN"
+)
+CHECKED = "ONNX Runtime refuses it on the CPU, and gives NaN on CUDA: --check-positions"
 SHORT = 4
 """Numbers of the longest list that is shown."""
 
@@ -203,6 +208,8 @@ def facts_of(manifest: Manifest, basis: Basis) -> dict[str, str]:
         "manifest.json": f"sha256 {basis.manifest_sha256}",
         "made with": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
+    if manifest.artifact("onnx") and are_looked_up(manifest.inputs):
+        facts["a position out of range"] = CHECKED if manifest.check_positions else UNCHECKED
     facts |= {"assumed": "; ".join(manifest.notes)} if manifest.notes else {}
     return facts | ({"not tried": "; ".join(manifest.not_tried)} if manifest.not_tried else {})
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from posenc.ports import Array
 from posenc_export.bundle.case import Case, GoldenCase
 from posenc_export.carries import are_looked_up, bounds_of
 from posenc_export.runtimes import Crashed, RunFailed, Runner, Runtime
@@ -13,7 +16,12 @@ from posenc_export.validation.judging.verdict import Verdict
 CUDA_REFUSES_NOTHING = "CUDA reports no position out of range: ONNX Runtime gives zeros, PyTorch stops the device"
 
 
-def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = False) -> Verdict:
+IS_NAN = "gives NaN where it cannot refuse, as --check-positions asks"
+
+ONLY_32_BITS = "the runtime reads the last 32 bits of a number: what the graph sees is in range"
+
+
+def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = False, checked: bool = False) -> Verdict:
     """Demand an error where a position is beyond what the graph holds, or an input is longer than another.
 
     Args:
@@ -22,18 +30,26 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
         golden: The call that must be refused.
         own: Whether the graph is of a user's module, or another program wrote it. Unlike lengths are a note then, as
             ONNX and PyTorch repeat a single token.
+        checked: Whether the graph gives NaN where a device cannot refuse: see `--check-positions`.
     """
     case = golden.case
     refuses_values = are_looked_up(runner.inputs) or any(map(bounds_of, runner.inputs))
-    if runtime.device == "cuda" and refuses_values and not case.unlike:
+    gives_nan = checked and refuses_values and not case.unlike and runtime.format == "onnx"
+    if runtime.device == "cuda" and refuses_values and not case.unlike and not gives_nan:
         return Verdict(runtime.name, "refusal", "skip", CUDA_REFUSES_NOTHING)
     try:
         # `run` itself would refuse inputs of unlike lengths, before the graph sees them
-        runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)
+        answer = runner.answer(golden.feeds) if case.unlike else runner.run(golden.feeds)
     except RunFailed as failure:
         # a crash is a refusal only of runtimes that refuse by ending their process
         refuses = runtime.ends_process or not isinstance(failure, Crashed)
         return Verdict(runtime.name, "refusal", "pass" if refuses else "fail", f"{case.name}: {failure}")
+    if gives_nan and (runtime.device == "cuda" or runtime.lenient):
+        number = _without_nan(answer)
+        if number and runtime.lenient and not -(2**31) <= case.first < 2**31:
+            return Verdict(runtime.name, "refusal", "skip", f"{case.name}: {ONLY_32_BITS}")
+        detail = f"{case.name}: {f'{number} is a number, expected an error or NaN' if number else IS_NAN}"
+        return Verdict(runtime.name, "refusal", "fail" if number else "pass", detail)
     if runtime.lenient:
         return Verdict(runtime.name, "refusal", "skip", runtime.lenient)
     if own and case.unlike:
@@ -41,6 +57,12 @@ def refusal(runtime: Runtime, runner: Runner, golden: GoldenCase, own: bool = Fa
     # -at-1 in a name reads like position 1
     at = f" at position {case.first}" if case.first < 0 else ""
     return Verdict(runtime.name, "refusal", "fail", f"{case.name}: gave an answer, expected an error{at}")
+
+
+def _without_nan(answer: Mapping[str, Array]) -> str:
+    """Return the outputs that hold no NaN, by name; nothing if each holds one."""
+    # NumPy looks for NaN in floats alone, and bfloat16 is none of its own
+    return ", ".join(name for name, array in answer.items() if not np.isnan(array.astype(np.float64)).any())
 
 
 def unlike_lengths_answered(runtime: str, case: Case) -> Verdict:

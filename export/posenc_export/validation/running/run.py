@@ -150,7 +150,15 @@ def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterat
         begin(options.progress, AGREES, golden.case.name)
         try:
             if golden.case.refused:
-                refusals.append(refusal(runtime, runner, golden, own=bool(bundle.manifest.foreign) or asks_eager))
+                refusals.append(
+                    refusal(
+                        runtime,
+                        runner,
+                        golden,
+                        own=bool(bundle.manifest.foreign) or asks_eager,
+                        checked=bundle.manifest.check_positions,
+                    )
+                )
             else:
                 measured += compare_case(context, golden, options)
         except TimedOut as late:
