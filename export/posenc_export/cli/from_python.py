@@ -33,7 +33,8 @@ KEYWORDS = {
 """The keyword arguments of options with a value."""
 LISTS = ("formats", "runtimes", "require", "lengths")
 SWITCHES = {
-    **{f"--{name}": f"{name}=True" for name in ("force", "cpp", "html", "prove", "trust", "check_positions")},
+    **{f"--{name}": f"{name}=True" for name in ("force", "cpp", "html", "prove", "trust")},
+    "--check-positions": "check_positions=True",
     **{"--no-validate": "validate=False", "--dynamic": 'mode="dynamic"', "--baked": 'mode="baked"'},
 }
 """The keyword arguments of options without a value."""
