@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc.formulas.parts.frequencies import Frequencies
 from posenc.parameters import ABSENT, REQUIRED, Parameter, Value, parameters_of
 from posenc.ports import Floats
 from posenc.ranges import check_above
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
 
 AT_LEAST_TWO = ("original_max_position_embeddings", "max_position_embeddings")
 """Parameters that count positions."""
-
-
-@dataclass(frozen=True)
-class Frequencies:
-    """The frequencies of pairs, (pairs,) in radians per position, and the factor of cosines and sines."""
-
-    inv_freq: Floats
-    attention_factor: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """RoFormer's frequencies."""
 
-from posenc.references.frequencies import roformer
-from posenc.rope_types import Frequencies, geometric, rope_type
+from posenc.formulas.parts.frequencies import Frequencies, roformer
+from posenc.rope_types import geometric, rope_type
 
 
 def reference(dim: int, rope_theta: float, length: int) -> Frequencies:

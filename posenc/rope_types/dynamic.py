@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from posenc.rope_types import Frequencies, Rope, geometric, rope_type
+from posenc.formulas.parts.frequencies import Frequencies
+from posenc.rope_types import Rope, geometric, rope_type
 from posenc.sincos import computed_sincos
 from posenc.sources.rotary.ntk import DynamicNtkAngles
 from posenc.spec import Spec

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from posenc.references.frequencies import roformer
-from posenc.rope_types import Frequencies, geometric, rope_type
+from posenc.formulas.parts.frequencies import Frequencies, roformer
+from posenc.rope_types import geometric, rope_type
 
 
 def reference(

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from posenc.references.frequencies import context_ratio, roformer
-from posenc.rope_types import Frequencies, geometric, rope_type, stretch_of
+from posenc.formulas.parts.frequencies import Frequencies, context_ratio, roformer
+from posenc.rope_types import geometric, rope_type, stretch_of
 
 
 def reference(

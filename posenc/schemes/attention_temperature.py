@@ -13,10 +13,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.attention_temperature import factors, reference
 from posenc.joins.rows import Output
-from posenc.ports import Array, Floats, Integers
+from posenc.ports import Floats, Integers
 from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table
@@ -57,7 +57,7 @@ def attention_temperature(spec: Spec, *, beta: float = 0.1, step: int = 8192, of
     formula = partial(reference, beta=beta, step=step, offset=offset)
     source = Steps(
         partial(_factors, beta=beta, step=step, offset=offset),
-        partial(_by_formula, beta=beta, step=step, offset=offset),
+        partial(factors, beta=beta, step=step, offset=offset),
         max_len=spec.max_len,
         dtype=getattr(torch, spec.angle_dtype),
         edges=_edges(spec.max_len, step, offset),
@@ -75,16 +75,3 @@ def _edges(max_len: int, step: int, offset: int) -> tuple[int, ...]:
     last = (max_len - 1 + offset) // step
     firsts = [whole * step - offset for whole in (*range(1, min(last, EDGES) + 1), last)]
     return tuple(edge + side for edge in firsts for side in (-1, 0))
-
-
-def _by_formula(positions: Integers, *, beta: float, step: int, offset: int) -> Floats:
-    """Return the factors in float64, from the formula alone."""
-    whole = positions.astype(np.int64) + offset
-    steps = (whole - whole % step) / step
-    return np.asarray(1.0 + beta * np.log(1.0 + steps))
-
-
-def reference(call: Call, *, beta: float, step: int, offset: int) -> tuple[Array]:
-    """Return the factors in float64 at the positions to compare: (batch, seq, 1)."""
-    positions = call.positions[..., call.picked, None]
-    return (_by_formula(positions, beta=beta, step=step, offset=offset),)

@@ -7,7 +7,6 @@ wav2vec2-BERT has 64 rows before and 8 after a query, SpeechT5 159 and 160; Shaw
 a second table, of values. Beyond its window VITS adds nothing, the others take the last row.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -15,9 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.ports import Array, Floats, Integers
+from posenc.formulas.clipped_relative import Rows, added_values, reference
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.sources.bias.by_query import ByQuery
@@ -98,41 +96,3 @@ def _factor(scale: float | None, usual: float) -> float:
     if not np.isfinite(scale) or scale == 0:
         raise ValueError(f"scale must be a finite number other than 0, got {scale}")
     return scale
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a table in float64, as they stand there, and the parameters: all that the references know."""
-
-    table: Floats
-    left: int
-    right: int
-    beyond: str
-    distance: str
-    scale: float | None
-
-    def of_pairs(self, query: Integers, key: Integers) -> tuple[Integers, Integers]:
-        """Return the index of the row of each query and key, and 1, or 0 where nothing is added: (seq, seq_k) each."""
-        relative = key - query[:, None]
-        clipped = np.clip(relative, -self.left, self.right)
-        index = self.right - clipped if self.distance == "query_minus_key" else self.left + clipped
-        return index, (relative == clipped) | (self.beyond == "clip")
-
-
-def reference(call: Call, *, rows: Rows) -> tuple[Array]:
-    """Return the bias in float64: each query times the row of each distance."""
-    q = call.values[0].astype(np.float64)
-    scale = 1 / np.sqrt(rows.table.shape[1]) if rows.scale is None else rows.scale
-    bias = np.zeros((*q.shape[:3], call.key.shape[1]))
-    for sequence in range(len(q)):  # positions are the same for a batch, or each sequence has its own
-        index, counts = rows.of_pairs(*(at[min(sequence, len(at) - 1)] for at in (call.query, call.key)))
-        products = scale * (q[sequence] @ rows.table.T)  # (heads, seq, rows)
-        bias[sequence] = np.stack([products[:, i, row] for i, row in enumerate(index)], 1) * counts
-    return (bias,)
-
-
-def added_values(call: Call, *, rows: Rows) -> tuple[Array]:
-    """Return in float64 what is added to values: the sum over keys of probabilities times the row of each distance."""
-    index, counts = rows.of_pairs(call.query[0], call.key[0])
-    p = call.values[0].astype(np.float64) * counts * (1.0 if rows.scale is None else rows.scale)
-    return (np.stack([p[:, :, i] @ rows.table[row] for i, row in enumerate(index)], 2),)

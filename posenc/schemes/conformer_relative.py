@@ -28,9 +28,10 @@ import numpy as np
 
 from posenc.call import Call, Formula
 from posenc.encoding import Encoding
+from posenc.formulas.conformer_relative import chunk_shift_reference, of_chunk, shift_reference
+from posenc.formulas.parts.rows import waves
 from posenc.joins.rows import Output
 from posenc.ports import BATCH, SEQ, Array, Axis, Floats, Port, fixed
-from posenc.references.rows import waves
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import SinCosMethod, inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
@@ -181,14 +182,6 @@ def of_frames(call: Call, *, two_sided: bool, stored: int, d_model: int, base: f
     return (waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=True),)
 
 
-def of_chunk(call: Call, *, past: int, future: int, d_model: int, base: float) -> tuple[Array]:
-    """Return the rows of every chunk in float64 from the formula."""
-    # the last frequency is 1 / base itself, as in Gemma 3n
-    growth = np.log(base) / max(d_model // 2 - 1, 1)
-    inv_freq = np.exp(-growth * np.arange(d_model // 2))
-    return (waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False),)
-
-
 def ascending(call: Call, *, d_model: int, base: float) -> tuple[Array]:
     """Return the rows of a call in float64 from the formula, at the positions that are wanted."""
     inv_freq = base ** -(2.0 * np.arange(d_model // 2) / d_model)
@@ -203,30 +196,9 @@ def _shift(spec: Spec) -> Encoding:
     return relative.shift(BothShift(), spec, scores, by_key, shift_reference)
 
 
-def shift_reference(call: Call) -> tuple[Array]:
-    """Return for every query and key the score at the column of their distance."""
-    (scores,) = call.values
-    seq, columns = scores.shape[2:]
-    # (batch, heads, seq, seq + seq_k - 1): the keys follow from the columns
-    seq_k = columns - seq + 1
-    # queries are the last of the keys
-    distance = np.arange(seq_k - seq, seq_k)[:, None] - np.arange(seq_k)
-    return (scores[:, :, np.arange(seq)[:, None], seq_k - 1 - distance].astype(np.float64),)
-
-
 def _chunk_shift(spec: Spec, columns: int, chunk: int) -> Encoding:
     """Return the encoding that sends scores by distance to those by key, of chunks."""
     some = (BATCH, Axis("head", "heads"), Axis("chunks", "length"), fixed(chunk))
     scores = Port("scores", (*some, fixed(columns)), spec.torch_dtype)
     by_key = Port("by_key", (*some, fixed(columns + chunk - 1)), spec.torch_dtype)
     return relative.shift(ChunkShift(), spec, scores, by_key, chunk_shift_reference)
-
-
-def chunk_shift_reference(call: Call) -> tuple[Array]:
-    """Return the score of every query of a chunk with every key that the chunk sees; 0 where the query does not."""
-    (scores,) = call.values
-    chunk, columns = scores.shape[3:]
-    by_key = np.zeros((*scores.shape[:4], columns + chunk - 1))
-    for query in range(chunk):
-        by_key[:, :, :, query, query : query + columns] = scores[:, :, :, query]
-    return (by_key,)

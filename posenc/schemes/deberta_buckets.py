@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.call import Call
 from posenc.encoding import SAME_BITS, Encoding, Probes, Tolerance
+from posenc.formulas.deberta_buckets import by_logarithm, reference
 from posenc.joins.scores import forward_of
 from posenc.lookup import exactly, leading, take
 from posenc.maker import Join, encoding
-from posenc.ports import SEQ, Array, Floats, Integers, Port, fixed
+from posenc.ports import SEQ, Floats, Integers, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.bias import encode as bias
 from posenc.spec import Spec
@@ -149,20 +149,3 @@ def edges(mid: int, far: int, farthest: int) -> Integers:
             last += 1
         firsts.append(last + 1)
     return np.asarray(firsts)
-
-
-def reference(call: Call, *, num_buckets: int, far: int) -> tuple[Array]:
-    """Return the buckets from DeBERTa's formula, with their signs."""
-    relative = call.query[:, :, None] - call.key[:, None, :]
-    return (np.sign(relative) * by_logarithm(np.abs(relative), num_buckets=num_buckets, far=far),)
-
-
-def by_logarithm(distance: Integers, *, num_buckets: int, far: int) -> Floats:
-    """Return the bucket of each distance from DeBERTa's formula, its logarithm in float64.
-
-    On an edge the logarithm may come out a last digit above an integer: 1e-9 of a bucket is taken off.
-    """
-    mid = num_buckets // 2
-    growth = np.log(np.maximum(distance, mid) / mid) / np.log((far - 1) / mid)
-    grown = mid + np.ceil(growth * (mid - 1) - 1e-9)
-    return np.where(distance <= mid, distance, grown).astype(np.float64)

@@ -13,13 +13,13 @@ from typing import Literal
 
 import numpy as np
 
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.dinov3 import reference
+from posenc.formulas.parts import rotation
 from posenc.joins.apply_rotary import Heads
 from posenc.memory import check_room
-from posenc.ports import Array, Floats
+from posenc.ports import Floats
 from posenc.ranges import check_above, check_at_least
-from posenc.references import rotation
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.grid.encode import NO_SHIFT
 from posenc.sources.rotary import encode as rotary
@@ -124,27 +124,3 @@ def _frequencies(quarter: int, rope_theta: float | None, min_period: float | Non
     if min_period is None or max_period is None:
         return np.asarray(1 / (rope_theta or THETA) ** (np.arange(quarter) / quarter))
     return np.asarray(1 / np.geomspace(min_period, max_period, quarter))
-
-
-def reference(
-    call: Call,
-    *,
-    head_dim: int,
-    rope_theta: float | None,
-    periods: tuple[float | None, float | None],
-    pairs: rotation.Pairs,
-) -> tuple[Array, ...]:
-    """Return the outputs in float64: coordinates in -1..1, over periods."""
-    quarter = head_dim // 4
-    low, high = periods
-    if low is None or high is None:
-        period = np.power(100.0 if rope_theta is None else rope_theta, 4 * np.arange(quarter) / head_dim)
-    else:
-        # The last pair has the longest period; a single pair has the shortest.
-        period = high * (high / low) ** (np.linspace(0, 1, quarter) - 1)
-    angles = []
-    for axis, place in enumerate(call.positions):
-        coordinate = 2 * (place + 0.5) / place.shape[1 + axis] - 1  # (1, height, width)
-        angles.append(2 * np.pi * coordinate[..., None] / period)
-    # (1, height, width, pairs): first those of the row
-    return rotation.rotary(call, np.concatenate(angles, -1), 1.0, pairs)

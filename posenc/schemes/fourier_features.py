@@ -15,10 +15,10 @@ import numpy as np
 
 from posenc.call import Formula
 from posenc.encoding import Encoding
+from posenc.formulas.parts.features import Parameters, banded, projected
 from posenc.memory import check_room
 from posenc.ports import BATCH, SEQ, Floats, Port, Values, fixed
 from posenc.ranges import check_above, check_at_least
-from posenc.references.features import Parameters, banded, projected
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos_of_bands, sincos_of_octaves, sincos_of_projection
 from posenc.sources.features import encode as family

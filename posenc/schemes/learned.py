@@ -5,14 +5,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.learned import reference
 from posenc.joins.rows import Output
-from posenc.ports import Array
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.rows import additive
 from posenc.sources.rows.learned_tables import LearnedTable, SummedTables
@@ -77,7 +75,7 @@ def learned(
     tables = {name: table.to(dtype) for name, table in tables.items()}
     # Positions from a mask count rows, `offset` among them: padding has the row before that of the first token.
     first = 0 if spec.positions == "mask" else offset
-    formula = partial(reference, [tables[name] for name in keys], before=first, add=output == "add")
+    formula = partial(reference, [tables[name].detach().numpy() for name in keys], before=first, add=output == "add")
     if spec.positions == "mask":
         spec = replace(spec, position_offset=spec.position_offset + offset, max_len=spec.max_len + offset)
     rows_of = {name: LearnedTable(table[first : first + spec.max_len].contiguous()) for name, table in tables.items()}
@@ -108,18 +106,3 @@ def _check(spec: Spec, tables: Mapping[Key, Tensor], offset: int, weights: str |
         raise UnsupportedSpec(
             f"{slots} tables have no {spec.positions} form: a token has a position in each; use --positions explicit"
         )
-
-
-def reference(weights: list[Tensor], call: Call, *, before: int, add: bool) -> tuple[Array]:
-    """Return the output in float64: rows looked up and added to x, at the positions to compare.
-
-    Args:
-        weights: whole tables, as many as a token has positions.
-        before: rows before that of position 0.
-    """
-    positions = call.positions[..., call.picked] + before
-    by_table = positions if len(weights) > 1 else positions[None]  # (tables, batch, seq)
-    tables = (weight.detach().cpu().numpy().astype(np.float64) for weight in weights)
-    # (tables, batch, seq, d_model) -> (batch, seq, d_model)
-    rows = np.sum([table[at] for table, at in zip(tables, by_table, strict=True)], axis=0)
-    return (call.values[0][:, call.picked].astype(np.float64) + rows if add and call.values else rows,)

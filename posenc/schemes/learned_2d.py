@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.ports import Array, Floats
+from posenc.formulas.learned_2d import reference
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.grid import encode as grid
 from posenc.sources.rows.learned_tables import LearnedTable
@@ -101,12 +99,3 @@ def _names(weights: str, key: str | None) -> list[str]:
         two = "two names, of the table of rows and of that of columns, with a comma between"
         raise ValueError(f"key must be {two}: key=ROWS,COLUMNS of {weights}, got {key or 'none'}")
     return names
-
-
-def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: str) -> tuple[Array]:
-    """Return the output in float64: the embeddings of column and row of each place, in the layout of the output."""
-    by_row, by_column = (table[at] for table, at in zip(tables, call.positions, strict=True))
-    # twice (1, height, width, dim / 2)
-    rows = np.concatenate([by_column, by_row] if order == "column_first" else [by_row, by_column], -1)
-    # (1, height, width, dim) -> (1, dim, height, width)
-    return (np.moveaxis(rows, -1, 1) if tensor_layout == "bdhw" else rows,)

@@ -4,20 +4,18 @@ Sources: Qwen2-VL, arXiv:2409.12191 (sectioned); Qwen3-VL, arXiv:2511.21631 (int
 transformers 5.23 has it (time_last).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
 
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.mrope import PairAxes, reference
+from posenc.formulas.parts import rotation
 from posenc.joins.apply_rotary import Heads
 from posenc.parameters import Value
-from posenc.ports import Array, Integers
-from posenc.references import rotation
-from posenc.rope_types import ROPE_TYPES, Frequencies, Rope, scaling_parameters
+from posenc.ports import Integers
+from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
@@ -138,51 +136,3 @@ def axes_of_pairs(sections: tuple[int, ...], section_layout: str, pairs: int) ->
     if len(sections) != 3 or tuple(np.bincount(axes, minlength=3)) != tuple(sections):
         raise ValueError(f"interleaved sections must be three, with height and width at most a third, got {text}")
     return axes
-
-
-@dataclass(frozen=True)
-class PairAxes:
-    """The paper's frequencies, and the position that rotates each pair.
-
-    Args:
-        exact: makes the frequencies.
-        sections: how many pairs each position rotates.
-        order: "interleaved" time, height, width, time, ... as far as each goes, then time alone; "time_last" height,
-            width, height, ... and then time; "sectioned" section after section; "features" runs of features.
-    """
-
-    exact: Callable[[], Frequencies]
-    sections: tuple[int, ...]
-    order: str
-
-    def position_of(self, pair: int) -> int:
-        """Return the index of the position that rotates a pair, as in Qwen's code.
-
-        `apply_multimodal_rotary_pos_emb` of Qwen2-VL splits the pairs and takes piece i from position i % 3;
-        `apply_interleaved_mrope` of Qwen3-VL overwrites time at 1, 4, 7, ... by height, at 2, 5, 8, ... by width;
-        `recomposition_frequencies` of ERNIE 4.5 VL stacks height and width, pair by pair, and puts time behind them.
-        """
-        if self.order == "interleaved":
-            position = pair % 3
-            return position if pair < 3 * self.sections[position] else 0
-        if self.order == "time_last":
-            return 1 + pair % 2 if pair < sum(self.sections) - self.sections[0] else 0
-        piece = 0
-        while pair >= sum(self.sections[: piece + 1]):
-            piece += 1
-        return piece % 3
-
-
-def reference(call: Call, *, axes: PairAxes, pairs: rotation.Pairs) -> tuple[Array, ...]:
-    """Return the outputs in float64: each pair's own position times its frequency, at every position of seq."""
-    exact = axes.exact()
-    if pairs.apart:
-        # features in runs, a run a position; the frequencies are those of both halves
-        owners = [axis for axis, section in enumerate(axes.sections) for _ in range(2 * section)]
-        twice = [*exact.inv_freq, *exact.inv_freq]
-        features = [call.positions[axis] * radians for axis, radians in zip(owners, twice, strict=True)]
-        return rotation.rotary(call, np.stack(features, -1), exact.attention_factor, pairs)
-    # each pair of features turns by one of the three positions of a token: (batch, seq)
-    angles = [call.positions[axes.position_of(pair)] * radians for pair, radians in enumerate(exact.inv_freq)]
-    # (batch, seq, pairs)
-    return rotation.rotary(call, np.stack(angles, -1), exact.attention_factor, pairs)

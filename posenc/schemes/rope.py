@@ -1,19 +1,17 @@
 """Rotary position embedding (RoPE, arXiv:2104.09864), with all rope types."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
 
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.parts import rotation
+from posenc.formulas.rope import reference
 from posenc.joins.apply_rotary import Heads
 from posenc.joins.rotated import RotaryAngles
 from posenc.parameters import Value
-from posenc.ports import Array
-from posenc.references import rotation
-from posenc.rope_types import ROPE_TYPES, Frequencies, Rope, scaling_parameters
+from posenc.rope_types import ROPE_TYPES, Rope, scaling_parameters
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
 from posenc.sources.rotary import encode as rotary
@@ -94,17 +92,3 @@ def angles_of(rope: Rope, spec: Spec) -> RotaryAngles:
         return rope.kind.in_graph(rope, spec)
     short_and_long = np.concatenate([rope.at(rope.switch).inv_freq, rope.at(rope.switch + 1).inv_freq])
     return LongRopeAngles(sincos(spec, short_and_long, scale=whole.attention_factor), rope.switch)
-
-
-def reference(
-    spec: Spec, call: Call, *, exact: Callable[[int], Frequencies], pairs: rotation.Pairs
-) -> tuple[Array, ...]:
-    """Return the outputs in float64 at every position, from the paper's frequencies for the length of the call.
-
-    Args:
-        exact: the length of a call -> its frequencies, by the reference of a rope type.
-    """
-    frequencies = exact(spec.max_len if spec.mode == "baked" else int(call.positions.max()) + 1)
-    # (batch, seq, 1) * (pairs,)
-    angle = call.positions[..., None].astype(np.float64) * frequencies.inv_freq
-    return rotation.rotary(call, angle, frequencies.attention_factor, pairs)

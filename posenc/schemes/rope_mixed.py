@@ -9,17 +9,16 @@ import math
 from functools import partial
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.parts import rotation
+from posenc.formulas.rope_mixed import reference
 from posenc.joins.apply_rotary import Heads
 from posenc.memory import check_room
-from posenc.ports import Array, Floats
+from posenc.ports import Floats
 from posenc.ranges import check_above, check_at_least
-from posenc.references import rotation
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rotary import encode as rotary
@@ -122,17 +121,3 @@ def _check_sizes(table: Tensor, heads: int | None, head_dim: int | None, weights
     for name, value in (("heads", heads), ("head_dim", head_dim)):
         if value not in (None, held[name]):
             raise ValueError(f"{name} must be {held[name]} as in {weights}, or left out, got {value}")
-
-
-def reference(call: Call, *, frequencies: Floats, pairs: rotation.Pairs) -> tuple[Array, ...]:
-    """Return the outputs in float64: each head by itself, at its own angles."""
-    row, column = call.positions  # (1, height, width) each, or (batch, seq)
-    axis = 1 if pairs.tensor_layout == "bhsd" else -2
-    outputs = []
-    for value in call.values:
-        rotated = [
-            rotation.apply_rotary(head, np.multiply.outer(column, across) + np.multiply.outer(row, down), 1.0, pairs)
-            for head, across, down in zip(np.split(value, len(frequencies[0]), axis), *frequencies, strict=True)
-        ]
-        outputs.append(np.concatenate(rotated, axis))
-    return tuple(outputs)

@@ -5,23 +5,19 @@ arXiv:2412.03603 (frame, row, column), Pixtral, arXiv:2410.07073 (frequencies by
 (pairs by turns), V-JEPA 2, arXiv:2506.09985 (neighbours that turn apart).
 """
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-import numpy as np
-
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.parts import rotation
+from posenc.formulas.rope_nd import Axial, reference
 from posenc.joins.apply_rotary import Heads
 from posenc.parameters import Value
-from posenc.ports import Array
-from posenc.references import rotation
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table
 from posenc.sources.rotary import encode as rotary
-from posenc.sources.rotary.axial import Axial, axial_angles, checked
+from posenc.sources.rotary.axial import axial_angles, checked
 from posenc.spec import Spec, UnsupportedSpec
 
 SMALL: Mapping[str, Value] = {"head_dim": 16, "axes_dim": (4, 4, 4)}
@@ -144,38 +140,3 @@ def encode(spec: Spec, axial: Axial, heads: Heads, output: rotary.Output) -> Enc
     formula = partial(reference, axial=axial, pairs=pairs)
     angles = axial_angles(spec, axial, signed=axial.tiled and output.kind == "rotate")
     return rotary.encode(angles, spec, heads, output, formula=formula)
-
-
-def reference(call: Call, *, axial: Axial, pairs: rotation.Pairs) -> tuple[Array, ...]:
-    """Return the outputs in float64: the place on each pair's, or feature's, own axis times its frequency."""
-    # one position a token has no axis of positions: (batch, seq) -> (1, batch, seq)
-    positions = call.positions[None] if len(axial.widths) == 1 else call.positions
-    rows = [(k, axis) for axis in axial.axis_order for k in range(axial.widths[axis] // 2)]
-    if axial.tiled:
-        # a row a feature, and not a pair: the frequencies of an axis, and once more
-        halves = [(axis, axial.widths[axis] // 2) for axis in axial.axis_order]
-        rows = [(feature % half, axis) for axis, half in halves for feature in range(2 * half)]
-    if axial.alternating:
-        # a stable sort: axes keep their order among pairs of the same number
-        rows = sorted(rows, key=lambda row: row[0])
-    places = []
-    for axis, index in enumerate(positions):
-        centered = axis in axial.centered  # on a grid alone: (1, *sizes)
-        ahead = index.shape[1 + axis] - index.shape[1 + axis] // 2 if centered else 0
-        places.append(axial.first[axis] + (index - ahead) * axial.scale[axis])
-    angles = [places[axis] * _frequency(axial, k, axis, place) for place, (k, axis) in enumerate(rows)]
-    return rotation.rotary(call, np.stack(angles, -1), 1.0, pairs)
-
-
-def _frequency(axial: Axial, k: int, axis: int, place: int) -> float:
-    """Return the frequency of pair `k` of an axis, which has a place among all pairs of the head."""
-    if axial.frequencies == "rising":
-        last = max(axial.widths[axis] // 2 - 1, 1)
-        rising: float = axial.thetas[axis] ** (k / last)
-        return math.pi / 2 * rising
-    if axial.frequencies == "own":
-        number, features = k, axial.widths[axis]
-    else:
-        number = place if axial.frequencies == "shared" else k * len(axial.widths) + axis
-        features = sum(axial.widths)
-    return float(np.float64(axial.thetas[axis]) ** (-2.0 * number / features))

@@ -10,15 +10,12 @@ A fully padded axis counts as having one valid place; Deformable DETR's formula 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-import numpy as np
-
-from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.ports import Array
+from posenc.formulas.sine_2d import Parameters, reference
 from posenc.ranges import check_above
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import check_table, inverse_frequencies, sincos
@@ -105,34 +102,3 @@ def _source(spec: Spec, width: int, temperature: float, fraction: AxisFraction |
     counted = replace(spec, max_len=spec.max_len + 1)  # counts from 0, where padding comes first, up to max_len
     check_table(counted, width)
     return Counts(sincos(counted, inv_freq, interleaved=True))
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """The parameters as a user gives them."""
-
-    dim: int
-    temperature: float
-    normalize: bool
-    scale: float
-    shift: float
-    order: str
-    tensor_layout: str
-
-
-def reference(spec: Spec, call: Call, *, parameters: Parameters) -> tuple[Array]:
-    """Return the output in float64, from the formula above."""
-    counts = call.positions if spec.positions == "mask" else call.positions + 1
-    column, half = np.arange(parameters.dim // 2), parameters.dim // 2
-    halves = []
-    for axis in (0, 1) if parameters.order == "row_first" else (1, 0):
-        count = counts[axis].astype(np.float64)
-        if parameters.normalize:
-            whole = np.maximum(count.max(1 + axis, keepdims=True), 1)  # (batch, 1, width) or (batch, height, 1)
-            count = parameters.scale * (count + parameters.shift) / (whole + 1e-6)
-        # (batch, height, width, dim / 2)
-        angle = count[..., None] / np.power(float(parameters.temperature), 2.0 * (column // 2) / half)
-        halves.append(np.where(column % 2, np.cos(angle), np.sin(angle)))
-    # (batch, height, width, dim): the half of the rows, then that of the columns
-    rows = np.concatenate(halves, -1)
-    return (np.moveaxis(rows, -1, 1) if parameters.tensor_layout == "bdhw" else rows,)

@@ -15,12 +15,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from posenc.call import Call, Formula
+from posenc.call import Formula
 from posenc.encoding import Encoding, eps
+from posenc.formulas.swin_cpb import reference
 from posenc.memory import check_room
-from posenc.ports import Array, Floats
 from posenc.ranges import check_at_least
-from posenc.references.windows import of_places
 from posenc.scheme import Unsupported, scheme
 from posenc.sources.window import encode as windows
 from posenc.sources.window.encode import Sides
@@ -77,7 +76,7 @@ def swin_cpb(
     network = network.to(getattr(torch, spec.angle_dtype))
     scores, baked = output == "scores", spec.mode == "baked"
     formula = partial(
-        reference, network=network, pretrained=pretrained_window, window=window if baked else None, add=scores
+        reference, weights=network.numbers(), pretrained=pretrained_window, window=window if baked else None, add=scores
     )
     if baked:
         return _baked(spec, network, (sides, norm), scores, formula)
@@ -154,32 +153,3 @@ def error(network: Network, sides: Sides, norm: Sides, unit: float) -> float:
     first, bias, second = (tensor.abs().double() for tensor in (network.first, network.bias, network.second))
     largest = float((second @ (first.sum(1) * far + bias)).max())
     return unit / 2 * (4 * (8 + 4 + 1 + len(network.bias)) * largest + 4 * 16)
-
-
-def logits(network: Network, sides: Sides, pretrained: int | tuple[int, ...]) -> Floats:
-    """Return what the network says of every pair of differences in float64: (rows, heads)."""
-    first, bias, second = (tensor.double().numpy() for tensor in (network.first, network.bias, network.second))
-    coordinates = []
-    for side, n in zip(sides, np.broadcast_to(pretrained, 2).tolist(), strict=True):
-        difference = np.arange(1 - side, side) * 8.0 / max(1, (n or side) - 1)
-        coordinates.append(np.sign(difference) * np.log2(np.abs(difference) + 1) / 3)
-    # (2h - 1,), (2w - 1,) -> ((2h - 1) * (2w - 1), 2): every pair of differences
-    places = np.stack(np.meshgrid(*coordinates, indexing="ij"), -1).reshape(-1, 2)
-    return np.asarray(np.maximum(places @ first.T + bias, 0) @ second.T)
-
-
-def reference(
-    call: Call, *, network: Network, pretrained: int | tuple[int, ...], window: int | tuple[int, ...] | None, add: bool
-) -> tuple[Array]:
-    """Return the bias of every two places in float64 from the formula, or scores with it.
-
-    Args:
-        window: of a fixed size, as it is given; None for that of x.
-    """
-    height, width = call.values[0].shape[1:3] if window is None else np.broadcast_to(window, 2).tolist()
-    numbers = 16 / (1 + np.exp(-logits(network, (height, width), pretrained)))
-    # (differences, heads) -> (2h - 1, 2w - 1, heads)
-    grid = numbers.reshape(2 * height - 1, 2 * width - 1, -1)
-    # (places, places, heads) -> (1, heads, places, places)
-    bias = np.moveaxis(of_places(grid, (height, width)), -1, 0)[None]
-    return (call.values[0].astype(np.float64) + bias if add else bias,)

@@ -18,9 +18,9 @@ from typing import Literal
 
 import numpy as np
 
-from posenc.call import Call
 from posenc.encoding import Encoding, Probes
-from posenc.ports import Array, Axis, Floats, Port, Positions, Values
+from posenc.formulas.timestep import reference
+from posenc.ports import Axis, Floats, Port, Positions, Values
 from posenc.ranges import check_above, check_at_least
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import sincos, sincos_of_steps
@@ -93,14 +93,3 @@ def _of_floats(spec: Spec, inv_freq: Floats, encode: "partial[Encoding]") -> Enc
     port = Port("timesteps", (STEPS,), spec.angle_dtype, values)
     largest, probes = math.ceil(end * max(1.0, float(inv_freq.max()))), Probes(values=source.probes.values)
     return encode(source, x=port, largest=lambda _: largest, probes=probes)
-
-
-def reference(call: Call, *, dim: int, first: bool, shift: float, scale: float, period: float) -> tuple[Array]:
-    """Return the features in float64, at the steps to compare."""
-    steps = call.values[0] if call.values else call.positions
-    half = dim // 2
-    exponent = -math.log(period) * np.arange(half) / (half - shift)
-    # (steps, 1) * (half,)
-    angle = scale * (steps[call.picked, None].astype(np.float64) * np.exp(exponent))
-    waves = [np.cos(angle), np.sin(angle)] if first else [np.sin(angle), np.cos(angle)]
-    return (np.concatenate([*waves, np.zeros((len(angle), dim % 2))], -1),)  # (steps, dim)

@@ -18,24 +18,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from posenc.arithmetic import larger
-from posenc.call import Call
 from posenc.encoding import Encoding
-from posenc.ports import BATCH, SEQ, Array, Axis, Port, fixed
-from posenc.references.rows import waves
+from posenc.formulas.transformer_xl import KEYS, Attention, reference, shift_reference
+from posenc.ports import BATCH, SEQ, Axis, Port, fixed
 from posenc.scheme import Unsupported, scheme
 from posenc.sincos import inverse_frequencies, sincos
 from posenc.sincos.angle_addition import END
 from posenc.sources.relative import encode as relative
 from posenc.sources.relative.encode import RelativeRows, relative_shift, with_zeros
 from posenc.spec import Spec
-
-Attention = Literal["causal", "uni", "bi"]
-KEYS = Axis("seq_k", "length")
 
 
 class Causal(RelativeRows):
@@ -171,19 +166,6 @@ def _ports_of_rows(attention: Attention, end: int | None) -> tuple[dict[str, Axi
     return {**queries, "k": keys}, Axis(formula, "length")
 
 
-def reference(call: Call, *, attention: Attention, clamp: int | None, d_model: int, base: float) -> tuple[Array]:
-    """Return the rows in float64 from the formula, from the farthest key behind to the farthest ahead."""
-    seq_k = call.sizes[KEYS.name]
-    if attention == "causal":
-        # the newest key is at distance 0
-        distance = np.arange(seq_k - 1, -1, -1)
-    else:
-        distance = np.arange(seq_k, -call.sizes[SEQ.name] if attention == "bi" else -1, -1)
-    if clamp is not None:
-        distance = np.minimum(np.maximum(distance, -clamp), clamp)
-    return (waves(distance, base ** -(2.0 * np.arange(d_model // 2) / d_model), interleaved=False),)
-
-
 @dataclass(frozen=True)
 class _Lengths:
     """The columns of scores by distance, and those of scores by key."""
@@ -205,16 +187,3 @@ def _shift(spec: Spec, attention: Attention) -> Encoding:
     scores = Port("scores", (BATCH, heads, SEQ, lengths.columns), spec.torch_dtype)
     by_key = Port("by_key", (BATCH, heads, SEQ, lengths.keys), spec.torch_dtype)
     return relative.shift(module(), spec, scores, by_key, partial(shift_reference, attention=attention))
-
-
-def shift_reference(call: Call, *, attention: Attention) -> tuple[Array]:
-    """Return for every query and key the score at the column of their distance, and 0 where there is none."""
-    (scores,) = call.values
-    seq, columns = scores.shape[2:]
-    seq_k = {"causal": columns, "uni": columns - 1, "bi": columns - seq}[attention]
-    farthest = seq_k - 1 if attention == "causal" else seq_k
-    distance = np.arange(seq_k - seq, seq_k)[:, None] - np.arange(seq_k)
-    column = farthest - distance
-    exists = column < columns
-    picked = scores[:, :, np.arange(seq)[:, None], np.where(exists, column, 0)]
-    return (np.where(exists, picked.astype(np.float64), 0.0),)

@@ -5,19 +5,18 @@ key by the inverse, so that their product has zeta^((n - m) / scale_base): at mo
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 
-from posenc.call import Call
 from posenc.encoding import Encoding
+from posenc.formulas.parts import rotation
+from posenc.formulas.xpos import Parameters, reference
 from posenc.joins.apply_rotary import Heads
-from posenc.ports import Array
 from posenc.ranges import check_above
-from posenc.references import rotation
 from posenc.rope_types import Rope
 from posenc.scheme import scheme
 from posenc.sincos import check_table, sincos
@@ -108,28 +107,3 @@ def _check_fits(spec: Spec, fade: Fade) -> None:
             f"max_len must be at most {fade.end}, got {spec.max_len}: from there on the scale of a key does not fit "
             f"{spec.dtype}; raise scale_base or center"
         )
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """The parameters as a user gives them."""
-
-    head_dim: int
-    rope_theta: float
-    gamma: float
-    scale_base: float
-    center: int | str
-
-
-def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> tuple[Array, Array]:
-    """Return the outputs in float64, at every position."""
-    positions = call.positions[..., None].astype(np.float64)
-    share = 2 * np.arange(parameters.head_dim // 2) / parameters.head_dim
-    # (batch, seq, 1) * (pairs,)
-    angle = positions * np.power(float(parameters.rope_theta), -share)
-    middle = parameters.center if isinstance(parameters.center, int) else (max(int(positions.max()), -2) + 2) // 2
-    zeta = (share + parameters.gamma) / (1 + parameters.gamma)
-    # (batch, seq, pairs): queries grow with their position, keys shrink, and the product decays with distance
-    scale = np.power(zeta, (positions - middle) / parameters.scale_base)
-    q, k = call.values
-    return rotation.apply_rotary(q, angle, scale, pairs), rotation.apply_rotary(k, angle, 1 / scale, pairs)

@@ -18,8 +18,9 @@ from helpers.reached import Owned, Reached, functions, place, reached, replaced
 from helpers.shared import one_of_each
 from helpers.wrong import moved, wrong
 from posenc.encoding import Encoding
+from posenc.formulas.parts.frequencies import Frequencies
 from posenc.parameters import Value
-from posenc.rope_types import ROPE_TYPES, Frequencies, geometric
+from posenc.rope_types import ROPE_TYPES, geometric
 from posenc.scheme import SCHEMES
 from posenc.spec import Spec
 from posenc_export.errors import PosencError

@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.rope_types import Frequencies, default, linear, llama3, longrope, proportional, yarn
+from posenc.formulas.parts.frequencies import Frequencies
+from posenc.rope_types import default, linear, llama3, longrope, proportional, yarn
 from posenc_export.reading.recognise.rotary_rows import Rows
 
 Settings = dict[str, float | int | bool | tuple[float, ...]]

@@ -15,7 +15,7 @@ from torch.nn.functional import interpolate
 import posenc
 from helpers.filters import DYNAMIC, FILTERS, built, saved
 from helpers.shared import ROOT
-from posenc.references.resampling import Resampling, resampled
+from posenc.formulas.parts.resampling import Resampling, resampled
 from posenc.sources.interpolated.modules import Resample1d, Resample2d
 from posenc.sources.interpolated.weights import Filter
 from posenc.spec import Spec

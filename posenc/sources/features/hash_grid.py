@@ -11,19 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.formulas.hash_grid import Grids
+
 PRIMES = (1, 2654435761, 805459861)
-
-
-@dataclass(frozen=True)
-class Grids:
-    """The parameters that say how large grids and tables are, as they are given."""
-
-    in_features: int
-    levels: int
-    log2_size: int
-    min_resolution: int
-    growth: float
-    dense: bool
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from posenc.formulas.rope_nd import Axial
 from posenc.joins.rotated import RotaryAngles
 from posenc.ports import Floats, Integers
 from posenc.ranges import check_above, check_not_zero
@@ -16,33 +17,6 @@ from posenc.spec import Spec
 
 MOST = 4
 """Axes that a grid may have."""
-
-
-@dataclass(frozen=True)
-class Axial:
-    """How the pairs of a head are shared out among axes: the parameters of the scheme.
-
-    Args:
-        widths: Features that each axis rotates.
-        thetas: The base of the frequencies of each axis.
-        frequencies: "own", "alternate", "shared" or "rising".
-        alternating: Axes take pairs by turns; else one axis after the other.
-        axis_order: Which axis comes first, second, ...
-        first: The place of index 0 on each axis.
-        scale: The distance between the places of two neighbours on each axis.
-        centered: Axes whose places count from their center, by number.
-        tiled: The frequencies of an axis stand twice, one a feature; neighbours are pairs, and turn apart.
-    """
-
-    widths: tuple[int, ...]
-    thetas: tuple[float, ...]
-    frequencies: str = "own"
-    alternating: bool = False
-    axis_order: tuple[int, ...] = ()
-    first: tuple[float, ...] = (0.0,)
-    scale: tuple[float, ...] = (1.0,)
-    centered: tuple[int, ...] = ()
-    tiled: bool = False
 
 
 def checked(axial: Axial) -> Axial:

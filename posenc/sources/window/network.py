@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.ports import Array
 from posenc.sources.window.encode import Sides, by_head, differences
 
 
@@ -21,6 +22,11 @@ class Network:
     def to(self, dtype: torch.dtype) -> "Network":
         """Return it in a dtype."""
         return Network(self.first.to(dtype), self.bias.to(dtype), self.second.to(dtype))
+
+    def numbers(self) -> tuple[Array, Array, Array]:
+        """Return the weights in float64, as NumPy has them."""
+        first, bias, second = (tensor.double().numpy() for tensor in (self.first, self.bias, self.second))
+        return first, bias, second
 
 
 class ContinuousBias(nn.Module):

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from posenc.rope_types import Frequencies
+from posenc.formulas.parts.frequencies import Frequencies
 from posenc.rope_types.llama3 import reference as llama3
 from posenc.rope_types.yarn import reference as yarn
 from posenc_export.reading.recognise.circle import Floats

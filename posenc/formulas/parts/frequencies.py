@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from posenc.ports import Floats
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """The frequencies of pairs, (pairs,) in radians per position, and the factor of cosines and sines."""
+
+    inv_freq: Floats
+    attention_factor: float = 1.0
 
 
 def roformer(dim: int, rope_theta: float) -> Floats:

@@ -1,0 +1,36 @@
+"""Relative positions of Conformers (arXiv:2005.08100): rows of distances, and scores moved to their keys."""
+
+import numpy as np
+
+from posenc.call import Call
+from posenc.formulas.parts.rows import waves
+from posenc.ports import Array
+
+
+def of_chunk(call: Call, *, past: int, future: int, d_model: int, base: float) -> tuple[Array]:
+    """Return the rows of every chunk in float64 from the formula."""
+    # the last frequency is 1 / base itself, as in Gemma 3n
+    growth = np.log(base) / max(d_model // 2 - 1, 1)
+    inv_freq = np.exp(-growth * np.arange(d_model // 2))
+    return (waves(np.arange(past, -future - 1, -1), inv_freq, interleaved=False),)
+
+
+def shift_reference(call: Call) -> tuple[Array]:
+    """Return for every query and key the score at the column of their distance."""
+    (scores,) = call.values
+    seq, columns = scores.shape[2:]
+    # (batch, heads, seq, seq + seq_k - 1): the keys follow from the columns
+    seq_k = columns - seq + 1
+    # queries are the last of the keys
+    distance = np.arange(seq_k - seq, seq_k)[:, None] - np.arange(seq_k)
+    return (scores[:, :, np.arange(seq)[:, None], seq_k - 1 - distance].astype(np.float64),)
+
+
+def chunk_shift_reference(call: Call) -> tuple[Array]:
+    """Return the score of every query of a chunk with every key that the chunk sees; 0 where the query does not."""
+    (scores,) = call.values
+    chunk, columns = scores.shape[3:]
+    by_key = np.zeros((*scores.shape[:4], columns + chunk - 1))
+    for query in range(chunk):
+        by_key[:, :, :, query, query : query + columns] = scores[:, :, :, query]
+    return (by_key,)

@@ -1,0 +1,21 @@
+"""RoPE-Mixed (arXiv:2403.13298): patches are rotated by row and column at once, at learned frequencies of each head."""
+
+import numpy as np
+
+from posenc.call import Call
+from posenc.formulas.parts import rotation
+from posenc.ports import Array, Floats
+
+
+def reference(call: Call, *, frequencies: Floats, pairs: rotation.Pairs) -> tuple[Array, ...]:
+    """Return the outputs in float64: each head by itself, at its own angles."""
+    row, column = call.positions  # (1, height, width) each, or (batch, seq)
+    axis = 1 if pairs.tensor_layout == "bhsd" else -2
+    outputs = []
+    for value in call.values:
+        rotated = [
+            rotation.apply_rotary(head, np.multiply.outer(column, across) + np.multiply.outer(row, down), 1.0, pairs)
+            for head, across, down in zip(np.split(value, len(frequencies[0]), axis), *frequencies, strict=True)
+        ]
+        outputs.append(np.concatenate(rotated, axis))
+    return tuple(outputs)
