@@ -1,8 +1,12 @@
 """Attention temperature by position: what queries far along in a text are multiplied by (Llama 4, Ministral 3)."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, fits
+from posenc.formulas.parts.turning import rounded
 from posenc.ports import Array, Floats, Integers
 
 
@@ -17,3 +21,19 @@ def reference(call: Call, *, beta: float, step: int, offset: int) -> tuple[Array
     """Return the factors in float64 at the positions to compare: (batch, seq, 1)."""
     positions = call.positions[..., call.picked, None]
     return (factors(positions, beta=beta, step=step, offset=offset),)
+
+
+@fits("factor")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess the step from where the factor grows, the offset from the first step, and beta from how much it grows."""
+    factor = seen.numbers.astype(np.float64)
+    grows = np.flatnonzero(np.diff(factor) > seen.spacing) + 1
+    if len(grows) < 2 or abs(factor[0] - 1.0) > seen.spacing:
+        return
+    step, offset = int(grows[1] - grows[0]), int((grows[1] - grows[0]) - grows[0] - seen.first)
+    last = (seen.first + len(factor) - 1 + offset) // step
+    for beta in rounded(float((factor[-1] - 1.0) / np.log(1.0 + last))):
+        positions = seen.first + np.arange(len(factor))
+        yield Fit(
+            {"beta": beta, "step": step, "offset": offset}, factors(positions, beta=beta, step=step, offset=offset)
+        )

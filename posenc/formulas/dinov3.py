@@ -1,9 +1,14 @@
 """Rotary position embedding of DINOv3 (arXiv:2508.10104): patches are rotated by where they lie in their image."""
 
+from collections.abc import Iterator
+from itertools import product
+
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, call_of, fits
 from posenc.formulas.parts import rotation
+from posenc.formulas.parts.turning import axes_of_pairs, bases_of, rounded, turn_along
 from posenc.ports import Array
 
 
@@ -29,3 +34,26 @@ def reference(
         angles.append(2 * np.pi * coordinate[..., None] / period)
     # (1, height, width, pairs): first those of the row
     return rotation.rotary(call, np.concatenate(angles, -1), 1.0, pairs)
+
+
+@fits("rotation")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess a base, or the shortest and the longest period, from how far the first place is turned, and each next."""
+    quarter = seen.width // 2
+    if len(seen.places) != 2 or seen.width % 2 or axes_of_pairs(seen) != [0] * quarter + [1] * quarter:
+        return
+    height = seen.places[0]
+    # the coordinate rises by 2 / height a row: 2 pi of it over the period
+    circles = turn_along(seen.numbers, 0)[:quarter] * height / (4 * np.pi)
+    places = np.arange(quarter) / quarter
+    guesses: list[tuple[float | None, tuple[float | None, float | None]]]
+    guesses = [(base, (None, None)) for base in bases_of(circles, places)]
+    if quarter > 1 and circles.min() > 0:
+        shortest, longest = (list(rounded(1 / circles[pair])) for pair in (0, -1))
+        guesses += [(None, periods) for periods in product(shortest, longest)]
+    for base, (low, high) in guesses:
+        pairs = rotation.Pairs(seen.layout, "bhsd")
+        call = call_of(seen)
+        cos, sin = reference(call, head_dim=4 * quarter, rope_theta=base, periods=(low, high), pairs=pairs)
+        named = {"rope_theta": base} if base is not None else {"min_period": low, "max_period": high}
+        yield Fit({"head_dim": 4 * quarter, **named, "layout": seen.layout}, (cos + 1j * sin)[0])

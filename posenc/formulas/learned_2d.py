@@ -1,8 +1,11 @@
 """Learned embeddings of the rows and of the columns of a grid: DETR with position_embedding_type="learned"."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, call_of, fits
 from posenc.ports import Array, Floats
 
 
@@ -13,3 +16,20 @@ def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: st
     rows = np.concatenate([by_column, by_row] if order == "column_first" else [by_row, by_column], -1)
     # (1, height, width, dim) -> (1, dim, height, width)
     return (np.moveaxis(rows, -1, 1) if tensor_layout == "bdhw" else rows,)
+
+
+@fits("rows")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Find the rows of each half of the features in the tables that the numbers were made of."""
+    half = seen.width // 2
+    if len(seen.places) != 2 or seen.width % 2:
+        return
+    for order in ("column_first", "row_first"):
+        first, second = seen.numbers[0, :, :half], seen.numbers[:, 0, half:]
+        if order == "row_first":
+            first, second = seen.numbers[:, 0, :half], seen.numbers[0, :, half:]
+        columns, rows = (first, second) if order == "column_first" else (second, first)
+        if all(any(np.array_equal(table[: len(part)], part) for table in seen.stored) for part in (rows, columns)):
+            tables = [part.astype(np.float64) for part in (rows, columns)]
+            (expected,) = reference(tables, call_of(seen), order=order, tensor_layout="bhwd")
+            yield Fit({"dim": seen.width, "order": order}, expected[0])

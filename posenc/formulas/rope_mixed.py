@@ -1,9 +1,13 @@
 """RoPE-Mixed (arXiv:2403.13298): patches are rotated by row and column at once, at learned frequencies of each head."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, fits
 from posenc.formulas.parts import rotation
+from posenc.formulas.parts.turning import turn_along
 from posenc.ports import Array, Floats
 
 
@@ -19,3 +23,16 @@ def reference(call: Call, *, frequencies: Floats, pairs: rotation.Pairs) -> tupl
         ]
         outputs.append(np.concatenate(rotated, axis))
     return tuple(outputs)
+
+
+@fits("rotation")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Measure the learned frequencies of each head: turns along the row, and along the column."""
+    if seen.numbers.ndim != 4 or seen.layout != "interleaved":
+        return
+    # (height, width, heads, pairs)
+    height, width, heads, pairs = seen.numbers.shape
+    flat = seen.numbers.reshape(height, width, heads * pairs)
+    down, across = turn_along(flat, 0), turn_along(flat, 1)
+    angle = np.arange(height)[:, None, None] * down + np.arange(width)[:, None] * across
+    yield Fit({"heads": heads, "head_dim": 2 * pairs}, np.exp(1j * angle).reshape(seen.numbers.shape))

@@ -1,13 +1,17 @@
 """Rotary position embedding on a grid of up to four axes, each with features, and a base, of its own."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, call_of, fits
 from posenc.formulas.parts import rotation
-from posenc.ports import Array
+from posenc.formulas.parts.turning import axes_of_pairs, bases_of, turn_along
+from posenc.parameters import Value
+from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
@@ -70,3 +74,54 @@ def _frequency(axial: Axial, k: int, axis: int, place: int) -> float:
         number = place if axial.frequencies == "shared" else k * len(axial.widths) + axis
         features = sum(axial.widths)
     return float(np.float64(axial.thetas[axis]) ** (-2.0 * number / features))
+
+
+@fits("rotation")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess which axis turns each pair, how frequencies are shared out, and their bases from turns along each axis."""
+    axes = axes_of_pairs(seen)
+    if seen.layout not in ("halves", "interleaved", "axis_halves") or len(seen.places) < 2 or axes is None:
+        return
+    count = len(seen.places)
+    widths = tuple(2 * axes.count(axis) for axis in range(count))
+    order = tuple(dict.fromkeys(axes))
+    turns = np.array([turn_along(seen.numbers, axis)[pair] for pair, axis in enumerate(axes)])
+    runs = [axis for axis in order for _ in range(widths[axis] // 2)]
+    for alternating in (False, True):
+        if (axes == runs) == alternating and count > 1:
+            continue
+        for frequencies in ("own", "alternate", "shared", "rising"):
+            if frequencies == "alternate" and len(set(widths)) > 1:
+                continue
+            axial = Axial(widths, (1.0,) * count, frequencies, alternating, order, (0.0,) * count, (1.0,) * count)
+            for thetas in _thetas(axial, axes, turns):
+                guess = replace(axial, thetas=thetas)
+                cos, sin = reference(call_of(seen), axial=guess, pairs=rotation.Pairs(seen.layout, "bhsd"))
+                named: dict[str, Value] = {"head_dim": seen.head_dim or 2 * len(axes), "axes_dim": widths}
+                named |= {"rope_theta": thetas if len(set(thetas)) > 1 else thetas[:1], "layout": seen.layout}
+                named |= {} if frequencies == "own" else {"frequencies": frequencies}
+                named |= {"order": "by_turns"} if alternating else {}
+                named |= {} if order == tuple(range(count)) else {"axis_order": order}
+                yield Fit(named, (cos + 1j * sin)[0])
+
+
+def _thetas(axial: Axial, axes: Sequence[int], turns: Floats) -> Iterator[tuple[float, ...]]:
+    """Yield bases for the axes: one for all, or each its own, by the exponent of each pair's frequency."""
+    logs = replace(axial, thetas=(math.e,) * len(axial.widths))
+    number = dict.fromkeys(axial.axis_order, 0)
+    exponents = []
+    for place, axis in enumerate(axes):
+        unit = 2 / math.pi if axial.frequencies == "rising" else 1.0
+        exponents.append(-math.log(unit * _frequency(logs, number[axis], axis, place)))
+        number[axis] += 1
+    rise = -1.0 if axial.frequencies == "rising" else 1.0
+    measured = (turns * (2 / math.pi if axial.frequencies == "rising" else 1.0)) ** rise
+    where = np.array(axes)
+    for base in bases_of(measured, rise * np.array(exponents)):
+        yield (base,) * len(axial.widths)
+    if axial.frequencies == "own":
+        each = [
+            list(bases_of(measured[where == axis], np.array(exponents)[where == axis])) or [10000.0]
+            for axis in range(len(axial.widths))
+        ]
+        yield from zip(*([bases[0], *bases] for bases in each), strict=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from posenc_export.reading.recognise.biases import biases_of
+from posenc_export.reading.recognise.by_formula import explained_of
 from posenc_export.reading.recognise.claims import claim, gathered
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.image_rotary import image_rotary_of
@@ -35,7 +36,7 @@ def encodings_of(run: Run) -> list[Named]:
     away = _of_tables_that_are_away(run)
     named += away
     claimed.update(node for encoding in away for node in encoding.nodes)
-    named += unrecognised_of(run, claimed)
+    named += explained_of(run, unrecognised_of(run, claimed))
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
     return sorted(named, key=lambda encoding: min(order.get(node, len(order)) for node in encoding.nodes))

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 Family = Literal[
-    "rotary", "sinusoidal", "learned", "alibi", "t5", "relative", "window", "grid", "timestep", "not recognised"
+    "rotary",
+    "sinusoidal",
+    "learned",
+    "alibi",
+    "t5",
+    "relative",
+    "window",
+    "grid",
+    "timestep",
+    "temperature",
+    "not recognised",
 ]
 VALUES_TURNED = "values are turned: only queries and keys should be"
 """How a finding on values ends, which a config may allow."""
