@@ -23,7 +23,7 @@ def reference(call: Call, *, beta: float, step: int, offset: int) -> tuple[Array
     return (factors(positions, beta=beta, step=step, offset=offset),)
 
 
-@fits("factor")
+@fits("factor", family="temperature")
 def fit(seen: Observation) -> Iterator[Fit]:
     """Guess the step from where the factor grows, the offset from the first step, and beta from how much it grows."""
     factor = seen.numbers.astype(np.float64)

@@ -1,10 +1,12 @@
 """Relative position representations (Shaw et al., arXiv:1803.02155): a learned row for each distance up to some."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, fits
 from posenc.ports import Array, Floats, Integers
 
 
@@ -44,3 +46,18 @@ def added_values(call: Call, *, rows: Rows) -> tuple[Array]:
     index, counts = rows.of_pairs(call.query[0], call.key[0])
     p = call.values[0].astype(np.float64) * counts * (1.0 if rows.scale is None else rows.scale)
     return (np.stack([p[:, :, i] @ rows.table[row] for i, row in enumerate(index)], 2),)
+
+
+@fits("index", family="relative")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess how many rows lie on either side from the row of distance 0, and from where rows repeat."""
+    queries, keys = seen.numbers.shape
+    relative = np.arange(keys) - (np.arange(queries) + keys - queries)[:, None]
+    at_zero, last = int(seen.numbers[relative == 0][0]), int(seen.numbers.max())
+    rows = max((len(table) for table in seen.stored), default=0)
+    for distance, turned in (("key_minus_query", relative), ("query_minus_key", -relative)):
+        # without a repeated row in sight, the table that the rows are of says how many there are
+        before, after = at_zero, max(last, rows - 1) - at_zero
+        index = at_zero + np.clip(turned, -before, after)
+        left, right = (before, after) if distance == "key_minus_query" else (after, before)
+        yield Fit({"left": left, "right": right, "distance": distance}, index)

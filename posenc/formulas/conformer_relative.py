@@ -1,9 +1,13 @@
 """Relative positions of Conformers (arXiv:2005.08100): rows of distances, and scores moved to their keys."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, fits
 from posenc.formulas.parts.rows import waves
+from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.ports import Array
 
 
@@ -34,3 +38,18 @@ def chunk_shift_reference(call: Call) -> tuple[Array]:
     for query in range(chunk):
         by_key[:, :, :, query, query : query + columns] = scores[:, :, :, query]
     return (by_key,)
+
+
+@fits("rows", family="relative")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess the base from sines and cosines by turns that go back from row to row: both ways, or behind alone."""
+    half, count = seen.width // 2, len(seen.numbers)
+    if len(seen.places) != 1 or seen.width % 2 or count < 4:
+        return
+    sine, cosine = (seen.numbers[:, wave::2].astype(np.float64) for wave in (0, 1))
+    turns = -frequencies_of(cosine + 1j * sine)
+    for base in bases_of(turns, np.arange(half) / half):
+        inv_freq = base ** (-np.arange(half) / half)
+        for style, farthest in (("both", (count - 1) // 2), ("descending", count - 1)):
+            expected = waves(farthest - np.arange(count), inv_freq, interleaved=True)[0]
+            yield Fit({"d_model": seen.width, "style": style, "base": base}, expected)

@@ -1,8 +1,11 @@
 """The relative positions of DeBERTa-v2 and v3 (arXiv:2006.03654): indices of a model's table."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, call_of_scores, fits
 from posenc.ports import Array, Floats, Integers
 
 
@@ -21,3 +24,29 @@ def by_logarithm(distance: Integers, *, num_buckets: int, far: int) -> Floats:
     growth = np.log(np.maximum(distance, mid) / mid) / np.log((far - 1) / mid)
     grown = mid + np.ceil(growth * (mid - 1) - 1e-9)
     return np.where(distance <= mid, distance, grown).astype(np.float64)
+
+
+FARTHEST = 4096
+"""Up to which max_distance buckets are tried."""
+
+
+@fits("index", family="relative")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess the buckets from the first distance that shares one, as far as a stored row for each distance shows it."""
+    last = seen.numbers[-1]
+    buckets = np.abs(last[::-1]) if len(last) and last[-1] == 0 else np.zeros(0)
+    for table in seen.stored:
+        flat = table.reshape(-1)[:FARTHEST].astype(np.int64)
+        if len(flat) >= len(buckets) and np.array_equal(flat[: len(buckets)], buckets):
+            buckets = flat
+    distance = np.arange(len(buckets))
+    shared = np.flatnonzero(buckets != distance)
+    if len(shared) < 2:
+        return
+    mid = int(shared[0]) - 1
+    for count in (2 * mid, 2 * mid + 1, 2 * mid - 2, 2 * mid - 1):
+        for far in range(count // 2 + 2, min(FARTHEST, 64 * len(buckets))):
+            if count // 2 > 1 and np.array_equal(by_logarithm(distance, num_buckets=count, far=far), buckets):
+                (expected,) = reference(call_of_scores(seen), num_buckets=count, far=far)
+                yield Fit({"num_buckets": count, "max_distance": far}, expected[0])
+                return

@@ -36,7 +36,7 @@ def reference(
     return rotation.rotary(call, np.concatenate(angles, -1), 1.0, pairs)
 
 
-@fits("rotation")
+@fits("rotation", family="rotary")
 def fit(seen: Observation) -> Iterator[Fit]:
     """Guess a base, or the shortest and the longest period, from how far the first place is turned, and each next."""
     quarter = seen.width // 2

@@ -20,7 +20,7 @@ import numpy as np
 
 from posenc.call import Call
 from posenc.parameters import Value
-from posenc.ports import Array, Axis, Port
+from posenc.ports import BATCH, SEQ, Array, Axis, Integers, Port, Positions
 from posenc.registry import Registry
 
 AXES = ("a", "b", "c", "d")
@@ -46,6 +46,7 @@ class Observation:
         layout: Which features of a head are a pair, of a rotation: "halves", "interleaved", "axis_halves".
         head_dim: Features of a head, of a rotation; 0 where that is not known.
         stored: The tables that the numbers were made of.
+        positions: Of queries and of keys, of a bias; None where queries are the last of the keys.
     """
 
     kind: Kind
@@ -55,6 +56,7 @@ class Observation:
     layout: str = ""
     head_dim: int = 0
     stored: tuple[Array, ...] = ()
+    positions: tuple[Integers, Integers] | None = None
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -92,8 +94,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The scheme that an observation is of, with its parameters."""
+    """The scheme that an observation is of, with its parameters, and the word of inspections for its kind."""
 
+    family: str
     scheme: str
     parameters: Mapping[str, Value]
 
@@ -110,27 +113,44 @@ def call_of(seen: Observation) -> Call:
     return Call((x,), {"x": np.zeros((1, *seen.places, seen.width), np.float32)}, None, max(seen.places))
 
 
+def call_of_scores(seen: Observation) -> Call:
+    """Return the call whose bias, or indices, of all queries and keys were seen: by their positions alone."""
+    queries, keys = seen.numbers.shape[-2:]
+    at = seen.positions or (np.arange(queries) + keys - queries, np.arange(keys))
+    names = ("positions_q", "positions_k")
+    axes = (SEQ, Axis("seq_k", "length"))
+    ports = tuple(Port(name, (BATCH, axis), "int64", Positions()) for name, axis in zip(names, axes, strict=True))
+    feeds = {name: positions[None] for name, positions in zip(names, at, strict=True)}
+    return Call(ports, feeds, None, keys)
+
+
 Fitting = Callable[[Observation], Iterator[Fit]]
 
 
 @dataclass(frozen=True)
 class Backward:
-    """A formula asked backward: the scheme, what it explains, and how."""
+    """A formula asked backward: the scheme, what it explains, the word of inspections for its kind, and how."""
 
     scheme: str
     kinds: tuple[Kind, ...]
+    family: str
     fit: Fitting
 
 
 FITS: Registry[Backward] = Registry("formula", "posenc.formulas")
 
 
-def fits(*kinds: Kind) -> Callable[[Fitting], Fitting]:
-    """Register a fit for observations of some kinds; its file has the name of the scheme."""
+def fits(*kinds: Kind, family: str) -> Callable[[Fitting], Fitting]:
+    """Register a fit for observations of some kinds; its file has the name of the scheme.
+
+    Args:
+        kinds: What it explains.
+        family: What inspections call encodings of this kind: rotary, grid, window, relative, ...
+    """
 
     def register(fit: Fitting) -> Fitting:
         scheme = fit.__module__.rpartition(".")[2]
-        FITS.add(scheme, Backward(scheme, kinds, fit), fit.__module__)
+        FITS.add(scheme, Backward(scheme, kinds, family, fit), fit.__module__)
         return fit
 
     return register
@@ -143,7 +163,7 @@ def explained(seen: Observation) -> Fitted | None:
     for backward in FITS.values():
         for guess in backward.fit(seen) if seen.kind in backward.kinds else ():
             if seen.agrees(guess.numbers):
-                return Fitted(backward.scheme, guess.parameters)
+                return Fitted(backward.family, backward.scheme, guess.parameters)
     return None
 
 

@@ -1,11 +1,13 @@
 """A learned grid of positions, resampled to the size of the input, as in vision transformers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, fits
 from posenc.formulas.parts.resampling import Resampling, matrices, resampled
+from posenc.parameters import Value
 from posenc.ports import Array, Floats
 
 
@@ -37,3 +39,54 @@ def rows_of_image(table: Floats, how: Resampling, sizes: Sequence[int], tokens: 
     down, across = matrices(table.shape, how, (height, width))
     rows, columns = down[[place // width for place in places]], across[[place % width for place in places]]
     return np.asarray(np.einsum("th,tw,hwf->tf", rows, columns, table, optimize=True))
+
+
+NARROWEST = 8
+"""Features of a stored grid that is added as it is: coordinates and biases have fewer."""
+WAYS = tuple(
+    Resampling(cubic, antialias, corners)
+    for cubic in (True, False)
+    for antialias in (False, True)
+    for corners in (False, True)
+    if not (antialias and corners)
+)
+"""How models resample: bicubic first, as most do."""
+
+
+@fits("rows", family="grid")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Find the learned grid among what is stored, of the same size or resampled to it."""
+    if len(seen.places) != 2 or seen.width < 2:
+        return
+    for table in seen.stored:
+        grid = _grid(table, seen)
+        if grid is None:
+            continue
+        if grid.shape[:2] == seen.places and seen.width < NARROWEST:
+            continue
+        for how in WAYS:
+            named: dict[str, Value] = {
+                "d_model": seen.width,
+                "grid": grid.shape[:2],
+                "mode": "bicubic" if how.cubic else "bilinear",
+            }
+            named |= {"antialias": how.antialias, "align_corners": how.align_corners}
+            yield Fit(named, resampled(grid, how, seen.places))
+
+
+def _grid(table: Array, seen: Observation) -> Floats | None:
+    """Return a stored table as (height, width, features); None where it cannot be one of rows like those seen."""
+    axes = tuple(axis for axis, size in enumerate(table.shape) if size == 1)
+    table = np.squeeze(table, axes).astype(np.float64)
+    if table.ndim == 3:
+        return (
+            table if table.shape[-1] == seen.width else np.moveaxis(table, 0, -1) if len(table) == seen.width else None
+        )
+    if table.ndim != 2 or table.shape[1] % seen.width:
+        return None
+    if table.shape[1] > seen.width:  # columns and features lie beside one another
+        return table.reshape(len(table), -1, seen.width)
+    if np.prod(seen.places) == len(table):
+        return table.reshape(*seen.places, seen.width)
+    side = int(np.sqrt(len(table)))
+    return table.reshape(side, side, seen.width) if side * side == len(table) else None

@@ -18,7 +18,7 @@ def reference(tables: list[Floats], call: Call, *, order: str, tensor_layout: st
     return (np.moveaxis(rows, -1, 1) if tensor_layout == "bdhw" else rows,)
 
 
-@fits("rows")
+@fits("rows", family="grid")
 def fit(seen: Observation) -> Iterator[Fit]:
     """Find the rows of each half of the features in the tables that the numbers were made of."""
     half = seen.width // 2

@@ -10,7 +10,7 @@ from posenc.formulas.parts.turning import axes_of_pairs, bases_of, turn_along
 from posenc.formulas.rope_nd import Axial, reference
 
 
-@fits("rotation")
+@fits("rotation", family="rotary")
 def fit(seen: Observation) -> Iterator[Fit]:
     """Guess the base from the turns of the first half of the pairs, along the rows."""
     half = seen.width // 2

@@ -25,7 +25,7 @@ def reference(call: Call, *, frequencies: Floats, pairs: rotation.Pairs) -> tupl
     return tuple(outputs)
 
 
-@fits("rotation")
+@fits("rotation", family="rotary")
 def fit(seen: Observation) -> Iterator[Fit]:
     """Measure the learned frequencies of each head: turns along the row, and along the column."""
     if seen.numbers.ndim != 4 or seen.layout != "interleaved":

@@ -76,7 +76,7 @@ def _frequency(axial: Axial, k: int, axis: int, place: int) -> float:
     return float(np.float64(axial.thetas[axis]) ** (-2.0 * number / features))
 
 
-@fits("rotation")
+@fits("rotation", family="rotary")
 def fit(seen: Observation) -> Iterator[Fit]:
     """Guess which axis turns each pair, how frequencies are shared out, and their bases from turns along each axis."""
     axes = axes_of_pairs(seen)

@@ -44,7 +44,7 @@ def reference(call: Call, *, parameters: Parameters) -> tuple[Array]:
     return (call.values[0].astype(np.float64) + output if parameters.output == "add" else output,)
 
 
-@fits("rows")
+@fits("rows", family="grid")
 def fit(seen: Observation) -> Iterator[Fit]:
     """Guess how many features are the frame's from what each column varies by, and bases and scales from turns."""
     if seen.numbers.ndim != 4 or seen.width < 6:

@@ -1,8 +1,12 @@
 """The continuous relative position bias of Swin Transformer V2 (arXiv:2111.09883, section 3.3)."""
 
+from collections.abc import Iterator
+from itertools import permutations
+
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, call_of, fits
 from posenc.formulas.parts.windows import of_places
 from posenc.ports import Array, Floats
 
@@ -37,3 +41,43 @@ def reference(
     # (places, places, heads) -> (1, heads, places, places)
     bias = np.moveaxis(of_places(grid, (height, width)), -1, 0)[None]
     return (call.values[0].astype(np.float64) + bias if add else bias,)
+
+
+LARGEST = 64
+"""Up to which side of the window that a model was pretrained with is tried."""
+
+
+@fits("bias", family="window")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Find the network among what is stored, and guess the window that it was pretrained with."""
+    heads, places = seen.numbers.shape[:2]
+    for weights in _networks(seen.stored, heads):
+        for height in (side for side in range(2, places) if places % side == 0):
+            sides = (height, places // height)
+            corner = np.arange(sides[1]) if sides[0] * sides[1] == places else np.zeros(0, np.int64)
+            for pretrained in range(LARGEST):
+                numbers = 16 / (1 + np.exp(-logits(weights, sides, pretrained)))
+                grid = numbers.reshape(2 * sides[0] - 1, 2 * sides[1] - 1, -1)
+                # the first row of places says whether all are worth computing
+                first = grid[sides[0] - 1, sides[1] - 1 - corner]
+                if np.abs(first.T - seen.numbers[:, 0, corner]).max() > 16 * seen.tolerance:
+                    continue
+                call = call_of(Observation("rows", np.zeros((*sides, 1)), seen.spacing))
+                (bias,) = reference(call, weights=weights, pretrained=pretrained, window=None, add=False)
+                yield Fit({"heads": heads, "hidden": len(weights[1]), "pretrained_window": pretrained}, bias[0])
+
+
+def _networks(stored: tuple[Array, ...], heads: int) -> Iterator[Weights]:
+    """Yield the weights of a network of two inputs: (hidden, 2), (hidden,), (heads, hidden)."""
+    tables = [np.squeeze(table).astype(np.float64) for table in stored]
+    matrices = [table for table in tables if table.ndim == 2]
+    vectors = [table for table in tables if table.ndim == 1]
+    for table in matrices:
+        second = table if len(table) == heads else table.T
+        hidden = second.shape[1]
+        # the weights of rows and of columns are a matrix, or stand apart
+        pairs = [m if m.shape[1] == 2 else m.T for m in matrices if sorted(m.shape) == sorted((2, hidden))]
+        fitting = [vector for vector in vectors if len(vector) == hidden]
+        pairs += [np.stack(pair, -1) for pair in permutations(fitting, 2)]
+        if len(second) == heads:
+            yield from ((pair, bias, second) for pair in pairs for bias in fitting)

@@ -1,11 +1,14 @@
 """The relative positions of Transformer-XL (arXiv:1901.02860, appendix B) and XLNet (arXiv:1906.08237)."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, fits
 from posenc.formulas.parts.rows import waves
+from posenc.formulas.parts.turning import bases_of, frequencies_of
 from posenc.ports import SEQ, Array, Axis
 
 Attention = Literal["causal", "uni", "bi"]
@@ -38,3 +41,19 @@ def shift_reference(call: Call, *, attention: Attention) -> tuple[Array]:
     exists = column < columns
     picked = scores[:, :, np.arange(seq)[:, None], np.where(exists, column, 0)]
     return (np.where(exists, picked.astype(np.float64), 0.0),)
+
+
+@fits("rows", family="relative")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess the base from sines and cosines that turn back from row to row, down to distance 0 or below."""
+    half, count = seen.width // 2, len(seen.numbers)
+    if len(seen.places) != 1 or seen.width % 2 or count < 4:
+        return
+    sine, cosine = np.split(seen.numbers.astype(np.float64), 2, -1)
+    turns = -frequencies_of(cosine + 1j * sine)
+    for base in bases_of(turns, np.arange(half) / half):
+        inv_freq = base ** -(2.0 * np.arange(half) / seen.width)
+        # rows of as many keys as queries end at 1 - seq; those behind alone end at 0
+        for attention, farthest in (("causal", count - 1), ("bi", count // 2)):
+            expected = waves(farthest - np.arange(count), inv_freq, interleaved=False)[0]
+            yield Fit({"d_model": seen.width, "attention": attention, "base": base}, expected)

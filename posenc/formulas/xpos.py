@@ -1,12 +1,15 @@
 """xPos: rotary position embedding whose scores fade with distance (Sun et al., arXiv:2212.10554, section 2)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from posenc.call import Call
+from posenc.formulas.fitting import Fit, Observation, fits
 from posenc.formulas.parts import rotation
-from posenc.ports import Array
+from posenc.formulas.parts.turning import bases_of, frequencies_of, rounded
+from posenc.ports import Array, Floats
 
 
 @dataclass(frozen=True)
@@ -32,3 +35,38 @@ def reference(call: Call, *, parameters: Parameters, pairs: rotation.Pairs) -> t
     scale = np.power(zeta, (positions - middle) / parameters.scale_base)
     q, k = call.values
     return rotation.apply_rotary(q, angle, scale, pairs), rotation.apply_rotary(k, angle, 1 / scale, pairs)
+
+
+@fits("rotation", family="rotary")
+def fit(seen: Observation) -> Iterator[Fit]:
+    """Guess the base from turns, and from how pairs fade gamma, the base of the scale and the center."""
+    if len(seen.places) != 1 or seen.layout not in ("halves", "interleaved"):
+        return
+    logs = np.log(np.abs(seen.numbers))
+    slopes = np.diff(logs, axis=0).mean(0)
+    if np.abs(slopes).max() < 4 * seen.spacing:
+        return
+    # keys fade as queries grow
+    sign = 1.0 if slopes[0] < 0 else -1.0
+    share = np.arange(seen.width) / seen.width
+    positions = seen.first + np.arange(len(logs))
+    center = float(np.median(positions[0] - logs[0][:1] / slopes[:1]))
+    for gamma, scale_base in _scales(sign * slopes, share):
+        for base in bases_of(frequencies_of(seen.numbers / np.abs(seen.numbers)), share):
+            zeta = (share + gamma) / (1 + gamma)
+            middle = round(center)
+            scale = np.power(zeta, sign * (positions[:, None] - middle) / scale_base)
+            expected = scale * np.exp(1j * positions[:, None] * np.power(base, -share))
+            named = {"head_dim": 2 * seen.width, "rope_theta": base, "gamma": gamma, "scale_base": scale_base}
+            yield Fit({**named, "center": middle, "layout": seen.layout}, expected)
+
+
+def _scales(slopes: Floats, share: Floats) -> Iterator[tuple[float, float]]:
+    """Yield gamma and the base of the scale: slope = log((share + gamma) / (1 + gamma)) / base."""
+    # the ratio of the first two slopes says gamma alone
+    tried = np.concatenate([[0.4], np.geomspace(1e-3, 10, 4001)])
+    ratio = np.log((share[1] + tried) / (1 + tried)) / np.log(tried / (1 + tried))
+    nearest = float(tried[np.argmin(np.abs(ratio - slopes[1] / slopes[0]))])
+    for gamma in (0.4, *rounded(nearest)):
+        for scale_base in rounded(float(np.log(gamma / (1 + gamma)) / slopes[0])):
+            yield gamma, scale_base

@@ -37,6 +37,8 @@ TRIED = 16
 """Images, or traced lengths, that are tried, at most."""
 SHAPING, RANK = ("Reshape", "Expand"), 8
 """Operators that take a shape, and how many axes it has at most."""
+LARGEST_DATA = 2**23
+"""Elements of data beyond which nobody looks for pairs in them."""
 TRACED = range(4, 4097)
 """Lengths that a graph may have been traced at."""
 
@@ -67,10 +69,12 @@ def _small_enough(graph: Graph, run: Run, budget: Budget) -> Run:
 
 
 def _left_out(graph: Graph, run: Run) -> bool:
-    """Return whether position values that meet data, or are returned, were too large to be computed."""
+    """Return whether position values that meet data, or are returned, or what they meet, are too large to look into."""
     values = [operand.value for meeting in run.meetings for operand in meeting.operands if operand is not None]
     values += [run.values[name] for name in graph.outputs if name in run.values]
-    return any(isinstance(value, Data) and value.positional for value in values)
+    return any(
+        isinstance(value, Data) and (value.positional or math.prod(value.shape) > LARGEST_DATA) for value in values
+    )
 
 
 def with_outputs(graph: Graph, run: Run) -> Run:

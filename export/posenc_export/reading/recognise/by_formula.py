@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -12,20 +13,12 @@ from posenc.formulas.fitting import Fitted, Kind, Observation, explained
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.named import Family, Form, Named, Parameter
 from posenc_export.reading.recognise.trails import numbers_of
-from posenc_export.reading.recognise.turned_places import Turning, turnings
+from posenc_export.reading.recognise.turned_places import turnings
 from posenc_export.reading.recognise.waves import spacing_of_dtype
 from posenc_export.reading.recognise.windows import sides_of
 from posenc_export.reading.values import Array, Meeting, Run
 
 ADDING = ("Add", "Sub", "Sum")
-FAMILIES: dict[Kind, Family] = {
-    "rows": "grid",
-    "rotation": "rotary",
-    "bias": "window",
-    "index": "relative",
-    "factor": "temperature",
-}
-"""What an inspection calls what is seen."""
 
 
 def explained_of(run: Run, unread: list[Named]) -> list[Named]:
@@ -40,14 +33,13 @@ def explained_of(run: Run, unread: list[Named]) -> list[Named]:
         if done.issuperset(entry.tensors):
             continue
         turning = next((turned[name] for name in entry.tensors if name in turned), None)
-        fitted = _of_turning(turning) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
+        fitted = explained(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
         if fitted is None:
             named.append(entry)
             continue
-        kind, found = fitted
         tensors = turning.tables if turning is not None else entry.tensors
         done.update(tensors)
-        form = Form(FAMILIES[kind], found.scheme, _plain(found))
+        form = Form(cast(Family, fitted.family), fitted.scheme, _plain(fitted))
         named.append(replace(entry, form=form, tensors=tensors, shape=()))
     return named
 
@@ -57,24 +49,18 @@ def _plain(found: Fitted) -> dict[str, Parameter]:
     return {name: value for name, value in found.parameters.items() if value is not None}  # type: ignore[misc]
 
 
-def _of_turning(turning: Turning) -> tuple[Kind, Fitted] | None:
-    found = explained(turning.seen)
-    return None if found is None else ("rotation", found)
-
-
-def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> tuple[Kind, Fitted] | None:
+def _of_value(run: Run, meeting: Meeting | None, entry: Named) -> Fitted | None:
     """Return the scheme of a value that is added to data, multiplied with them, or chooses among them."""
     value = run.values.get(entry.tensors[0])
     array = None if value is None else numbers_of(value)
     if array is None or meeting is None:
         return None
-    stored = tuple(
-        table for name in entry.stored if (table := numbers_of(run.values.get(name))) is not None and table.ndim > 1
-    )
+    values = (run.values[name] for name in entry.stored if name in run.values)
+    stored = tuple(table for table in map(numbers_of, values) if table is not None and table.ndim)
     for kind, numbers in _readings(meeting, array):
         found = explained(Observation(kind, numbers, spacing_of_dtype(array.dtype), stored=stored))
         if found is not None:
-            return kind, found
+            return found
     return None
 
 
@@ -87,12 +73,15 @@ def _readings(meeting: Meeting, array: Array) -> Iterator[tuple[Kind, Array]]:
     # a batch repeats the first
     once = array[0] if array.ndim > 2 and (array == array[:1]).all() else array
     if meeting.op_type in ADDING:
+        if max(array.shape, default=1) == math.prod(array.shape):
+            yield "factor", array.reshape(-1)
+            return
+        if once.ndim == 3:
+            yield "bias", once
         if once.ndim >= 2 and once.shape[-1] > 1:
             yield "rows", once
         if once.ndim >= 3:
             yield "rows", np.moveaxis(once, 0, -1)
-            if once.shape[-1] == once.shape[-2] or once.ndim == 3:
-                yield "bias", once.reshape(-1, *once.shape[-2:])
         if once.ndim == 2:
             for sides in sides_of(len(once)):
                 yield "rows", once.reshape(*sides, -1)

@@ -24,7 +24,7 @@ Family = Literal[
 ]
 VALUES_TURNED = "values are turned: only queries and keys should be"
 """How a finding on values ends, which a config may allow."""
-Parameter = bool | int | float | str | tuple[float, ...] | tuple[int, ...]
+Parameter = bool | int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
 @dataclass(frozen=True)
