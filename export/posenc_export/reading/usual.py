@@ -37,7 +37,7 @@ TRIED = 16
 """Images, or traced lengths, that are tried, at most."""
 SHAPING, RANK = ("Reshape", "Expand"), 8
 """Operators that take a shape, and how many axes it has at most."""
-LARGEST_DATA = 2**23
+LARGEST_DATA = 2**20
 """Elements of data beyond which nobody looks for pairs in them."""
 TRACED = range(4, 4097)
 """Lengths that a graph may have been traced at."""
@@ -53,7 +53,7 @@ def usual_run(graph: Graph, budget: Budget) -> Run:
     for sizes in _others(graph):
         other = interpret(graph, sizes, budget=budget)
         if other.stopped is None:
-            return other
+            return _small_enough(graph, other, budget)
     return run
 
 

@@ -13,7 +13,7 @@ from posenc.formulas.fitting import Fitted, Kind, Observation, explained
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.named import Family, Form, Named, Parameter
 from posenc_export.reading.recognise.trails import numbers_of
-from posenc_export.reading.recognise.turned_places import turnings
+from posenc_export.reading.recognise.turned_places import returned_turnings, turnings
 from posenc_export.reading.recognise.waves import spacing_of_dtype
 from posenc_export.reading.recognise.windows import sides_of
 from posenc_export.reading.values import Array, Meeting, Run
@@ -26,6 +26,7 @@ def explained_of(run: Run, unread: list[Named]) -> list[Named]:
     if not unread:
         return []
     turned = {name: turning for turning in turnings(Flow(run)) for name in turning.tables}
+    turned |= {name: turning for turning in returned_turnings(run) for name in turning.tables}
     nodes = {node.node: node for node in run.nodes}
     named: list[Named] = []
     done: set[str] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from posenc.formulas.fitting import Observation
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.mixtures import Mixture, mixtures
 from posenc_export.reading.recognise.waves import spacing_of_dtype
-from posenc_export.reading.values import Constant, Position
+from posenc_export.reading.values import Constant, Position, Run
 
 Places = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,6 +59,29 @@ def turnings(flow: Flow) -> Iterator[Turning]:
         if turning is not None and turning.tables not in seen:
             seen.add(turning.tables)
             yield turning
+
+
+def returned_turnings(run: Run) -> Iterator[Turning]:
+    """Yield pairs of values that a graph returns, one behind the other, which are cosines and sines of an angle."""
+    returned = [node.operands[0] for node in run.nodes if node.node.startswith("output ") and node.op_type == "Add"]
+    for cosine, sine in pairwise(operand for operand in returned if operand is not None):
+        both = [o.value.array for o in (cosine, sine) if isinstance(o.value, Position)]
+        if len(both) < 2 or both[0].shape != both[1].shape or both[0].ndim < 2:
+            continue
+        numbers = both[0].astype(np.float64) + 1j * both[1].astype(np.float64)
+        spacing = spacing_of_dtype(both[0].dtype)
+        if np.ptp(np.abs(numbers)) > 8 * spacing * float(np.abs(numbers).max()):
+            continue
+        once = numbers[0] if numbers.ndim > 2 and _is_same(numbers, 0) else numbers
+        width = once.shape[-1] // 2
+        # a column a feature: each stands twice, side by side or one half after the other
+        if once.shape[-1] % 2 == 0 and np.array_equal(once[..., :width], once[..., width:]):
+            seen = Observation("rotation", once[..., :width], spacing, layout="halves", head_dim=2 * width)
+        elif once.shape[-1] % 2 == 0 and np.array_equal(once[..., 0::2], once[..., 1::2]):
+            seen = Observation("rotation", once[..., 0::2], spacing, layout="interleaved", head_dim=2 * width)
+        else:
+            seen = Observation("rotation", once, spacing, layout="halves", head_dim=2 * once.shape[-1])
+        yield Turning((cosine.tensor, sine.tensor), seen)
 
 
 def _note(known: dict[str, Elements], mixture: Mixture) -> None:
