@@ -21,13 +21,18 @@ def _no_rows(parameters: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True)
 class Unsupported:
-    """Reasons why a mode, method, way to give positions, dtype or format cannot work, by its name."""
+    """Reasons why a mode, method, way to give positions, dtype or format cannot work, by its name.
+
+    Args:
+        reading: why `posenc inspect` does not read a file of a mode back as this scheme.
+    """
 
     modes: Reasons = field(default_factory=dict)
     methods: Reasons = field(default_factory=dict)
     positions: Reasons = field(default_factory=dict)
     dtypes: Reasons = field(default_factory=dict)
     formats: Reasons = field(default_factory=dict)
+    reading: Reasons = field(default_factory=dict)
 
     def reasons(self) -> dict[str, str]:
         """Return every reason, by the name of the mode, method, positions, dtype or format."""
@@ -69,6 +74,10 @@ class Scheme:
     def parameters(self) -> dict[str, Parameter]:
         """The parameters of `build`, by name."""
         return parameters_of(self.build)
+
+    def unread(self, mode: Mode) -> str:
+        """Return why a file of a mode is not read back as this scheme; an empty text where it is."""
+        return self.unsupported.reading.get(mode, "")
 
 
 SCHEMES: Registry[Scheme] = Registry("scheme", "posenc.schemes", named_by_files=True)

@@ -54,7 +54,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
     queries, keys = seen.numbers.shape
     relative = np.arange(keys) - (np.arange(queries) + keys - queries)[:, None]
     at_zero, last = int(seen.numbers[relative == 0][0]), int(seen.numbers.max())
-    rows = max((len(table) for table in seen.stored), default=0)
+    rows = max((len(table) for table in seen.stored if table.ndim > 1), default=0)
     for distance, turned in (("key_minus_query", relative), ("query_minus_key", -relative)):
         # without a repeated row in sight, the table that the rows are of says how many there are
         before, after = at_zero, max(last, rows - 1) - at_zero

@@ -172,4 +172,4 @@ def _typed(value: Value) -> str:
         return ",".join(map(_typed, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.17g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)

@@ -29,7 +29,12 @@ def fit(seen: Observation) -> Iterator[Fit]:
         if order == "row_first":
             first, second = seen.numbers[:, 0, :half], seen.numbers[0, :, half:]
         columns, rows = (first, second) if order == "column_first" else (second, first)
-        if all(any(np.array_equal(table[: len(part)], part) for table in seen.stored) for part in (rows, columns)):
+        if all(any(_holds(table, part) for table in seen.stored) for part in (rows, columns)):
             tables = [part.astype(np.float64) for part in (rows, columns)]
             (expected,) = reference(tables, call_of(seen), order=order, tensor_layout="bhwd")
             yield Fit({"dim": seen.width, "order": order}, expected[0])
+
+
+def _holds(table: Array, rows: Array) -> bool:
+    """Return whether rows are the first ones of a stored table, which may be of more digits."""
+    return table.shape[1:] == rows.shape[1:] and np.array_equal(table[: len(rows)].astype(rows.dtype), rows)

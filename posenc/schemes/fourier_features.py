@@ -60,6 +60,10 @@ class Source:
     max_angle: float
 
 
+NOT_READ = "its features are of numbers that come in, which an inspection does not have: it reads positions"
+"""Why an inspection does not read it back."""
+
+
 @scheme(
     "fourier_features",
     paper="arXiv:2006.10739 (gaussian), arXiv:2003.08934 (log), arXiv:2103.03206 (linear)",
@@ -73,6 +77,7 @@ class Source:
     ),
     positions="explicit",
     unsupported=Unsupported(
+        reading={"dynamic": NOT_READ},
         modes={"baked": "coordinates are numbers between which no table has rows; use --dynamic"},
         positions={"implicit": NUMBERS, "offset": NUMBERS, "mask": NUMBERS},
     ),

@@ -34,6 +34,10 @@ HALF_UNSAFE = "a float holds a coordinate times a resolution, of which half prec
 NUMBERS = "coordinates are an input, numbers of each token; use --positions explicit"
 
 
+NOT_READ = "its features are of points that come in, which an inspection does not have: it reads positions"
+"""Why an inspection does not read it back."""
+
+
 @scheme(
     "hash_grid",
     paper="arXiv:2201.05989, section 3",
@@ -46,6 +50,7 @@ NUMBERS = "coordinates are an input, numbers of each token; use --positions expl
     ),
     positions="explicit",
     unsupported=Unsupported(
+        reading={"dynamic": NOT_READ},
         modes={"baked": "features are interpolated between stored corners, at any coordinate; use --dynamic"},
         methods={"trig": "features of a grid have no sines; leave --method trig out"},
         positions={"implicit": NUMBERS, "offset": NUMBERS, "mask": NUMBERS},

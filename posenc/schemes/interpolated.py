@@ -28,6 +28,10 @@ NO_POSITION = "places are those of x; use --positions implicit"
 D_MODEL, GRID = 768, (37, 37)
 
 
+NOT_READ = "a grid of few features that is stored as it is could be anything: one of 8 or more is read"
+"""Why an inspection does not read it back."""
+
+
 @scheme(
     "interpolated",
     paper="arXiv:2010.11929, section 3.2; DINOv2 (arXiv:2304.07193), SigLIP2 (arXiv:2502.14786)",
@@ -40,6 +44,7 @@ D_MODEL, GRID = 768, (37, 37)
         {"d_model": 5, "grid": (3, 4), "mode": "bilinear", "antialias": True, "prefix": 0, "sizes": "each"},
     ),
     unsupported=Unsupported(
+        reading={"baked": NOT_READ},
         methods={"trig": "a learned grid has no sines; leave --method trig out"},
         positions=dict.fromkeys(("offset", "explicit", "mask"), NO_POSITION),
     ),

@@ -37,6 +37,7 @@ from posenc_export.reading.recognise.accounts import Account, accounts_of
 from posenc_export.reading.recognise.encodings import encodings_of
 from posenc_export.reading.recognise.named import Named
 from posenc_export.reading.recognise.unrecognised import moving, still_of
+from posenc_export.reading.schemes import scheme_of
 from posenc_export.reading.sections import sectioned
 from posenc_export.reading.starts import start_findings
 from posenc_export.reading.switching import switched
@@ -268,6 +269,7 @@ def _encoding(
         errors=errors,
         rounded=measuring.rounded(named),
         moved=form.moved,
+        scheme=scheme_of(form.family, form.name, form.parameters),
     )
 
 

@@ -106,6 +106,7 @@ class Encoding:
         rounded: what half precision does to it.
         moved: distances whose row is not the form's, or is up to how a runtime rounds half precision.
         stored_dtype: the element type in which its table is stored; empty where rows are computed.
+        scheme: a scheme of this project with parameters, as they are typed; empty where none has this form.
     """
 
     family: Family
@@ -125,6 +126,7 @@ class Encoding:
     rounded: tuple[Rounded, ...] = ()
     moved: tuple[int, ...] = ()
     stored_dtype: str = ""
+    scheme: str = ""
 
     @property
     def where(self) -> str:

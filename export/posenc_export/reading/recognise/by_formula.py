@@ -12,11 +12,12 @@ import numpy as np
 from posenc.formulas.fitting import Fitted, Kind, Observation, explained
 from posenc_export.reading.recognise.flow import Flow
 from posenc_export.reading.recognise.named import Family, Form, Named, Parameter
+from posenc_export.reading.recognise.sinusoidal import timestep_form
 from posenc_export.reading.recognise.trails import numbers_of
 from posenc_export.reading.recognise.turned_places import returned_turnings, turnings
 from posenc_export.reading.recognise.waves import spacing_of_dtype
 from posenc_export.reading.recognise.windows import sides_of
-from posenc_export.reading.values import Array, Meeting, Run
+from posenc_export.reading.values import Array, Meeting, Position, Run
 
 ADDING = ("Add", "Sub", "Sum")
 
@@ -33,6 +34,10 @@ def explained_of(run: Run, unread: list[Named]) -> list[Named]:
     for entry in unread:
         if done.issuperset(entry.tensors):
             continue
+        steps = _of_steps(run, entry)
+        if steps is not None:
+            named.append(replace(entry, form=steps, shape=()))
+            continue
         turning = next((turned[name] for name in entry.tensors if name in turned), None)
         fitted = explained(turning.seen) if turning is not None else _of_value(run, nodes.get(entry.nodes[0]), entry)
         if fitted is None:
@@ -43,6 +48,16 @@ def explained_of(run: Run, unread: list[Named]) -> list[Named]:
         form = Form(cast(Family, fitted.family), fitted.scheme, _plain(fitted))
         named.append(replace(entry, form=form, tensors=tensors, shape=()))
     return named
+
+
+def _of_steps(run: Run, entry: Named) -> Form | None:
+    """Return the form of sinusoids at steps of diffusion, which come in as numbers."""
+    steps = run.values.get(entry.positions)
+    value = run.values.get(entry.tensors[0])
+    array = None if value is None else numbers_of(value)
+    if array is None or array.ndim != 2 or not isinstance(steps, Position) or steps.array.dtype.kind != "f":
+        return None
+    return timestep_form(array, steps.array)
 
 
 def _plain(found: Fitted) -> dict[str, Parameter]:

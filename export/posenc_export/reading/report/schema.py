@@ -93,6 +93,7 @@ class EncodingJson(TypedDict):
     rounded: tuple[RoundedJson, ...]
     moved: Annotated[tuple[int, ...], Field(description="distances whose row is up to how half precision is rounded")]
     stored_dtype: Annotated[Text, Field(description="the element type of its table; empty where rows are computed")]
+    scheme: Annotated[Text, Field(description="a scheme with its parameters, as they are typed; empty without one")]
 
 
 class EndJson(TypedDict):

@@ -108,6 +108,8 @@ def last_line(findings: Sequence[Finding]) -> str:
 def _encoding(encoding: Encoding) -> Iterator[str]:
     form = f" ({encoding.name})" if encoding.name not in ("", encoding.family) else ""
     yield f"{encoding.family}{form}: {parameters_in_words(encoding.parameters) or 'no parameters'}"
+    if encoding.scheme:
+        yield f"  scheme: {encoding.scheme}"
     if encoding.also:
         yield f"  fits as well: {some(encoding.also)}"
     stored = f"{_count(encoding.rows, 'row')} stored" if encoding.rows is not None else "computed in the graph"
