@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from click.testing import CliRunner, Result
 from filelock import FileLock
 
 from helpers.shared import DATA, Cli, Once, Running, Sanitized, need, share_of, why_missing
+from posenc.registry import Registry
+from posenc.scheme import SCHEMES, Scheme
 from posenc_export.cli import main
 from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.apart import parent
@@ -28,17 +31,53 @@ pytest.register_assert_rewrite("helpers.cpp_tools", "helpers.runner_tools")
 
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
 
+MATRIX = re.compile(r"SCHEMES|samples|all_schemes")
+"""What a file of tests has that goes through all schemes."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --share=K/N: a part of a matrix that takes too long for one run."""
+    """Add --share=K/N, a part of a matrix, and --scheme=NAME, all tests of one scheme."""
     parser.addoption(
         "--share", type=share_of, metavar="K/N", help="run the K-th of N shares of the tests, by their names"
     )
+    parser.addoption("--scheme", metavar="NAME", help="run every test of a scheme, the exhaustive ones too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With --scheme, have matrices hold that scheme alone: thousands of cases of others are not even collected."""
+    name: str | None = config.getoption("scheme")
+    if name is None:
+        return
+    record = SCHEMES[name]
+
+    class OneScheme(Registry[Scheme]):
+        """The registry of schemes, whose others are found by name alone."""
+
+        def __iter__(self) -> Iterator[str]:
+            return iter([record.name])
+
+        def values(self) -> list[Scheme]:
+            return [record]
+
+    SCHEMES.__class__ = OneScheme
+    config.option.markexpr = ""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --scheme, leave out files that have no matrix of schemes."""
+    if config.getoption("scheme") is None or not collection_path.name.startswith("test_"):
+        return None
+    return not MATRIX.search(collection_path.read_text(encoding="utf-8")) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of other shares out, and say how many those are."""
     wanted: tuple[int, int] | None = config.getoption("share")
+    scheme: str | None = config.getoption("scheme")
+    if scheme is not None:
+        others = [item for item in items if scheme not in re.split(r"[\[\]\-: ]", item.nodeid)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
     if wanted is not None:
         number, shares = wanted
         others = [item for item in items if crc32(item.nodeid.encode()) % shares != number - 1]

@@ -59,5 +59,7 @@ def fit(seen: Observation) -> Iterator[Fit]:
         # without a repeated row in sight, the table that the rows are of says how many there are
         before, after = at_zero, max(last, rows - 1) - at_zero
         index = at_zero + np.clip(turned, -before, after)
+        if not (index != at_zero + turned).any():
+            continue  # nothing is clipped in sight: other encodings count distances, too
         left, right = (before, after) if distance == "key_minus_query" else (after, before)
         yield Fit({"left": left, "right": right, "distance": distance}, index)

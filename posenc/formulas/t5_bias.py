@@ -41,6 +41,9 @@ def fit(seen: Observation) -> Iterator[Fit]:
         return
     distances, numbers = by_distance
     changes = (numbers[1:] != numbers[:-1]).any(-1)
+    # a bias of few stored numbers was computed, and one whose every distance has its own number has no buckets
+    if changes.all() or max((table.size for table in seen.stored), default=0) < np.unique(numbers, axis=0).size:
+        return
     for count in BUCKETS:
         for far in (*FARTHEST, *range(count // 2 + 1, 2 * int(distances[-1]) + 2)):
             for bidirectional in (True, False):

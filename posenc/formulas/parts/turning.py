@@ -52,6 +52,11 @@ def rounded(number: float) -> Iterator[float]:
         yield number
 
 
+def nearest(number: float, off: float) -> float:
+    """Return a positive number with as few digits as come to within a share `off` of it."""
+    return next(candidate for candidate in rounded(number) if abs(candidate - number) <= off * number)
+
+
 def varying(numbers: Array) -> list[tuple[int, ...]]:
     """Return the axes of places along which each column of (*places, columns) varies."""
     axes = range(numbers.ndim - 1)

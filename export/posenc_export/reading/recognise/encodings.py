@@ -36,7 +36,10 @@ def encodings_of(run: Run) -> list[Named]:
     away = _of_tables_that_are_away(run)
     named += away
     claimed.update(node for encoding in away for node in encoding.nodes)
-    named += explained_of(run, unrecognised_of(run, claimed))
+    # stored rows without a closed form may be those of a formula
+    plain = [encoding for encoding in named if encoding.form.family == "learned"]
+    named = [encoding for encoding in named if encoding.form.family != "learned"]
+    named += explained_of(run, [*plain, *unrecognised_of(run, claimed)])
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
     return sorted(named, key=lambda encoding: min(order.get(node, len(order)) for node in encoding.nodes))
