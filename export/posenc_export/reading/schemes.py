@@ -10,8 +10,6 @@ from posenc_export.reading.recognise.named import Parameter
 
 Parameters = Mapping[str, Parameter]
 Words = Iterator[tuple[str, Value]]
-PLAIN_TYPES = ("default", "linear", "proportional", "yarn", "llama3")
-"""Rope types whose parameters can be read from frequencies."""
 LAYOUTS = ("halves", "interleaved")
 HELD = ("head_dim", "rotary_dim", "layout", "attention_factor", "rope_theta", "direction")
 """Parameters of a rotation that are not those of its type."""
@@ -37,51 +35,67 @@ def scheme_of(family: str, name: str, parameters: Parameters) -> str:
 
 
 def _rotary(name: str, parameters: Parameters) -> tuple[str, Words] | None:
-    layout, factor = parameters.get("layout"), parameters.get("attention_factor", 1.0)
-    if layout not in LAYOUTS or "head_dim" not in parameters or "rope_theta" not in parameters:
+    reading = ROTATIONS.get(name)
+    if reading is None or parameters.get("layout") not in LAYOUTS or not {"head_dim", "rope_theta"} <= set(parameters):
         return None
-    if name == "mrope":
-        order = parameters.get("section_layout")
-        known = order in ("sectioned", "interleaved", "time_last") and factor == 1.0
-        return ("mrope", _of_sections(parameters)) if known else None
-    if name not in PLAIN_TYPES or (name != "yarn" and factor != 1.0):
+    scheme, words_of, has_factor = reading
+    if not has_factor and parameters.get("attention_factor", 1.0) != 1.0:
         return None
-    return "rope", _of_head(name, parameters)
+    return scheme, words_of(parameters)
 
 
-def _of_head(name: str, parameters: Parameters) -> Words:
+def _default(parameters: Parameters) -> Words:
     yield "head_dim", parameters["head_dim"]
-    if parameters.get("rotary_dim", parameters["head_dim"]) != parameters["head_dim"] and name != "proportional":
+    if parameters.get("rotary_dim", parameters["head_dim"]) != parameters["head_dim"]:
         yield "rotary_dim", parameters["rotary_dim"]
-    yield "rope_theta", parameters["rope_theta"]
-    yield "layout", parameters["layout"]
-    if parameters.get("direction") == "backward":
-        yield "direction", "backward"
-    if name != "default":
+    yield from _kept(parameters, ("rope_theta", "layout", "direction"))
+
+
+def _of_type(name: str) -> Callable[[Parameters], Words]:
+    """Return how a rotation of a rope type is read: with the parameters of the type."""
+
+    def words(parameters: Parameters) -> Words:
+        # a share of the head is a parameter of its own
+        shares = "partial_rotary_factor" in parameters
+        yield from _default({k: v for k, v in parameters.items() if not (shares and k == "rotary_dim")})
         yield "rope_type", name
         yield from ((key, value) for key, value in parameters.items() if key not in HELD)
-    if name == "yarn":
-        yield "attention_factor", parameters["attention_factor"]
+
+    return words
+
+
+def _with_factor(parameters: Parameters) -> Words:
+    """Return a rotation of yarn, whose factor of cosines and sines is a parameter."""
+    yield from _of_type("yarn")(parameters)
+    yield "attention_factor", parameters["attention_factor"]
 
 
 def _of_sections(parameters: Parameters) -> Words:
     sections = parameters["sections"]
     assert isinstance(sections, tuple)
-    yield "head_dim", parameters["head_dim"]
     yield "sections", tuple(int(section) for section in sections)
-    yield "section_layout", parameters["section_layout"]
-    yield "rope_theta", parameters["rope_theta"]
-    yield "layout", parameters["layout"]
+    yield from _kept(parameters, ("head_dim", "section_layout", "rope_theta", "layout"))
+
+
+ROTATIONS: Mapping[str, tuple[str, Callable[[Parameters], Words], bool]] = {
+    "default": ("rope", _default, False),
+    "linear": ("rope", _of_type("linear"), False),
+    "proportional": ("rope", _of_type("proportional"), False),
+    "llama3": ("rope", _of_type("llama3"), False),
+    "yarn": ("rope", _with_factor, True),
+    "mrope": ("mrope", _of_sections, False),
+}
+"""By the form of a rotation, its scheme, how its parameters are said, and whether one multiplies cosines and sines."""
 
 
 def _sinusoidal(name: str, parameters: Parameters) -> tuple[str, Words] | None:
-    if parameters.get("first") == "cos":
+    if "first" in parameters:
         return None
     return "sinusoidal", _kept(parameters, ("d_model", "base", "layout", "spacing", "scale", "padding_row"))
 
 
 def _learned(name: str, parameters: Parameters) -> tuple[str, Words] | None:
-    return ("learned", _kept(parameters, ("d_model",))) if name == "table" and "d_model" in parameters else None
+    return ("learned", _kept(parameters, ("d_model",))) if "d_model" in parameters else None
 
 
 def _alibi(name: str, parameters: Parameters) -> tuple[str, Words] | None:
@@ -94,14 +108,18 @@ def _t5(name: str, parameters: Parameters) -> tuple[str, Words] | None:
 
 
 def _grid(name: str, parameters: Parameters) -> tuple[str, Words] | None:
-    if parameters.get("first") == "cos" or ("row_step" in parameters and not parameters.get("normalize")):
+    names = GRIDS.get(name)
+    # steps that are no whole numbers are those of a normalized grid, or of none that a scheme has
+    if names is None or "first" in parameters or ("row_step" in parameters and "normalize" not in parameters):
         return None
-    if name == "sincos_2d":
-        renamed = {**parameters, "base": parameters["temperature"]}
-        return "sincos_2d", _kept(renamed, ("dim", "base", "order", "spacing"))
-    if name == "sine_2d":
-        return "sine_2d", _kept(parameters, ("dim", "temperature", "order", "normalize", "scale"))
-    return None
+    return name, ((names[key], parameters[key]) for key in names if key in parameters)
+
+
+GRIDS: Mapping[str, Mapping[str, str]] = {
+    "sincos_2d": {"dim": "dim", "temperature": "base", "order": "order", "spacing": "spacing"},
+    "sine_2d": {key: key for key in ("dim", "temperature", "order", "normalize", "scale")},
+}
+"""By the form of a grid of sines, what a scheme calls each parameter."""
 
 
 def _timestep(name: str, parameters: Parameters) -> tuple[str, Words] | None:

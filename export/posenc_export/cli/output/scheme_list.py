@@ -22,6 +22,7 @@ def describe(scheme: Scheme) -> dict[str, object]:
         "models": list(scheme.models),
         "positions": scheme.positions,
         "unsupported": scheme.unsupported.reasons(),
+        "not_read_back": dict(scheme.unsupported.reading),
         "samples": [dict(sample) for sample in scheme.samples],
         "parameters": [_described(parameter) for parameter in scheme.parameters.values()],
     }

@@ -164,6 +164,9 @@ def _facts(scheme: Scheme, encodings: ByMode) -> list[str]:
     reasons = {**no.modes, **no.positions, **no.dtypes, **({} if "dynamic" in no.modes else no.methods)}
     alike = {reason: [form for form in reasons if reasons[form] == reason] for reason in reasons.values()}
     facts += [f"  * No {' or '.join(forms)}: {reason}." for reason, forms in alike.items()]
+    why = {reason: [mode for mode in no.reading if no.reading[mode] == reason] for reason in no.reading.values()}
+    unread = "`posenc inspect` does not read it back"
+    facts += [f"* {unread} ({' and '.join(forms)}): {reason}." for reason, forms in why.items()]
     return facts + _formats(scheme, encodings)
 
 
