@@ -17,6 +17,8 @@ from posenc_export.reading.recognise.tables import tables_of
 from posenc_export.reading.recognise.unrecognised import unrecognised_of
 from posenc_export.reading.values import Run
 
+STORED = ("learned",)
+"""Families of rows that are stored, and have no closed form that a recogniser knows."""
 AWAY = "tables not there"
 """The name of angles whose cosines and sines lie in a file that is missing."""
 
@@ -37,8 +39,8 @@ def encodings_of(run: Run) -> list[Named]:
     named += away
     claimed.update(node for encoding in away for node in encoding.nodes)
     # stored rows without a closed form may be those of a formula
-    plain = [encoding for encoding in named if encoding.form.family == "learned"]
-    named = [encoding for encoding in named if encoding.form.family != "learned"]
+    plain = [encoding for encoding in named if encoding.form.family in STORED]
+    named = [encoding for encoding in named if encoding.form.family not in STORED]
     named += explained_of(run, [*plain, *unrecognised_of(run, claimed)])
     # dicts keep the last of a key: the first node of a name counts
     order = {node.node: place for place, node in reversed(list(enumerate(run.nodes)))}
