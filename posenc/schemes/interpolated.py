@@ -88,16 +88,19 @@ def interpolated(
         std: standard deviation of the random rows, where no weights are given.
     """
     _check(grid, prefix, align_corners, offset)
+    # the module and its reference have each their own filter of these
     kernel = (mode == "bicubic", antialias, align_corners, offset)
     held, table = _table(Weights(weights, key, std), d_model, grid, prefix)
     table = table.to(getattr(torch, spec.angle_dtype))
     rows = interpolation.Grid(table[prefix:].reshape(*held, -1), table[:prefix].clone(), Filter(*kernel))
+    # the reference begins with the rows as they are stored
     exact, how, add = table.double().numpy(), Resampling(*kernel), output == "add"
     learned = exact[prefix:].reshape(*held, -1)
     if sizes == "each":
         _check_each(spec, held, prefix, size)
         formula = partial(reference_of_tokens, table=learned, how=how, add=add)
         return interpolation.encode_each(rows, spec, add=add, formula=formula)
+    # a dynamic grid has the size of x
     fixed = None if spec.mode == "dynamic" else size or learned.shape[:-1]
     formula = partial(reference, table=learned, how=how, before=None if add else exact[:prefix], fixed=fixed)
     size = _size(spec, size, held, table.shape[1])

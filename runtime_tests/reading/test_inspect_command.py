@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -164,11 +163,9 @@ def test_from_python(onnx_file: Path) -> None:
         posenc_export.inspect("nothing.onnx")
 
 
-def test_no_torch_is_imported_and_the_first_lines_come_soon(onnx_file: Path) -> None:
+def test_no_torch_is_imported(onnx_file: Path) -> None:
     program = "import sys, posenc_export as p; p.inspect(sys.argv[1]); sys.exit('torch' in sys.modules)"
-    start = time.monotonic()
     assert subprocess.run([sys.executable, "-c", program, str(onnx_file)], check=False).returncode == 0
-    assert time.monotonic() - start < 20  # 2 s on an idle machine
     child = "import sys, posenc_export.reading.examine; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", child], check=False).returncode == 0
 

@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.formulas.parts.turning import frequencies_of
+
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 Layout = Literal["interleaved", "halves"]
@@ -100,18 +102,6 @@ def amplitude_of(circles: Complexes, tolerance: float) -> float | None:
         return None
     amplitude = float(np.median(rows))
     return amplitude if np.abs(rows - amplitude).max() <= tolerance * amplitude else None
-
-
-def frequencies_of(circles: Complexes) -> Floats:
-    """Return radians a row of each pair, fitted on lags of 1, 2, 4, ...: a longer lag tells a frequency better."""
-    # neighbours tell the turn of a row without a doubt, up to half a turn, but roughly
-    frequency = np.angle(np.sum(circles[1:] * circles[:-1].conj(), 0))
-    lag = 2
-    while lag <= len(circles) // 2:
-        measured = np.angle(np.sum(circles[lag:] * circles[:-lag].conj(), 0))
-        frequency = frequency + wrapped(measured - lag * frequency) / lag
-        lag *= 2
-    return np.asarray(frequency, np.float64)
 
 
 def wrapped(angle: Floats) -> Floats:

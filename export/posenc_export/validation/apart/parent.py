@@ -194,6 +194,7 @@ class Ledger:
         self.over.add(number)
         artifact = self.bundle.manifest.artifacts[number]
         for runtime in chosen(artifact.format, self.options.chosen):
+            # what has run keeps its rows
             if (number, runtime.name, AGREES) not in self.done:
                 words = f"nothing more of {artifact.file} runs: {self.check}: {reason}"
                 self.rows.append(Verdict(runtime.name, AGREES, "skip", words))
@@ -231,6 +232,7 @@ def _in_children(
 
 def _followed(child: Child, ledger: Ledger) -> bool:
     """Take the messages of a process until it ends, and end it; return whether no step is left."""
+    # the clock stands while libraries are loaded
     ledger.step = None
     child.go()
     try:
