@@ -118,7 +118,7 @@ def _run_check(check: Check, subject: str, context: Context) -> list[Verdict]:
 
 
 def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
-    """Run every case on one runtime, and the checks that look at a loaded graph."""
+    """Run every case on one runtime that runs graphs, and the checks that look at a loaded graph."""
     if runtime.slow and not options.asks_for(runtime.name):
         return [Verdict(runtime.name, AGREES, "skip", runtime.left_out())]
     begin(options.progress, AGREES, f"loading {context.path.name}")
@@ -134,7 +134,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Vali
     for check in checks_of(runtime.name, "runner"):
         begin(options.progress, check.name)
         verdicts += _run_check(check, runtime.name, context)
-    return [*_tried(bundle, context, options), *verdicts]
+    return [*(_tried(bundle, context, options) if runtime.runs else ()), *verdicts]
 
 
 def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterator[Verdict]:
