@@ -46,6 +46,7 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         versions=versions(),
         rotary_op=options.rotary_op,
         half_safe=encoding.half_safe,
+        not_on_cuda=encoding.not_on_cuda,
         added=encoding.added,
         origin=dict(target.origin),
         seed=options.seed,

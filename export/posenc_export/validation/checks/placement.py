@@ -59,14 +59,21 @@ def provider(context: Context) -> list[str]:
     ),
 )
 def placement(context: Context) -> Finding:
-    """No node that computes rows runs on the CPU of a CUDA session; of WebGPU, the report names the nodes that do."""
+    """No node that computes rows runs on the CPU of a CUDA session; of WebGPU, the report names the nodes that do.
+
+    Operators for which CUDA has no kernel, as the encoding says of itself, are named as well.
+    """
     runner, runtime = context.loaded
     if runtime.device == "webgpu":
         return _on_webgpu(runner, context.path)
     if not runner.nodes:
         return Finding(["ONNX Runtime does not say where nodes run: it must be 1.24 or newer"])
     found = placed(runner, context.path)
-    return Finding(found.problems, f"{found}; {NOT_RUN}" if not runtime.runs else str(found))
+    measured = f"{found}; {NOT_RUN}" if not runtime.runs else str(found)
+    lacking = [row.partition(" ")[0] for row in found.rows]
+    if found.unknown or not lacking or not set(lacking) <= set(context.manifest.not_on_cuda):
+        return Finding(found.problems, measured)
+    return Finding((), measured, f"rows are computed on the CPU, as CUDA has no kernel: {_counted(lacking)}")
 
 
 @dataclass(frozen=True)
