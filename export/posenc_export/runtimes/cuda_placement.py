@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -47,24 +48,36 @@ def load_placement(path: Path, manifest: Manifest) -> Runner:
         raise RunFailed("cuda-placement runs no graph: it says where its nodes would run")
 
     with TemporaryDirectory(prefix="posenc-placed-") as scratch:
-        file = Path(scratch, "named.onnx")
-        file.write_bytes(_named(read_onnx(path)).SerializeToString())
-        placed = json.loads(_child().ask(json.dumps([str(file), str(path.resolve().parent), scratch])))
+        child, file = _child(), path.resolve()
+        words = [str(file), "", scratch]
+        named = _named(read_onnx(file))
+        if named is not None:
+            words = [str(Path(scratch, "named.onnx")), str(file.parent), scratch]
+            Path(words[0]).write_bytes(named.SerializeToString())
+        placed = json.loads(child.ask(json.dumps(words)))
         if CUDA not in placed["providers"]:
-            raise Missing(f"{cuda_stubs.build()} does not start CUDA here: {_child().last_words()}")
+            raise Missing(f"{cuda_stubs.build()} does not start CUDA here: {_message(child.last_words())}")
         nodes = tuple((str(where), str(name), str(op)) for where, name, op in placed["nodes"])
         graph = read_onnx(Path(placed["optimized"]))
     return Runner(call, manifest.inputs, manifest.outputs, tuple(placed["providers"]), nodes, optimized=graph)
 
 
-def _named(model: ModelProto) -> ModelProto:
-    """Give nodes without a name, or with that of another, one of their own, in place: placement goes by names."""
+def _named(model: ModelProto) -> ModelProto | None:
+    """Return a graph whose nodes have a name each, by which placement goes; None where they have them already."""
+    nodes = model.graph.node
+    if all(node.name for node in nodes) and len({node.name for node in nodes}) == len(nodes):
+        return None
     seen: set[str] = set()
-    for number, node in enumerate(model.graph.node):
+    for number, node in enumerate(nodes):
         if not node.name or node.name in seen:
             node.name = f"{node.op_type} {number}"
         seen.add(node.name)
     return model
+
+
+def _message(log: str) -> str:
+    """Return what a line of ONNX Runtime's log says, without its colour, its time and its place in the source."""
+    return re.sub(r"\x1b\[[\d;]*m", "", log).partition("] ")[2] or log
 
 
 def _child() -> Process:

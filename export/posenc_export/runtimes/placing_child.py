@@ -15,22 +15,23 @@ from posenc_export.runtimes.process import end_with_parent
 from posenc_export.runtimes.sessions import CUDA, find_cuda, placement, quiet_options, save_optimized
 
 
-def placed(file: Path, weights: Path, folder: Path) -> dict[str, object]:
+def placed(file: str, weights: str, folder: str) -> dict[str, object]:
     """Load a graph for CUDA and the CPU; return the session's providers, where its nodes go, and the file it wrote.
 
     Args:
         file: the graph.
-        weights: the folder of weights that lie beside it.
+        weights: the folder of its weights, where they do not lie beside it.
         folder: where ONNX Runtime writes the graph as it would run it.
     """
     import onnxruntime
 
     options = quiet_options()
     options.log_severity_level = 3  # why a session falls back to the CPU is an error in its log
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
-    optimized = save_optimized(options, folder)
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", weights)
+    optimized = save_optimized(options, Path(folder))
     providers = [(CUDA, {"use_tf32": "0"}), "CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(file.read_bytes(), options, providers=providers)
+    graph = Path(file).read_bytes() if weights else file  # of a path, the folder of the weights is that of the file
+    session = onnxruntime.InferenceSession(graph, options, providers=providers)
     return {"providers": session.get_providers(), "nodes": placement(session), "optimized": str(optimized)}
 
 
@@ -44,7 +45,7 @@ def main(*, has_driver: bool) -> None:
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         try:
-            answer = f"ok {json.dumps(placed(*map(Path, json.loads(line))))}"
+            answer = f"ok {json.dumps(placed(*json.loads(line)))}"
         except Exception as error:
             answer = f"error: {first_line(error)}"
         print(answer, file=answers, flush=True)
