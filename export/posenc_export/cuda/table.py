@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from posenc_export.cuda.place import Placement
 from posenc_export.cuda.prove import Proof
-from posenc_export.markdown import table
+from posenc_export.markdown import count_of, table
 from posenc_export.runtimes import NOT_RUN
 from posenc_export.validation.judging.verdict import Status, worst
 from posenc_export.validation.report.rows import MARKS, figure
@@ -74,13 +74,11 @@ def placed_headline(placements: Sequence[Placement]) -> str:
     """Return one line with the outcome of all placements, and that nothing ran."""
     failures = [one for one in placements if one.failed]
     named = dict.fromkeys(one.plan.scheme for one in placements if one.rows and not one.failed)
-    words = [f"{len(placements):,} files placed on CUDA", NOT_RUN]
+    words = []
     if failures:
-        words.insert(
-            0,
-            f"FAILED: {len(failures)} of {len(placements):,} files: {failures[0].plan}: "
-            f"{'; '.join(failures[0].placed.problems)}",
-        )
+        problems = "; ".join(failures[0].placed.problems)
+        words += [f"FAILED: {len(failures)} of {count_of('file', len(placements))}: {failures[0].plan}: {problems}"]
+    words += [f"{count_of('file', len(placements))} placed on CUDA", NOT_RUN]
     words += [f"rows on the CPU, for which CUDA has no kernel: {', '.join(named)}"] if named else []
     return "; ".join(words)
 
