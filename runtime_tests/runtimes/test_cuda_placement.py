@@ -15,7 +15,7 @@ import posenc_export
 from helpers.shared import Cli, need
 from posenc_export.bundle.folder import Bundle
 from posenc_export.errors import BadInput
-from posenc_export.runtimes import NOT_RUN, RUNTIMES, Missing, RunFailed, Runner, cuda_placement, cuda_stubs
+from posenc_export.runtimes import NOT_RUN, RUNTIMES, Crashed, Missing, RunFailed, Runner, cuda_placement, cuda_stubs
 from posenc_export.runtimes.cuda_stubs import Library, libraries
 from posenc_export.validation.checks.placement import placed
 from posenc_export.validation.judging.verdict import ValidateOptions, unmet
@@ -186,6 +186,16 @@ def test_a_session_that_does_not_come_up_is_no_placement(
     monkeypatch.setattr(cuda_stubs, "stubs", lambda: tmp_path / "nothing")
     monkeypatch.setenv("LD_LIBRARY_PATH", "")
     with pytest.raises(Missing, match=r"does not start CUDA here: Failed to create CUDAExecutionProvider\."):
+        opened(small_bundle / "model.onnx", small_bundle)
+
+
+def test_a_process_that_ends_says_nothing_of_the_file(small_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended:
+        def ask(self, line: str) -> str:
+            raise Crashed("CUDA without a GPU ended by signal SIGSEGV: it said nothing")
+
+    monkeypatch.setattr(cuda_placement, "_child", Ended)
+    with pytest.raises(Missing, match="no session came up: CUDA without a GPU ended by signal SIGSEGV"):
         opened(small_bundle / "model.onnx", small_bundle)
 
 

@@ -19,7 +19,7 @@ from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.machine import has_nvidia_driver
-from posenc_export.runtimes import NO_DEVICE, Missing, RunFailed, Runner, cuda_stubs, runtime
+from posenc_export.runtimes import NO_DEVICE, Crashed, Missing, RunFailed, Runner, cuda_stubs, runtime
 from posenc_export.runtimes.onnx_runtime import ort_cuda_missing
 from posenc_export.runtimes.process import Process, python_child
 from posenc_export.runtimes.sessions import CUDA
@@ -54,7 +54,11 @@ def load_placement(path: Path, manifest: Manifest) -> Runner:
         if named is not None:
             words = [str(Path(scratch, "named.onnx")), str(file.parent), scratch]
             Path(words[0]).write_bytes(named.SerializeToString())
-        placed = json.loads(child.ask(json.dumps(words)))
+        try:
+            placed = json.loads(child.ask(json.dumps(words)))
+        except Crashed as crash:
+            # it may be the stubs that a library does not take: that says nothing of the file
+            raise Missing(f"no session came up: {crash}") from crash
         if CUDA not in placed["providers"]:
             raise Missing(f"{cuda_stubs.build()} does not start CUDA here: {_message(child.last_words())}")
         nodes = tuple((str(where), str(name), str(op)) for where, name, op in placed["nodes"])

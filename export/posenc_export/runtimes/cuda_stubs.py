@@ -6,7 +6,6 @@ They are compiled once into this user's cache, from the names that the installed
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import platform
 import re
 import shutil
@@ -20,6 +19,7 @@ from tempfile import TemporaryDirectory
 from posenc_export.machine import cache_folder
 from posenc_export.runtimes import Missing
 from posenc_export.runtimes.header import C
+from posenc_export.runtimes.sessions import CPU_BUILD, cuda_provider
 
 SOURCE = Path(__file__).with_suffix(".c")
 CUDA_MAJORS = (12, 13)
@@ -56,12 +56,9 @@ def provider() -> Path:
     """Return ONNX Runtime's CUDA provider; raise Missing where this build has none."""
     if platform.system() != "Linux":
         raise Missing(f"libraries of CUDA have stubs on Linux alone, this is {platform.system()}")
-    spec = importlib.util.find_spec("onnxruntime")
-    assert spec is not None
-    assert spec.origin is not None
-    library = Path(spec.origin).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    library = cuda_provider()
     if not library.is_file():
-        raise Missing("this onnxruntime is a CPU build: install onnxruntime-gpu")
+        raise Missing(CPU_BUILD)
     return library
 
 

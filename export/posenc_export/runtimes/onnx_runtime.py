@@ -16,7 +16,15 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
 from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
-from posenc_export.runtimes.sessions import CUDA, find_cuda, placement, quiet_options, save_optimized
+from posenc_export.runtimes.sessions import (
+    CPU_BUILD,
+    CUDA,
+    cuda_provider,
+    find_cuda,
+    placement,
+    quiet_options,
+    save_optimized,
+)
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -27,9 +35,9 @@ def ort_cuda_missing() -> None:
     import onnxruntime
 
     if CUDA not in onnxruntime.get_available_providers():
-        raise Missing("this onnxruntime is a CPU build: install onnxruntime-gpu")
+        raise Missing(CPU_BUILD)
     find_cuda()
-    provider = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    provider = cuda_provider()
     if platform.system() == "Linux" and provider.is_file():
         # the provider takes symbols from this library, as onnxruntime loads it
         ctypes.CDLL(str(provider.with_name("libonnxruntime_providers_shared.so")), mode=ctypes.RTLD_GLOBAL)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 CUDA = "CUDAExecutionProvider"
+CPU_BUILD = "this onnxruntime is a CPU build: install onnxruntime-gpu"
+"""Why no session uses CUDA, where the provider is not there."""
+
+
+def cuda_provider() -> Path:
+    """Return the place of ONNX Runtime's CUDA provider on Linux, where a build for the CPU has none."""
+    spec = importlib.util.find_spec("onnxruntime")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "capi" / "libonnxruntime_providers_cuda.so"
 
 
 @functools.cache
 def find_cuda() -> None:
     """Find CUDA and cuDNN where pip or torch put them."""
-    import importlib.util
-
     import onnxruntime
 
     if importlib.util.find_spec("torch") is not None:
