@@ -13,7 +13,11 @@ from onnx import parser
 
 import posenc_export
 from helpers.shared import Cli, need
+from posenc.scheme import SCHEMES
+from posenc.spec import Spec
 from posenc_export.bundle.folder import Bundle
+from posenc_export.cuda.plan import BundlePlan
+from posenc_export.cuda.prove import exported
 from posenc_export.errors import BadInput
 from posenc_export.runtimes import NOT_RUN, RUNTIMES, Crashed, Missing, RunFailed, Runner, cuda_placement, cuda_stubs
 from posenc_export.runtimes.cuda_stubs import Library, libraries
@@ -104,6 +108,13 @@ def test_rows_that_cuda_cannot_compute_are_found_by_their_nodes(small_bundle: Pa
     assert found.sizes, "the shape is computed on the CPU"
     on_cuda = written(tmp_path, GRAPH.replace("BitwiseXor", "Add"))
     assert placed(opened(on_cuda, small_bundle), on_cuda).problems == []
+
+
+def test_a_table_alone_has_nothing_to_place(tmp_path: Path) -> None:
+    need(NAME)
+    bundle = exported(BundlePlan("swin_bias", Spec("baked"), SCHEMES["swin_bias"].samples[0], ("onnx",)), tmp_path)
+    (row,) = (row for row in validate_bundle(bundle, ValidateOptions(runtimes=(NAME,))) if row.subject == NAME)
+    assert (row.status, row.detail) == ("pass", f"no nodes on CUDA, no size computations on the CPU; {NOT_RUN}")
 
 
 def test_weights_may_lie_beside_a_graph(small_bundle: Path, tmp_path: Path) -> None:
