@@ -94,7 +94,7 @@ def hash_grid(
         graph_error=lambda case: SAME_BITS,
         tables=no_tables("its rows are corners of grids, between which it interpolates"),
         half_safe=HALF_UNSAFE,
-        not_on_cuda=BITWISE if any(level.is_hashed for level in levels_of(grids)) else (),
+        not_on_cuda=BITWISE,
     )
     x = Port("x", (BATCH, SEQ, fixed(in_features)), spec.angle_dtype, Values(0.0, 1.0, strict=True))
     y = Port("y", (BATCH, SEQ, fixed(levels * table.shape[1])), spec.torch_dtype)

@@ -191,7 +191,7 @@ def test_what_computes_rows_stays_on_cuda(scheme: str) -> None:
     placed = list(place(usual([scheme]), quiet))
     assert {one.plan.form for one in placed} >= {"baked", "dynamic"}
     assert [f"{one.plan}: {one.placed.problems}" for one in placed if one.placed.problems] == []
-    assert all(one.placed.on_cuda for one in placed)
+    assert all(one.placed.on_cuda and len(one.placed.copies) <= len(one.placed.sizes) for one in placed)
 
 
 @pytest.mark.exhaustive
@@ -201,6 +201,7 @@ def test_what_computes_rows_of_any_scheme_stays_on_cuda(scheme: str) -> None:
     placed = list(place(usual([scheme]), quiet))
     assert [f"{one.plan}: {one.placed.problems}" for one in placed if one.placed.problems] == []
     assert any(one.placed.on_cuda for one in placed)
+    assert [str(one.plan) for one in placed if len(one.placed.copies) > len(one.placed.sizes)] == []
 
 
 def test_operators_without_a_kernel_are_those_that_the_encoding_names() -> None:
