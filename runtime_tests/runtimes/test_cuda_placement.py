@@ -21,7 +21,7 @@ from posenc_export.cuda.prove import exported
 from posenc_export.errors import BadInput
 from posenc_export.runtimes import NOT_RUN, RUNTIMES, Crashed, Missing, RunFailed, Runner, cuda_placement, cuda_stubs
 from posenc_export.runtimes.cuda_stubs import Library, libraries
-from posenc_export.validation.checks.placement import placed
+from posenc_export.validation.checks.placement import CPU, placed
 from posenc_export.validation.judging.verdict import ValidateOptions, unmet
 from posenc_export.validation.running.run import validate_bundle
 
@@ -108,6 +108,19 @@ def test_rows_that_cuda_cannot_compute_are_found_by_their_nodes(small_bundle: Pa
     assert found.sizes, "the shape is computed on the CPU"
     on_cuda = written(tmp_path, GRAPH.replace("BitwiseXor", "Add"))
     assert placed(opened(on_cuda, small_bundle), on_cuda).problems == []
+
+
+def test_nodes_inside_a_branch_are_found_too(small_bundle: Path, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]> g (int64[batch, seq] ids, bool mixed) => (y) {
+        y = If (mixed) <
+            then_branch = a () => (int64[batch, seq] w) { two = Constant <value_int = 2> () w = BitwiseXor (ids, two) },
+            else_branch = b () => (int64[batch, seq] v) { one = Constant <value_int = 1> () v = Add (ids, one) }
+        >
+    }"""
+    path = written(tmp_path, text)
+    found = placed(opened(path, small_bundle), path)
+    assert found.problems[0] == "on the CPU: BitwiseXor BitwiseXor 2"
+    assert {"Add 4", "If 0"} <= {name for where, name, _ in opened(path, small_bundle).nodes if where != CPU}
 
 
 def test_a_table_alone_has_nothing_to_place(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from posenc.ports import Array, Feeds
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.formats.onnx import read_onnx
+from posenc_export.formats.onnx.dtypes import graphs_of
 from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes import NO_DEVICE, Crashed, Missing, RunFailed, Runner, cuda_stubs, runtime
 from posenc_export.runtimes.onnx_runtime import ort_cuda_missing
@@ -68,7 +69,7 @@ def load_placement(path: Path, manifest: Manifest) -> Runner:
 
 def _named(model: ModelProto) -> ModelProto | None:
     """Return a graph whose nodes have a name each, by which placement goes; None where they have them already."""
-    nodes = model.graph.node
+    nodes = [node for graph in graphs_of(model.graph) for node in graph.node]
     if all(node.name for node in nodes) and len({node.name for node in nodes}) == len(nodes):
         return None
     seen: set[str] = set()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from posenc_export.bundle.folder import Bundle
 from posenc_export.formats.onnx import read_onnx
+from posenc_export.formats.onnx.dtypes import graphs_of
 from posenc_export.formats.onnx.sizes import Size, outputs_by_node, sizes_of, worst
 from posenc_export.markdown import count_of
 from posenc_export.runtimes import NOT_RUN, Runner
@@ -142,7 +143,7 @@ def placed(runner: Runner, path: Path) -> Placed:
 
 def _copied(optimized: onnx.ModelProto) -> list[str]:
     """Return the values that are copied between host and device; the copy's name is longer, by that of the provider."""
-    copies = [node for node in optimized.graph.node if node.op_type in COPIES]
+    copies = [node for graph in graphs_of(optimized.graph) for node in graph.node if node.op_type in COPIES]
     return [min(node.input[0], node.output[0], key=len) for node in copies]
 
 
