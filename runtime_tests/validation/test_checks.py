@@ -140,6 +140,21 @@ def test_rows_on_the_cpu_of_a_cuda_session_are_found_and_sizes_are_not(context: 
     assert "does not say where nodes run" in problems("placement", on_cuda(context, providers=(cuda, cpu)))
 
 
+def test_a_module_of_a_user_may_leave_rows_to_the_cpu_unless_placement_is_asked_for(context: Context) -> None:
+    mul = next(n for n in onnx.load(context.path).graph.node if n.op_type == "Mul")
+    cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
+    stray = on_cuda(context, (cpu, mul.name, "Mul"), providers=(cuda, cpu))
+    stray = replace(stray, runtime=RUNTIMES["cuda-placement"])
+    words = f"on the CPU: Mul {mul.name}"
+    assert problems("placement", stray) == words, "of a scheme it is always a failure"
+    for manifest in (replace(stray.manifest, family="module"), replace(stray.manifest, foreign="made by hand")):
+        others = replace(stray, manifest=manifest)
+        found = CHECKS["placement"].find(others)
+        assert (found.problems, found.note) == ((), words)
+        assert problems("placement", replace(others, named=True)) == words
+        assert problems("placement", replace(others, runtime=RUNTIMES["ort-cuda"])) == words
+
+
 def test_ort_says_where_its_nodes_ran(context: Context) -> None:
     runner = RUNTIMES["ort-cpu"].open(context.path, context.manifest)
     assert runner.providers[0] == "CPUExecutionProvider"

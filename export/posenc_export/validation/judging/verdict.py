@@ -70,7 +70,11 @@ class ValidateOptions:
 
     def asks_for(self, runtime: str) -> bool:
         """Return whether a runtime that takes longer is to run."""
-        return self.prove or runtime in (*self.runtimes, *self.require)
+        return self.prove or self.names(runtime)
+
+    def names(self, runtime: str) -> bool:
+        """Return whether a runtime is asked for by its name."""
+        return runtime in (*self.runtimes, *self.require)
 
     def tolerance(self, derived: Tolerance) -> Tolerance:
         """Return the derived tolerance, or the user's in its place."""

@@ -129,7 +129,7 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Vali
     except RunFailed as failure:
         return [Verdict(runtime.name, AGREES, "fail", str(failure))]
     # checks of a loaded graph come before its cases: a case may be the last thing that it does
-    context = replace(context, runtime=runtime, runner=runner)
+    context = replace(context, runtime=runtime, runner=runner, named=options.names(runtime.name))
     verdicts = []
     for check in checks_of(runtime.name, "runner"):
         begin(options.progress, check.name)
