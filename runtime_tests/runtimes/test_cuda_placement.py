@@ -193,6 +193,16 @@ def test_what_compiles_stubs_is_named_where_it_is_not_there(
 
 
 @pytest.mark.usefixtures("no_driver")
+def test_a_compiler_that_fails_is_named_and_leaves_nothing(
+    small_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(Missing, match=r"the stub of lib\w+\.so\.\d+ does not compile: the compiler says nothing"):
+        RUNTIMES[NAME].open(small_bundle / "model.onnx", Bundle.open(small_bundle).manifest)
+    assert [one.suffix for one in (tmp_path / "cache" / "cuda-stubs").iterdir()] == [".lock"]
+
+
+@pytest.mark.usefixtures("no_driver")
 def test_stubs_are_compiled_once(small_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert opened(small_bundle / "model.onnx", small_bundle).nodes
     folder = cuda_stubs.stubs()

@@ -118,8 +118,9 @@ def _compile(library: Path, folder: Path) -> None:
             command += [f"-Wl,-soname,{stub.name}", f"-Wl,--version-script={script}"]
             done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
             if done.returncode:
-                lines = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr.strip()]
-                raise Missing(f"the stub of {stub.name} does not compile: {lines[0]}")
+                said = [line for line in done.stderr.splitlines() if line]
+                first = next((line for line in said if "error" in line), (said or ["the compiler says nothing"])[0])
+                raise Missing(f"the stub of {stub.name} does not compile: {first}")
         made.rename(folder)
 
 
