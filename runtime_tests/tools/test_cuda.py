@@ -207,7 +207,7 @@ def test_what_computes_rows_of_any_scheme_stays_on_cuda(scheme: str) -> None:
 def test_operators_without_a_kernel_are_those_that_the_encoding_names() -> None:
     need("cuda-placement")
     (one,) = place(usual(["hash_grid"]), quiet)
-    assert set(one.rows) == set(one.not_on_cuda) == {"BitwiseXor", "BitwiseAnd"}
+    assert set(one.placed.operators) == set(one.not_on_cuda) == {"BitwiseXor", "BitwiseAnd"}
     assert not one.failed
     assert placed_headline([one]) == (
         f"1 file placed on CUDA; {NOT_RUN}; rows on the CPU, for which CUDA has no kernel: hash_grid"

@@ -24,14 +24,9 @@ class Placement:
     not_on_cuda: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> list[str]:
-        """Operators that compute rows on the CPU."""
-        return [row.partition(" ")[0] for row in (*self.placed.rows, *self.placed.unknown)]
-
-    @property
     def failed(self) -> bool:
         """Whether something computes or copies rows that the encoding does not name."""
-        return bool(self.placed.problems) and not (self.rows and set(self.rows) <= set(self.not_on_cuda))
+        return bool(self.placed.problems) and not self.placed.all_by(self.not_on_cuda)
 
 
 def place(plans: Iterable[BundlePlan], progress: Progress) -> Iterator[Placement]:

@@ -65,7 +65,7 @@ def _placed_cells(group: Sequence[Placement]) -> tuple[str, ...]:
         sum(len(one.placed.sizes) for one in group),
         sum(len(one.placed.copies) for one in group),
     )
-    operators = Counter(op for one in group for op in one.rows)
+    operators = Counter(op for one in group for op in one.placed.operators)
     stray = ", ".join(f"{count} {op}" for op, count in operators.most_common())
     return (*(f"{count:,}" for count in counts), stray or "none")
 
@@ -73,7 +73,7 @@ def _placed_cells(group: Sequence[Placement]) -> tuple[str, ...]:
 def placed_headline(placements: Sequence[Placement]) -> str:
     """Return one line with the outcome of all placements, and that nothing ran."""
     failures = [one for one in placements if one.failed]
-    named = dict.fromkeys(one.plan.scheme for one in placements if one.rows and not one.failed)
+    named = dict.fromkeys(one.plan.scheme for one in placements if one.placed.rows and not one.failed)
     words = []
     if failures:
         problems = "; ".join(failures[0].placed.problems)

@@ -34,7 +34,7 @@ def check_placement() -> None:
     import onnxruntime
 
     if not hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
-        raise Missing(f"{cuda_stubs.build()} does not say where nodes run: 1.24 or newer does")
+        raise Missing(f"{cuda_stubs.release()} does not say where nodes run: 1.24 or newer does")
     if has_nvidia_driver():
         ort_cuda_missing()
     else:
@@ -61,7 +61,7 @@ def load_placement(path: Path, manifest: Manifest) -> Runner:
             # it may be the stubs that a library does not take: that says nothing of the file
             raise Missing(f"no session came up: {crash}") from crash
         if CUDA not in placed["providers"]:
-            raise Missing(f"{cuda_stubs.build()} does not start CUDA here: {_message(child.last_words())}")
+            raise Missing(f"{cuda_stubs.release()} does not start CUDA here: {_message(child.last_words())}")
         nodes = tuple((str(where), str(name), str(op)) for where, name, op in placed["nodes"])
         graph = read_onnx(Path(placed["optimized"]))
     return Runner(call, manifest.inputs, manifest.outputs, tuple(placed["providers"]), nodes, optimized=graph)

@@ -89,12 +89,12 @@ def stubs() -> Path:
 def _folder(library: Path) -> Path:
     """Return the place of the stubs of a provider: by its size and date, as it is 300 MB, and by our sources."""
     found = library.stat()
-    facts = [str(library), str(found.st_size), str(found.st_mtime_ns), build(), *FLAGS]
+    facts = [str(library), str(found.st_size), str(found.st_mtime_ns), release(), *FLAGS]
     digest = hashlib.sha256("\n".join(facts).encode() + SOURCE.read_bytes() + Path(__file__).read_bytes())
     return cache_folder() / "cuda-stubs" / digest.hexdigest()[:16]
 
 
-def build() -> str:
+def release() -> str:
     """Return the name and the version of the ONNX Runtime that is installed."""
     for name in ("onnxruntime-gpu", "onnxruntime"):
         try:
@@ -129,7 +129,7 @@ def _cuda_major(needed: list[Library]) -> int:
     if not majors or majors[0] not in CUDA_MAJORS:
         wanted = f"CUDA {majors[0]}" if majors else "no libcudart"
         known = " and ".join(map(str, CUDA_MAJORS))
-        raise Missing(f"{build()} needs {wanted}: there are stubs of CUDA {known}")
+        raise Missing(f"{release()} needs {wanted}: there are stubs of CUDA {known}")
     return majors[0]
 
 

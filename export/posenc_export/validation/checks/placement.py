@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,13 +75,12 @@ def placement(context: Context) -> Finding:
         return Finding(["ONNX Runtime does not say where nodes run: it must be 1.24 or newer"])
     found = placed(runner, context.path)
     measured = f"{found}; {NOT_RUN}" if not runtime.runs else str(found)
-    lacking = [row.partition(" ")[0] for row in found.rows]
     if found.problems and not runtime.runs and not context.named and _is_of_others(context):
         # with --prove, which says nothing of CUDA: whoever runs a module of their own on the CPU has lost nothing
         return Finding((), measured, "; ".join(found.problems))
-    if found.unknown or not lacking or not set(lacking) <= set(context.manifest.not_on_cuda):
+    if not found.all_by(context.manifest.not_on_cuda):
         return Finding(found.problems, measured)
-    return Finding((), measured, f"rows are computed on the CPU, as CUDA has no kernel: {_counted(lacking)}")
+    return Finding((), measured, f"rows are computed on the CPU, as CUDA has no kernel: {_counted(found.operators)}")
 
 
 def _is_of_others(context: Context) -> bool:
@@ -107,6 +107,15 @@ class Placed:
     unknown: tuple[str, ...]
     copies: tuple[str, ...]
     large_copies: tuple[str, ...]
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators that compute rows on the CPU, or may do so: one for each node."""
+        return [row.partition(" ")[0] for row in (*self.rows, *self.unknown)]
+
+    def all_by(self, operators: Collection[str]) -> bool:
+        """Return whether rows are computed on the CPU, and all of them by operators that are named."""
+        return bool(self.rows) and not self.unknown and set(self.operators) <= set(operators)
 
     @property
     def problems(self) -> list[str]:
