@@ -1,5 +1,6 @@
 """The command that proves CUDA: its plan and its table, rehearsed on the CPU; that nothing runs is no success."""
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from helpers.made_parts import part_of
 from helpers.shared import Cli, need, why_missing
 from posenc import build
 from posenc.parameters import Value
@@ -17,7 +19,15 @@ from posenc.spec import Mode, Positions, Spec, UnsupportedSpec
 from posenc_export.cuda.place import Placement, place
 from posenc_export.cuda.plan import MAX_LEN, BundlePlan, placements, plans, runtimes_of
 from posenc_export.cuda.prove import EMBEDDED, TIMED, Proof, exported, judged, prove, prove_class
-from posenc_export.cuda.table import headline, markdown, placed_headline, placed_rows, rows, status_of
+from posenc_export.cuda.table import (
+    PLACED_COLUMNS,
+    headline,
+    markdown,
+    placed_headline,
+    placed_rows,
+    rows,
+    status_of,
+)
 from posenc_export.formats import OPSETS, RotaryOp
 from posenc_export.machine import facts
 from posenc_export.runtimes import NOT_RUN, RUNTIMES, Missing
@@ -25,6 +35,7 @@ from posenc_export.runtimes.onnx_runtime import load_ort_cpu
 from posenc_export.validation.checks import CHECKS, Context
 from posenc_export.validation.checks.placement import Placed
 from posenc_export.validation.judging.verdict import Verdict
+from scripts.compat_table import PAGE, PLACED
 
 
 def quiet(_: str) -> None:
@@ -202,6 +213,22 @@ def test_what_computes_rows_of_any_scheme_stays_on_cuda(scheme: str) -> None:
     assert [f"{one.plan}: {one.placed.problems}" for one in placed if one.placed.problems] == []
     assert any(one.placed.on_cuda for one in placed)
     assert [str(one.plan) for one in placed if len(one.placed.copies) > len(one.placed.sizes)] == []
+
+
+def test_the_page_has_every_form_and_names_what_cuda_lacks() -> None:
+    lines = [line.strip("| ").split(" | ") for line in part_of(PAGE, PLACED).splitlines() if line.startswith("| ")]
+    columns, _, *table = lines
+    assert tuple(columns) == PLACED_COLUMNS
+    planned = Counter((one.scheme, one.form) for one in placements())
+    assert {(scheme, form): int(files) for scheme, form, files, *_ in table} == planned
+    left = {scheme: rows for scheme, *_, rows in table if rows != "none"}
+    assert set(left) == {scheme.name for scheme in SCHEMES.values() if names_operators(scheme)}
+
+
+def names_operators(scheme: Scheme) -> bool:
+    """Return whether the encoding of a scheme says that CUDA has no kernel for some of its operators."""
+    mode = next(mode for mode in get_args(Mode) if mode not in scheme.unsupported.modes)
+    return bool(build(scheme.name, Spec(mode, max_len=MAX_LEN), **scheme.samples[0]).not_on_cuda)
 
 
 def test_operators_without_a_kernel_are_those_that_the_encoding_names() -> None:
