@@ -26,7 +26,7 @@ def measure() -> int:
     placed = list(place(placements(), lambda text: print(text, flush=True)))
     machine = ", ".join(f"{name} {value}" for name, value in facts().items())
     day = datetime.datetime.now(datetime.UTC).date()
-    head = f"Placed on {day}: {machine}. {placed_headline(placed)}."
+    head = f"Measured on {day}: {machine}. {placed_headline(placed)}."
     put_part(PAGE, PLACED, f"{head}\n\n{table(PLACED_COLUMNS, placed_rows(placed))}\n")
     return sum(one.failed for one in placed)
 
