@@ -196,6 +196,7 @@ class Encoding:
         shape: Constants of the family: head_dim, rotary_dim, interleaved, width.
         half_safe: Why a float32 graph, converted to half precision, is off by more than a few roundings, or an empty
             text.
+        not_on_cuda: Operators of an ONNX graph that compute rows, and for which ONNX Runtime has no kernel on CUDA.
         added: Whether rows, or a bias, are added to a value that comes in: rounding beside that value is its cost.
         fresh: Makes a copy of the module that was never called; None where calls change nothing.
         learned: The tables that a file or chance gave, in the order in which the scheme takes them, before it makes its
@@ -215,6 +216,7 @@ class Encoding:
     probes: Probes = Probes()
     shape: Mapping[str, int | bool] | None = None
     half_safe: str = ""
+    not_on_cuda: tuple[str, ...] = ()
     added: bool = False
     fresh: Callable[[], nn.Module] | None = None
     learned: tuple[Tensor, ...] = ()

@@ -44,7 +44,7 @@ class Claims:
     Args:
         error: How far they may be from the float64 reference in a call.
         graph_error: How far a graph's numbers may be from the eager module's, on the CPU.
-        tables: As in Encoding, and so are `probes` and `half_safe`.
+        tables: As in Encoding, and so are `probes`, `half_safe` and `not_on_cuda`.
     """
 
     error: ToleranceOf
@@ -52,6 +52,7 @@ class Claims:
     tables: Callable[[], Tables]
     probes: Probes = field(default_factory=Probes)
     half_safe: str = ""
+    not_on_cuda: tuple[str, ...] = ()
 
 
 def largest_position(case: CaseLike) -> int:
@@ -116,5 +117,6 @@ def encoding(spec: Spec, where: Where, source: Claims, join: Join, reference: Fo
         probes=source.probes,
         shape=join.shape,
         half_safe=source.half_safe,
+        not_on_cuda=source.not_on_cuda,
         added=join.added,
     )

@@ -37,3 +37,8 @@ def html_lines(lines: Iterable[str]) -> str:
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def count_of(noun: str, number: int) -> str:
+    """Return a count in words: "no checks", "1 check", "2 checks"."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

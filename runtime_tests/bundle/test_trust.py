@@ -49,6 +49,7 @@ def test_every_format_says_whether_it_runs_code() -> None:
     inert = {
         "ort-cpu",
         "ort-cuda",
+        "cuda-placement",
         "ort-cpp",
         "ort-cpp-cuda",
         "onnx-reference",

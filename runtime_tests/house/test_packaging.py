@@ -24,7 +24,11 @@ def test_the_contents_of_the_wheel(tmp_path: Path) -> None:
     for package in ("posenc", "posenc_export", "posenc_models"):
         assert f"{package}/py.typed" in names
     assert {"posenc_export/cpp/runner/runner.cpp", "posenc_export/cpp/session/include/posenc/session.hpp"} <= set(names)
-    assert {"posenc_export/runtimes/onnxruntime_web.cjs", "posenc_export/web/session.mjs"} <= set(names)
+    assert {
+        "posenc_export/runtimes/onnxruntime_web.cjs",
+        "posenc_export/runtimes/cuda_stubs.c",
+        "posenc_export/web/session.mjs",
+    } <= set(names)
     assert {f"posenc_export/web/{name}" for name in ("button.mjs", "onnxruntime-web.LICENSE")} <= set(names)
     assert {f"posenc_export/site/assets/{name}" for name in ("site.css", "site.js", "icon.svg")} <= set(names)
     assert {"posenc/schemes/sinusoidal.py", "posenc_export/cli/__init__.py", "posenc_models/embedding.py"} <= set(names)

@@ -61,7 +61,8 @@ def test_buckets_are_equal_at_every_distance_on_every_runtime(tmp_path: Path, sc
     options = ExportOptions(formats=formats, validate=False)
     result = export_target(lambda: scheme_target(scheme, spec, params, 0), options, tmp_path / "bundle")
     bundle, expected = Bundle.open(result.folder, trusted=True), WAYS[way].expected(scheme)
-    here = {one.name for one in RUNTIMES.values() if one.format in formats and not why_missing(one.name)}
+    run = [one for one in RUNTIMES.values() if one.runs and one.format in formats]
+    here = {one.name for one in run if not why_missing(one.name)}
     assert {"ort-cpu", "torchscript-cpu", "pt2-cpu"} <= here
     for name in here:
         artifact = bundle.manifest.artifact(RUNTIMES[name].format)

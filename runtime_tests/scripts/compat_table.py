@@ -10,8 +10,8 @@ from pathlib import Path
 from helpers.made_parts import part_of, put_part
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
-SERVERS, PHONES, BROWSERS = "measured", "phones", "browsers"
-"""The parts of the page that are measured: releases of ONNX Runtime and what is like it, phones, browsers."""
+SERVERS, PHONES, BROWSERS, PLACED = "measured", "phones", "browsers", "placed"
+"""The parts of the page that are measured: releases of ONNX Runtime and what is like it, phones, browsers, CUDA."""
 MARKS = {"same bits": "=", "within its tolerance": "~", "loads; from Python no bfloat16 can be given to it": "o"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 Rows = Mapping[str, Mapping[str, str]]

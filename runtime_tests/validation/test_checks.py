@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from posenc_export.bundle.folder import Bundle
 from posenc_export.runtimes import RUNTIMES, RunFailed, Runner, check_feeds
 from posenc_export.validation.checks import CHECKS, Context
-from posenc_export.validation.checks.placement import small_values
+from posenc_export.validation.checks.placement import placed
 from posenc_export.validation.judging.context import Capture
 
 
@@ -124,18 +124,35 @@ def test_rows_on_the_cpu_of_a_cuda_session_are_found_and_sizes_are_not(context: 
     graph = onnx.load(context.path).graph
     mul = next(n for n in graph.node if n.op_type == "Mul")
     shape = next(n for n in graph.node if n.op_type == "Shape")
-    assert shape.name in small_values(context.path)
-    assert mul.name not in small_values(context.path)
     cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
     good = on_cuda(context, (cuda, mul.name, "Mul"), (cpu, shape.name, "Shape"), providers=(cuda, cpu))
     assert problems("placement", good) == ""
     assert problems("provider", good) == ""
+    assert good.runner is not None
+    assert str(placed(good.runner, good.path)) == "1 node on CUDA, 1 size computation on the CPU"
     stray = on_cuda(context, (cpu, mul.name, "Mul"), (cpu, "fused_by_the_optimizer", "Gelu"), providers=(cuda, cpu))
-    assert problems("placement", stray) == f"on the CPU: Mul {mul.name}, Gelu fused_by_the_optimizer"
+    rows, unknown = CHECKS["placement"].find(stray).problems
+    assert rows == f"on the CPU: Mul {mul.name}"
+    assert unknown == "on the CPU, size not known: Gelu fused_by_the_optimizer"
     assert "asked for CUDAExecutionProvider, got CPUExecutionProvider" in problems(
         "provider", on_cuda(context, providers=(cpu,))
     )
     assert "does not say where nodes run" in problems("placement", on_cuda(context, providers=(cuda, cpu)))
+
+
+def test_a_module_of_a_user_may_leave_rows_to_the_cpu_unless_placement_is_asked_for(context: Context) -> None:
+    mul = next(n for n in onnx.load(context.path).graph.node if n.op_type == "Mul")
+    cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
+    stray = on_cuda(context, (cpu, mul.name, "Mul"), providers=(cuda, cpu))
+    stray = replace(stray, runtime=RUNTIMES["cuda-placement"])
+    words = f"on the CPU: Mul {mul.name}"
+    assert problems("placement", stray) == words, "of a scheme it is always a failure"
+    for manifest in (replace(stray.manifest, family="module"), replace(stray.manifest, foreign="made by hand")):
+        others = replace(stray, manifest=manifest)
+        found = CHECKS["placement"].find(others)
+        assert (found.problems, found.note) == ((), words)
+        assert problems("placement", replace(others, named=True)) == words
+        assert problems("placement", replace(others, runtime=RUNTIMES["ort-cuda"])) == words
 
 
 def test_ort_says_where_its_nodes_ran(context: Context) -> None:

@@ -52,7 +52,7 @@ def not_run(bundle: Bundle, names: Collection[str]) -> tuple[str, ...]:
 def _reading(bundle: Bundle, names: Collection[str]) -> list[Runtime]:
     formats = {artifact.format for artifact in bundle.manifest.artifacts}
     chosen = [r for r in RUNTIMES.values() if (r.name in names if names else not (r.slow or r.name in SLOW))]
-    return [r for r in chosen if r.format in formats]
+    return [r for r in chosen if r.format in formats and r.runs]
 
 
 def _runs(check: Callable[[], None]) -> bool:

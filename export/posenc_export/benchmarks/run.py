@@ -90,7 +90,8 @@ def formats_read(timing: BenchOptions) -> tuple[str, ...]:
 def _prepare(timing: BenchOptions, progress: Progress) -> None:
     with bad_input():
         for name in timing.runtimes:
-            RUNTIMES[name]
+            if not RUNTIMES[name].runs:
+                raise BadInput(f"{name} runs no graph: there is nothing to time")
     prepare(timing.runtimes, (), progress)
 
 

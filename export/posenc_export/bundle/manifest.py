@@ -104,6 +104,7 @@ class Manifest:
         rotary_op: The ONNX operator that rotates.
         check_positions: Whether the ONNX file gives NaN for a position out of range where a device cannot refuse it.
         half_safe: Why the file, converted to half precision, is off by more than a few roundings, or nothing.
+        not_on_cuda: Operators that compute rows, and for which ONNX Runtime has no kernel on CUDA.
         added: Whether outputs are sums with an input: differences are then measured beside its size.
         origin: Where parameters that were read from a file come from.
         files: Every other file that was written, except this one and the reports, which come after it.
@@ -140,6 +141,7 @@ class Manifest:
     rotary_op: str = "decomposed"
     check_positions: bool = False
     half_safe: str = ""
+    not_on_cuda: tuple[str, ...] = ()
     added: bool = False
     origin: Mapping[str, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()
@@ -159,7 +161,7 @@ class Manifest:
         fields = asdict(self)
         ports = {key: [_port_json(port) for port in getattr(self, key)] for key in ("inputs", "outputs")}
         cases = [case.to_json() for case in self.cases]
-        for name in (name for name in ("model", "foreign") if not fields[name]):
+        for name in (name for name in ("model", "foreign", "not_on_cuda") if not fields[name]):
             fields.pop(name)
         return {"schema_version": fields.pop("schema_version"), **fields, **ports, "cases": cases}
 

@@ -152,6 +152,12 @@ class ManifestJson(TypedDict):
     rotary_op: Literal["decomposed", "onnx", "microsoft", "microsoft-mrope"]
     check_positions: NotRequired[bool]
     half_safe: kinds.Text
+    not_on_cuda: NotRequired[
+        Annotated[
+            list[kinds.Name],
+            Field(description="operators that compute rows, and for which ONNX Runtime has no kernel on CUDA"),
+        ]
+    ]
     added: NotRequired[bool]
     origin: kinds.Origin
     seed: NotRequired[kinds.NoCount]

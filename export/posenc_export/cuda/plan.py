@@ -1,15 +1,18 @@
-"""The bundles that are made, and the runtimes of a device that prove them: from the registries alone."""
+"""The bundles that are made, and the runtimes of a device that prove or place them: from the registries alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import get_args
 
 import posenc
 from posenc.parameters import Value
 from posenc.scheme import SCHEMES, Scheme
-from posenc.spec import DType, Mode, Positions, Spec, UnsupportedSpec
+from posenc.spec import DType, Method, Mode, Positions, Spec, UnsupportedSpec
+from posenc_export.errors import BadInput
+from posenc_export.formats import OPSETS, RotaryOp
 from posenc_export.runtimes import RUNTIMES, Missing
 
 MAX_LEN = 70
@@ -23,23 +26,61 @@ WAYS: tuple[Positions, ...] = ("offset", "explicit", "mask")
 
 @dataclass(frozen=True)
 class BundlePlan:
-    """A bundle to make and to prove: what is exported, and in which formats."""
+    """A bundle to make and to prove: what is exported, in which formats, and how ONNX writes it."""
 
     scheme: str
     spec: Spec
     params: Mapping[str, Value]
     formats: tuple[str, ...]
+    opset: int | None = None
+    rotary_op: RotaryOp = "decomposed"
 
     def __str__(self) -> str:
         words = (f"{name}={value}" for name, value in self.params.items())
-        how = self.spec.mode if self.spec.method == Spec.method else f"{self.spec.mode} ({self.spec.method})"
-        return " ".join((self.scheme, how, str(self.spec.positions or ""), self.spec.dtype, *words)).replace("  ", " ")
+        written = (
+            f"opset {self.opset}" if self.opset else "",
+            "" if self.rotary_op == "decomposed" else self.rotary_op,
+        )
+        parts = (self.scheme, self.form, str(self.spec.positions or ""), self.spec.dtype, *words, *written)
+        return " ".join(filter(None, parts))
+
+    @property
+    def form(self) -> str:
+        """The mode, with the method where it is not the usual one."""
+        return self.spec.mode if self.spec.method == Spec.method else f"{self.spec.mode} ({self.spec.method})"
 
 
 def plans(schemes: Iterable[str] = ()) -> list[BundlePlan]:
     """Return plans of the named schemes, or of all: samples in each mode, the smallest in more dtypes and ways."""
     names = tuple(schemes) or tuple(SCHEMES)
     return [plan for name in names for plan in _of_scheme(SCHEMES[name]) if _exists(plan)]
+
+
+def placements(schemes: Iterable[str] = ()) -> list[BundlePlan]:
+    """Return plans of ONNX files: each way to give positions in each dtype and method, each operator, each opset.
+
+    That is of the smallest sample; the others are planned once in each mode, as in `plans`.
+    """
+    names = tuple(schemes) or tuple(SCHEMES)
+    return [plan for name in names for plan in _placements_of(SCHEMES[name]) if _exists(plan)]
+
+
+def _placements_of(scheme: Scheme) -> Iterator[BundlePlan]:
+    smallest, *others = scheme.samples
+    for mode, method in product(get_args(Mode), get_args(Method)):
+        if mode in scheme.unsupported.modes or (mode == "baked" and method != Spec.method):
+            continue
+        for positions, dtype in product(get_args(Positions), ("fp32", *HALVES)):
+            plan = BundlePlan(scheme.name, Spec(mode, method, positions, MAX_LEN, dtype), smallest, ("onnx",))
+            yield plan
+            yield from (replace(plan, rotary_op=op) for op in get_args(RotaryOp)[1:])
+        usual = Spec(mode, method, scheme.positions, MAX_LEN)
+        yield from (BundlePlan(scheme.name, usual, smallest, ("onnx",), opset) for opset in [*OPSETS][1:])
+        for params in others:
+            ways = (
+                BundlePlan(scheme.name, way, params, ("onnx",)) for way in (usual, replace(usual, positions="explicit"))
+            )
+            yield from [plan for plan in ways if _exists(plan)][:1]
 
 
 def runtimes_of(device: str, formats: Iterable[str] = SMALLEST) -> list[str]:
@@ -83,9 +124,11 @@ def _written(scheme: Scheme, formats: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _exists(plan: BundlePlan) -> bool:
-    """Return whether the encoding exists: some ways to give positions mean nothing to some schemes."""
+    """Return whether the encoding exists, and its operator rotates it: some ways mean nothing to some schemes."""
+    from posenc_export.formats.onnx.rotary_op import with_rotary_op
+
     try:
-        posenc.build(plan.scheme, plan.spec, **plan.params)
-    except UnsupportedSpec:
+        with_rotary_op(posenc.build(plan.scheme, plan.spec, **plan.params).module, plan.rotary_op)
+    except (UnsupportedSpec, BadInput):
         return False
     return True

@@ -65,7 +65,8 @@ def prove(plans: Iterable[BundlePlan], device: str, progress: Progress) -> Itera
 
 def exported(plan: BundlePlan, folder: Path) -> Bundle:
     """Write the bundle that is planned into a folder, unproved."""
-    write_bundle(_target(plan), ExportOptions(formats=plan.formats, validate=False), folder)
+    options = ExportOptions(plan.formats, plan.opset, plan.rotary_op, validate=False)
+    write_bundle(_target(plan), options, folder)
     return Bundle.open(folder, trusted=True)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from posenc_export.cuda.place import Placement
 from posenc_export.cuda.prove import Proof
-from posenc_export.markdown import table
+from posenc_export.markdown import count_of, table
+from posenc_export.runtimes import NOT_RUN
 from posenc_export.validation.judging.verdict import Status, worst
 from posenc_export.validation.report.rows import MARKS, figure
 
@@ -41,6 +44,50 @@ def headline(proofs: Sequence[Proof]) -> str:
     if not count["pass"]:
         return f"nothing ran: {count['skip']} checks of {bundles} bundles not run"
     return f"all {count['pass']} checks of {bundles} bundles passed{skipped}"
+
+
+PLACED_COLUMNS = ("scheme", "form", "files", "nodes on CUDA", "sizes on the CPU", "copied sizes", "rows on the CPU")
+"""Counts are of all files of a row."""
+
+
+def placed_rows(placements: Iterable[Placement]) -> list[tuple[str, ...]]:
+    """Return a row of PLACED_COLUMNS for each form of each scheme, in the order of their first files."""
+    groups: dict[tuple[str, str], list[Placement]] = {}
+    for one in placements:
+        groups.setdefault((one.plan.scheme, one.plan.form), []).append(one)
+    return [(*names, *_placed_cells(group)) for names, group in groups.items()]
+
+
+def _placed_cells(group: Sequence[Placement]) -> tuple[str, ...]:
+    counts = (
+        len(group),
+        sum(one.placed.on_cuda for one in group),
+        sum(len(one.placed.sizes) for one in group),
+        sum(len(one.placed.copies) for one in group),
+    )
+    operators = Counter(op for one in group for op in one.placed.operators)
+    stray = ", ".join(f"{count} {op}" for op, count in operators.most_common())
+    return (*(f"{count:,}" for count in counts), stray or "none")
+
+
+def placed_headline(placements: Sequence[Placement]) -> str:
+    """Return one line with the outcome of all placements, and that nothing ran."""
+    failures = [one for one in placements if one.failed]
+    named = dict.fromkeys(one.plan.scheme for one in placements if one.placed.rows and not one.failed)
+    words = []
+    if failures:
+        problems = "; ".join(failures[0].placed.problems)
+        words += [f"FAILED: {len(failures)} of {count_of('file', len(placements))}: {failures[0].plan}: {problems}"]
+    words += [f"{count_of('file', len(placements))} placed on CUDA", NOT_RUN]
+    words += [f"rows on the CPU, for which CUDA has no kernel: {', '.join(named)}"] if named else []
+    return "; ".join(words)
+
+
+def placed_markdown(facts: Mapping[str, str], placements: Sequence[Placement]) -> str:
+    """Return the table of placements as Markdown, below the machine and the versions."""
+    machine = (f"* {name}: {value}" for name, value in facts.items())
+    rows = table(PLACED_COLUMNS, placed_rows(placements))
+    return "\n".join([placed_headline(placements), "", *machine, "", rows, ""])
 
 
 def _grouped(proofs: Iterable[Proof]) -> dict[tuple[str, str], list[Proof]]:

@@ -47,6 +47,7 @@ def describe(target: Target, options: ExportOptions, draft: Draft, folder: Path)
         rotary_op=options.rotary_op,
         check_positions=options.check_positions,
         half_safe=encoding.half_safe,
+        not_on_cuda=encoding.not_on_cuda,
         added=encoding.added,
         origin=dict(target.origin),
         seed=options.seed,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posenc.ports import Array, Feeds, Port
 from posenc.registry import Registry
@@ -19,8 +20,15 @@ from posenc_export.errors import check_machine, first_line
 from posenc_export.formats import runs_code
 from posenc_export.runtimes.limit import NoAnswer, Stop, within
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 NEEDS_TRUST = "runs code from the bundle; give --trust"
 """Why code in a bundle that nobody trusts is not run."""
+NO_DEVICE = "none"
+"""The device of a runtime that runs nothing, and has no numbers."""
+NOT_RUN = "kernels not run"
+"""What such a runtime says wherever a result of it is shown."""
 TAKES_LONGER = "takes longer; give --prove"
 """Why a slow runtime that nobody named is not run."""
 
@@ -55,6 +63,7 @@ class Runner:
 
     Args:
         nodes: (provider, node name, operator) of every node, where the runtime reports where its nodes ran.
+        optimized: the graph as the runtime runs it, with copies between devices, where it tells; without weights.
         bind: takes feeds and returns the same call with inputs and outputs in the device's memory.
         stop: ends a call from another thread; None where nothing can.
         limit: seconds that a call may take; 0 for no limit.
@@ -72,6 +81,7 @@ class Runner:
     stop: Stop | None = None
     limit: float = 0.0
     times: Callable[[Feeds, float], list[float]] | None = None
+    optimized: ModelProto | None = None
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         """Check the feeds by name, dtype and shape, then run; raise RunFailed, in one line, where either fails.
@@ -125,6 +135,7 @@ class Runtime:
     """A way to run one format on one device.
 
     Args:
+        device: cpu, cuda, webgpu, or NO_DEVICE where nothing is run.
         check: raises Missing where the runtime cannot run here; it is quick.
         prepare: builds what the runtime needs, and reports its progress; `check` says afterwards what went wrong.
         lenient: why the runtime may answer where others refuse.
@@ -149,6 +160,11 @@ class Runtime:
     ends_process: bool = False
     one_size: str = ""
     in_page: bool = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs graphs: one that does not says where their nodes would run, and has no numbers."""
+        return self.device != NO_DEVICE
 
     @property
     def same_bits(self) -> bool:

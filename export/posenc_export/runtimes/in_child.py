@@ -12,9 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -24,7 +22,7 @@ from posenc.ports import Array, Feeds, Port
 from posenc_export.arrays import from_stored, to_stored
 from posenc_export.errors import first_line
 from posenc_export.runtimes import Runner
-from posenc_export.runtimes.process import Process, end_with_parent, import_folders
+from posenc_export.runtimes.process import Process, end_with_parent, python_child
 
 
 @dataclass(frozen=True)
@@ -75,16 +73,7 @@ class Child:
         self.process.process.kill()
 
     def _started(self) -> Process:
-        folders = os.pathsep.join(import_folders())
-        # without a backtrace, the reason of a panic is Rust's last line
-        env = {**os.environ, "PYTHONPATH": folders, "RUST_BACKTRACE": "0"}
-        return _starter().submit(Process, self.title, self.command, env).result()
-
-
-@cache
-def _starter() -> ThreadPoolExecutor:
-    """Return the thread that starts children. They end with it, so that it lives as long as this process."""
-    return ThreadPoolExecutor(1, "posenc-starter")
+        return python_child(self.title, self.command)
 
 
 def _slots(ports: Iterable[Port]) -> Iterable[Slot]:

@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from posenc.ports import Array, Feeds, Port
 from posenc_export.arrays import to_numpy, to_stored
 from posenc_export.bundle.manifest import Manifest
+from posenc_export.formats.onnx import read_onnx
 from posenc_export.machine import has_nvidia_driver
 from posenc_export.runtimes import Bound, Missing, Runner, runtime
+from posenc_export.runtimes.sessions import (
+    CPU_BUILD,
+    CUDA,
+    cuda_provider,
+    find_cuda,
+    placement,
+    quiet_options,
+    save_optimized,
+)
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-
-@functools.cache
-def _preload() -> None:
-    """Find CUDA and cuDNN where pip or torch put them."""
-    import importlib.util
-
-    import onnxruntime
-
-    if importlib.util.find_spec("torch") is not None:
-        # torch has loaded CUDA and cuDNN: onnxruntime then finds them
-        import torch  # noqa: F401
-    if hasattr(onnxruntime, "preload_dlls"):
-        import contextlib
-        import io
-
-        with contextlib.redirect_stdout(io.StringIO()):
-            onnxruntime.preload_dlls()
 
 
 def ort_cuda_missing() -> None:
     """Raise Missing, naming the library, where ONNX Runtime cannot use CUDA."""
     import onnxruntime
 
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        raise Missing("this onnxruntime is a CPU build: install onnxruntime-gpu")
-    _preload()
-    provider = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    if CUDA not in onnxruntime.get_available_providers():
+        raise Missing(CPU_BUILD)
+    find_cuda()
+    provider = cuda_provider()
     if platform.system() == "Linux" and provider.is_file():
         # the provider takes symbols from this library, as onnxruntime loads it
         ctypes.CDLL(str(provider.with_name("libonnxruntime_providers_shared.so")), mode=ctypes.RTLD_GLOBAL)
@@ -78,8 +71,8 @@ def load_ort_cpu(path: Path, manifest: Manifest) -> Runner:
 def load_ort_cuda(path: Path, manifest: Manifest) -> Runner:
     """ONNX Runtime, CUDA execution provider, with proof of where each node ran."""
     # TF32 keeps 10 binary digits: products of angles would be noise
-    runner = _ort(path, manifest, "CUDAExecutionProvider", {"use_tf32": "0"})
-    if "CUDAExecutionProvider" not in runner.providers:
+    runner = _ort(path, manifest, CUDA, {"use_tf32": "0"})
+    if CUDA not in runner.providers:
         raise Missing(f"ONNX Runtime fell back to {', '.join(runner.providers)}: CUDA could not be initialised")
     return runner
 
@@ -88,28 +81,24 @@ def part_runner(model: ModelProto, folder: Path, inputs: tuple[Port, ...]) -> Ru
     """Return a runner of a part of a graph on the CPU; `folder` holds the weights that lie beside the graph."""
     import onnxruntime
 
-    options = _quiet_options()
+    options = quiet_options()
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return _runner(session, inputs, (), "CPUExecutionProvider")
 
 
-def _quiet_options() -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # a refusal is an exception: the log would repeat it
-    # the session then says which provider runs each node
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    return options
-
-
 def _ort(path: Path, manifest: Manifest, provider: str, config: Mapping[str, str]) -> Runner:
     import onnxruntime
 
-    options = _quiet_options()
-    session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(config))])
-    return _runner(session, manifest.inputs, manifest.outputs, provider)
+    options = quiet_options()
+    if provider != CUDA:
+        session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(config))])
+        return _runner(session, manifest.inputs, manifest.outputs, provider)
+    with TemporaryDirectory(prefix="posenc-placed-") as scratch:
+        optimized = save_optimized(options, Path(scratch))
+        session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(config))])
+        graph = read_onnx(optimized)
+    return replace(_runner(session, manifest.inputs, manifest.outputs, provider), optimized=graph)
 
 
 def _runner(session: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], provider: str) -> Runner:
@@ -129,7 +118,7 @@ def _runner(session: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], p
         return {name: _ort_array(value) for name, value in zip(names, produced, strict=True)}
 
     def bind(feeds: Feeds) -> Bound:
-        device = "cuda" if provider == "CUDAExecutionProvider" else "cpu"
+        device = "cuda" if provider == CUDA else "cpu"
         return _bound(session, feeds, names, device)
 
     providers = tuple(session.get_providers())
@@ -137,7 +126,7 @@ def _runner(session: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], p
     def stop(_: object) -> None:
         quiet.terminate = True  # ONNX Runtime reads it between nodes, also of a loop's body
 
-    placed = _placement(session)
+    placed = placement(session)
     return Runner(call, inputs, outputs, providers, placed, bind, stop)
 
 
@@ -180,11 +169,3 @@ def _ort_array(value: Any) -> Array:
     import torch
 
     return to_numpy(torch.utils.dlpack.from_dlpack(value._get_c_value().to_dlpack()))
-
-
-def _placement(session: Any) -> tuple[tuple[str, str, str], ...]:
-    """Return (provider, node name, op type) of every node of a session."""
-    if not hasattr(session, "get_provider_graph_assignment_info"):
-        return ()
-    parts = session.get_provider_graph_assignment_info()
-    return tuple((part.ep_name, node.name, node.op_type) for part in parts for node in part.get_nodes())

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -94,10 +96,10 @@ class Process:
         status = self.process.wait()
         # a negative status is the number of the signal that ended the process
         if status < 0:
-            raise Crashed(f"{self.title} ended by signal {signal_name(-status)}: {self._last_words()}")
-        raise RunFailed(self._last_words(f"{self.title} ended with status {status}").removeprefix("error: "))
+            raise Crashed(f"{self.title} ended by signal {signal_name(-status)}: {self.last_words()}")
+        raise RunFailed(self.last_words(f"{self.title} ended with status {status}").removeprefix("error: "))
 
-    def _last_words(self, nothing: str = "it said nothing") -> str:
+    def last_words(self, nothing: str = "it said nothing") -> str:
         """Return the last line that it printed; after a panic in Rust, the line with the reason."""
         self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - TAIL))
         lines = self.stderr.read().decode("utf-8", "replace").strip().splitlines()
@@ -116,6 +118,26 @@ def import_folders() -> list[str]:
     current = {os.path.realpath(os.curdir)} - {os.path.realpath(folder) for folder in own}
     folders = [os.path.abspath(folder) for folder in sys.path if folder and os.path.realpath(folder) not in current]
     return list(dict.fromkeys([*folders, *own]))
+
+
+def python_child(title: str, command: Sequence[str], **variables: str) -> Process:
+    """Start a runner in Python that has our modules, and ends with this process; raise RunFailed as Process does.
+
+    Args:
+        title: What messages call it.
+        command: The words that start it.
+        variables: Of its environment, beside ours.
+    """
+    folders = os.pathsep.join(import_folders())
+    # without a backtrace, the reason of a panic is Rust's last line
+    env = {**os.environ, "PYTHONPATH": folders, "RUST_BACKTRACE": "0", **variables}
+    return _starter().submit(Process, title, command, env).result()
+
+
+@cache
+def _starter() -> ThreadPoolExecutor:
+    """Return the thread that starts children. They end with it, so that it lives as long as this process."""
+    return ThreadPoolExecutor(1, "posenc-starter")
 
 
 def end_with_parent() -> None:

@@ -20,6 +20,8 @@ from posenc_export.runtimes import RUNTIMES, Progress
 if TYPE_CHECKING:
     from posenc_export.benchmarks import BenchResult
 
+TIMED = [runtime.name for runtime in RUNTIMES.values() if runtime.runs]
+
 
 @click.command(
     cls=Command,
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
     number("--rounds", "Times each contender is loaded and timed.", 7),
     several(
         "--runtime runtimes",
-        RUNTIMES,
-        f"Time only this: {', '.join(RUNTIMES)}.  [default: all but onnx-reference and those in C++ processes]",
+        TIMED,
+        f"Time only this: {', '.join(TIMED)}.  [default: all but onnx-reference and those in C++ processes]",
         metavar="RUNTIME",
     ),
     JSON,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 @click.command(
     context_settings=SETTINGS,
     short_help="Prove every scheme on CUDA, in one table.",
-    epilog=epilog(["posenc cuda --save cuda.md", "posenc cuda --device cpu --scheme rope --no-cpp --no-bench"]),
+    epilog=epilog(
+        [
+            "posenc cuda --save cuda.md",
+            "posenc cuda --placement --scheme rope",
+            "posenc cuda --device cpu --scheme rope --no-cpp --no-bench",
+        ]
+    ),
 )
 @choice("--device", ["cuda", "cpu"], "What to prove; cpu rehearses the same rows where there is no GPU.", "cuda")
 @click.option("--scheme", "schemes", cls=Words, multiple=True, metavar="NAME", help="Only this.  [default: all]")
 @switch("--cpp/--no-cpp", "Build the C++ runners and the C++ class.", True)
 @switch("--bench/--no-bench", "Time the dynamic forms.", True)
+@switch("--placement", "Only ask ONNX Runtime where each node would run: no kernel runs, no GPU is needed.")
 @path("--save", "Write the table as Markdown too.")
 @guarded
 def cuda(**values: Any) -> None:
@@ -40,6 +47,8 @@ def cuda(**values: Any) -> None:
     from posenc_export.machine import facts
 
     check_file(values["save"])
+    if values["placement"]:
+        _place(values)
     with progress(values) as say:
         proofs = _proofs(values, say)
     machine = facts()
@@ -48,6 +57,31 @@ def cuda(**values: Any) -> None:
     if values["save"] is not None:
         values["save"].write_text(markdown(machine, headline(proofs), proofs), encoding="utf-8")
     sys.exit({"pass": 0, "fail": 1, "skip": 3}[status_of(proofs)])
+
+
+def _place(values: dict[str, Any]) -> NoReturn:
+    """Place every form of the schemes, print the table, and exit."""
+    from posenc_export.cli.output.tables import print_placements
+    from posenc_export.cuda.place import place
+    from posenc_export.cuda.plan import placements
+    from posenc_export.cuda.table import placed_headline, placed_markdown
+    from posenc_export.errors import Unavailable, bad_input
+    from posenc_export.machine import facts
+    from posenc_export.runtimes import Missing
+
+    with bad_input():
+        plans = placements(values["schemes"])
+    with progress(values) as say:
+        try:
+            placed = list(place(plans, say))
+        except Missing as missing:
+            raise Unavailable(f"nothing can be placed here: {missing}") from missing
+    machine = facts()
+    print_placements(console(), machine, placed)
+    click.echo(placed_headline(placed))
+    if values["save"] is not None:
+        values["save"].write_text(placed_markdown(machine, placed), encoding="utf-8")
+    sys.exit(1 if any(one.failed for one in placed) else 0)
 
 
 def _proofs(values: dict[str, Any], say: Progress) -> list[Proof]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from posenc_export.benchmarks import BenchResult
     from posenc_export.bundle.manifest import Manifest
+    from posenc_export.cuda.place import Placement
     from posenc_export.cuda.prove import Proof
     from posenc_export.validation.judging.verdict import Basis, Verdict
 
@@ -152,6 +153,14 @@ def print_proofs(console: Console, facts: Mapping[str, str], proofs: Sequence[Pr
     _print_cells(console, (PROVED[0], *PROVED[2:-1]), cells, styles)
     for line in _details(proof_rows):
         say(console, line)
+
+
+def print_placements(console: Console, facts: Mapping[str, str], placements: Sequence[Placement]) -> None:
+    """Print the machine, and a row for each form of each scheme: where its nodes would run on CUDA."""
+    from posenc_export.cuda.table import PLACED_COLUMNS, placed_rows
+
+    say(console, ", ".join(f"{name} {value}" for name, value in facts.items()))
+    _print_cells(console, PLACED_COLUMNS, placed_rows(placements), numbers=PLACED_COLUMNS[2:6])
 
 
 def _details(rows: Sequence[Sequence[str]]) -> list[str]:

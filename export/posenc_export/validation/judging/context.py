@@ -64,6 +64,7 @@ class Context:
         runtime: What the graph was loaded by.
         runner: The loaded graph.
         trusted: Whether code in the file may be run.
+        named: Whether the runtime was asked for by its name.
         prove: Whether checks that take longer run in full.
         timeout: Seconds that a call of a graph may take; 0 for any.
     """
@@ -75,6 +76,7 @@ class Context:
     runtime: Runtime | None = None
     runner: Runner | None = None
     trusted: bool = False
+    named: bool = False
     prove: bool = False
     timeout: float = 0.0
 

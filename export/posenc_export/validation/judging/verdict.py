@@ -18,6 +18,8 @@ NO_REFERENCE = "no reference"
 """How a report begins where it says why there is no reference."""
 AGREES = "agrees"
 """The check that compares a runtime with what was recorded."""
+PLACED = "placement"
+"""The check that looks at where a runtime runs nodes: all that one has which runs no graph."""
 MODEL = "model"
 """The check that compares a graph with the model's own code; --require takes its name, beside those of runtimes."""
 Progress = Callable[[str], None]
@@ -68,7 +70,11 @@ class ValidateOptions:
 
     def asks_for(self, runtime: str) -> bool:
         """Return whether a runtime that takes longer is to run."""
-        return self.prove or runtime in (*self.runtimes, *self.require)
+        return self.prove or self.names(runtime)
+
+    def names(self, runtime: str) -> bool:
+        """Return whether a runtime is asked for by its name."""
+        return runtime in (*self.runtimes, *self.require)
 
     def tolerance(self, derived: Tolerance) -> Tolerance:
         """Return the derived tolerance, or the user's in its place."""
@@ -167,7 +173,8 @@ def _why_unmet(verdicts: Sequence[Verdict], name: str) -> str:
         of_model = [v for v in verdicts if v.check == MODEL]
         held = any(v.status != "skip" for v in of_model)
         return "" if held else next((v.detail for v in of_model), "did not run: no runtime compared anything with it")
-    own = [v for v in verdicts if v.subject == name and v.check == AGREES]
+    counted = (AGREES,) if RUNTIMES[name].runs else (AGREES, PLACED)
+    own = [v for v in verdicts if v.subject == name and v.check in counted]
     if own:
         return next((v.detail for v in own if v.status == "skip"), "")
     of_format = (v for v in verdicts if v.subject == RUNTIMES[name].format and v.status == "fail")

@@ -16,6 +16,7 @@ from posenc_export.validation.report.report import (
     in_words,
     not_run,
     noted,
+    placed,
     read_from,
     rows_held,
 )
@@ -28,6 +29,7 @@ def lines_below(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis, v
         *failures(verdicts),
         headline(manifest, verdicts),
         *not_run(verdicts),
+        *placed(verdicts),
         *noted(verdicts),
         *standing(manifest, verdicts, basis, verbose),
         *(f"note: {line}" for line in manifest.notes),

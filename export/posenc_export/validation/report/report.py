@@ -14,22 +14,24 @@ from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.seal import sealed_text
 from posenc_export.carries import are_looked_up
 from posenc_export.errors import printable
-from posenc_export.markdown import table
+from posenc_export.markdown import count_of, table
+from posenc_export.runtimes import RUNTIMES
 from posenc_export.validation.checks.catalogue import code_of
 from posenc_export.validation.judging.verdict import (
     AGREES,
     NO_REFERENCE,
+    PLACED,
     Basis,
     Verdict,
     failed,
 )
 from posenc_export.validation.report.basis import loosest, reference_of
 from posenc_export.validation.report.glossary import glossary
-from posenc_export.validation.report.rows import Rows, count_of, tables
+from posenc_export.validation.report.rows import Rows, tables
 
 SCHEMA_VERSION = 1
 """The version of report.json, whose fields docs/report.schema.json describes."""
-MEASURES = ("tables", "placement")
+MEASURES = ("tables", PLACED)
 """Checks whose measurement stands in a report."""
 UNCHECKED = (
     "ONNX Runtime refuses it on the CPU, and gives zeros on CUDA without an error: --check-positions makes them NaN"
@@ -72,10 +74,17 @@ def first_line(manifest: Manifest) -> list[str]:
     return [] if manifest.model is None else [manifest.model.line]
 
 
+def placed(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each runtime that runs nothing: where its nodes would run, and that none did."""
+    told = (v for v in verdicts if v.check == PLACED and v.status == "pass" and not RUNTIMES[v.subject].runs)
+    return [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in told]
+
+
 def rows_held(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each file on how many of its stored rows were held, and on where a runtime ran its nodes."""
     passed = (v for v in verdicts if v.check in MEASURES and v.status == "pass" and v.detail)
-    return [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in passed]
+    lines = [f"{verdict.subject} {verdict.check}: {verdict.detail}" for verdict in passed]
+    return [line for line in lines if line not in placed(verdicts)]
 
 
 def headline(manifest: Manifest, verdicts: Sequence[Verdict]) -> str:
@@ -188,7 +197,12 @@ def parts_of(manifest: Manifest, verdicts: Sequence[Verdict], basis: Basis) -> P
     )
     facts = facts_of(manifest, basis)
     standing = [line for line in (loosest(basis, manifest, verdicts),) if line]
-    standing += [*rows_held(verdicts), *noted(verdicts), *([read_from(manifest)] if manifest.origin else [])]
+    standing += [
+        *rows_held(verdicts),
+        *placed(verdicts),
+        *noted(verdicts),
+        *([read_from(manifest)] if manifest.origin else []),
+    ]
     explained = [title, *above, head, *(f"{key}: {value}" for key, value in facts.items()), *standing]
     below = (*not_run(verdicts), *in_words(shown, explained))
     return Parts(title, tuple(above), head, facts, tuple(standing), tuple(shown), tuple(failures(verdicts)), below)

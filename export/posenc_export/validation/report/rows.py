@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posenc_export.runtimes import RUNTIMES
+from posenc_export.markdown import count_of
+from posenc_export.runtimes import NOT_RUN, RUNTIMES
 from posenc_export.validation.judging.verdict import AGREES, MODEL, Against, Comparison, Status, Verdict, worst
 
-MARKS = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
+MARKS: Mapping[Status, str] = {"pass": "pass", "fail": "FAIL", "skip": "not run"}
+PLACED_MARK = "placed"
+"""The mark, instead of "pass", of a runtime that says where nodes would run, and runs nothing."""
 FILE_COLUMNS = ("file", "verdict", "checks")
 AGAINST_MODEL = "against the model"
 RUN_COLUMNS = ("runtime", "verdict", "against eager", "against float64", AGAINST_MODEL, "cases", "other checks")
@@ -54,7 +57,7 @@ def tables(verdicts: Sequence[Verdict], counted: bool = False) -> list[Rows]:
         checks = [verdict.check for verdict in group if verdict.check != AGREES]
         cell = _passed(len(checks)) if counted and status == "pass" else ", ".join(checks)
         if subject in RUNTIMES:
-            run_rows.append(Row(status, (subject, MARKS[status], *_figures(group, against), cell)))
+            run_rows.append(Row(status, (subject, mark(subject, status), *_figures(group, against), cell)))
         else:
             file_rows.append(Row(status, (subject, MARKS[status], cell)))
     both_tables = (Rows(FILE_COLUMNS, tuple(file_rows)), Rows(columns, tuple(run_rows)))
@@ -73,8 +76,16 @@ def _grouped(verdicts: Sequence[Verdict]) -> dict[tuple[str, Status], list[Verdi
     return groups
 
 
+def mark(subject: str, status: Status) -> str:
+    """Return the word for a status: nothing passes on a runtime that runs no kernel."""
+    runs = subject not in RUNTIMES or RUNTIMES[subject].runs
+    return MARKS[status] if runs or status != "pass" else PLACED_MARK
+
+
 def _figures(group: Sequence[Verdict], against: Sequence[Against]) -> tuple[str, ...]:
-    """Return the largest errors on a runtime, and how many cases were compared."""
+    """Return the largest errors on a runtime, and how many cases were compared; of one that runs nothing, that."""
+    if not RUNTIMES[group[0].subject].runs:
+        return (NOT_RUN, *("" for _ in against))
     comparisons = [comparison for verdict in group for comparison in verdict.comparisons]
     cases = len({comparison.case for comparison in comparisons})
     errors = (figure(worst(comparisons, expected)) for expected in against)
@@ -93,8 +104,3 @@ def figure(comparison: Comparison | None) -> str:
     if comparison.max_abs > 1 and comparison.peak > comparison.max_abs:  # of large values a share says more
         return f"{100 * comparison.max_abs / comparison.peak:.2g}% of {comparison.peak:.2g}{where}"
     return f"{comparison.max_abs:.2g}{ulps}{where}"
-
-
-def count_of(noun: str, number: int) -> str:
-    """Return a count in words: "no checks", "1 check", "2 checks"."""
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -118,7 +118,7 @@ def _run_check(check: Check, subject: str, context: Context) -> list[Verdict]:
 
 
 def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: ValidateOptions) -> list[Verdict]:
-    """Run every case on one runtime, and the checks that look at a loaded graph."""
+    """Run every case on one runtime that runs graphs, and the checks that look at a loaded graph."""
     if runtime.slow and not options.asks_for(runtime.name):
         return [Verdict(runtime.name, AGREES, "skip", runtime.left_out())]
     begin(options.progress, AGREES, f"loading {context.path.name}")
@@ -129,12 +129,12 @@ def on_runtime(bundle: Bundle, context: Context, runtime: Runtime, options: Vali
     except RunFailed as failure:
         return [Verdict(runtime.name, AGREES, "fail", str(failure))]
     # checks of a loaded graph come before its cases: a case may be the last thing that it does
-    context = replace(context, runtime=runtime, runner=runner)
+    context = replace(context, runtime=runtime, runner=runner, named=options.names(runtime.name))
     verdicts = []
     for check in checks_of(runtime.name, "runner"):
         begin(options.progress, check.name)
         verdicts += _run_check(check, runtime.name, context)
-    return [*_tried(bundle, context, options), *verdicts]
+    return [*(_tried(bundle, context, options) if runtime.runs else ()), *verdicts]
 
 
 def _tried(bundle: Bundle, context: Context, options: ValidateOptions) -> Iterator[Verdict]:
