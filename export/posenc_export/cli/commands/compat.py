@@ -100,8 +100,8 @@ def _by_lists(placements: tuple[Placement, ...]) -> Iterator[str]:
     versions = dict.fromkeys(f"{one.source.version} of {one.source.date}" for one in placements)
     yield (
         f"{placements[0].nodes} nodes by execution provider, read from the providers' own lists "
-        f"({', '.join(versions)}); nothing was run, no list has what they ask of shapes and attributes, and ONNX Runtime "
-        "keeps nodes of sizes on the CPU besides"
+        f"({', '.join(versions)}); nothing was run, no list has what they ask of shapes and attributes, and ONNX "
+        "Runtime keeps nodes of sizes on the CPU besides"
     )
     yield from (f"  {one.provider}: {placed(one)}" for one in placements)
 
