@@ -54,6 +54,7 @@ class ComputedFractionRows(nn.Module):
     width: Final[int]
     interleaved: Final[bool]
     probes = Probes()
+    count_dtype: Final[torch.dtype | None] = None
 
     def __init__(self, fraction: AxisFraction, inv_freq: Floats, waves: AngleSinCos, *, interleaved: bool) -> None:
         super().__init__()
@@ -77,7 +78,7 @@ class ComputedFractionRows(nn.Module):
     def arange(self, length: int, width: int) -> Tensor:
         """Return the rows of all places: (1, length, width)."""
         check_width(width, self.width)
-        count = torch.arange(1, length + 1, device=self.rate.device).unsqueeze(0)
+        count = torch.arange(1, length + 1, dtype=self.count_dtype, device=self.rate.device).unsqueeze(0)
         return self.forward(count, torch.full_like(count[:, :1], length))  # empty where there are no places
 
     def tolerance(self, max_position: int) -> Tolerance:
@@ -96,6 +97,7 @@ class StoredFractionRows(nn.Module):
     one: Tensor
     width: Final[int]
     half_safe = ""
+    count_dtype: Final[torch.dtype | None] = None
 
     def __init__(self, fraction: AxisFraction, inv_freq: Floats, spec: Spec, *, interleaved: bool) -> None:
         super().__init__()
@@ -125,7 +127,7 @@ class StoredFractionRows(nn.Module):
         """Return the rows of all places: (1, length, width)."""
         check_width(width, self.width)
         check_length(length, self.end)
-        count = torch.arange(1, length + 1, device=self.one.device).unsqueeze(0)
+        count = torch.arange(1, length + 1, dtype=self.count_dtype, device=self.one.device).unsqueeze(0)
         return self.forward(count, torch.full_like(count[:, :1], length))  # empty where there are no places
 
     def tolerance(self, max_position: int) -> Tolerance:
