@@ -291,7 +291,8 @@ def _in_ranges(sources: Sources) -> Iterator[Kernel]:
         for since, until in re.findall(r"\{(\d+), ([\w:]+)\}", match[3]):
             names = ("T", "T1") if match[4] else ("T",)
             last = int(until) if until.isdecimal() else None
-            yield Kernel("ai.onnx", match[1], int(since), last, dtypes and dict.fromkeys(names, dtypes))
+            by_name = None if dtypes is None else dict.fromkeys(names, dtypes)
+            yield Kernel("ai.onnx", match[1], int(since), last, by_name)
 
 
 def _built(builder: str, scope: str, sources: Sources) -> Dtypes:

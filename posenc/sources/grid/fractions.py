@@ -94,6 +94,7 @@ class StoredFractionRows(nn.Module):
     """Rows at fractions of an axis, stored for every place of every size up to max_len."""
 
     rows: Tensor  # (max_len * (max_len + 1), width): counts 0..max_len of a whole of 1, of 2, ...
+    most: Final[int | None]  # a whole that no rows are of, where products of larger ones do not fit int32
     one: Tensor
     width: Final[int]
     half_safe = ""
@@ -109,6 +110,7 @@ class StoredFractionRows(nn.Module):
         self.max_angle = fraction.max_angle
         self.fraction, self.inv_freq, self.interleaved = fraction, inv_freq, interleaved
         check_few(end, self.width)
+        self.most = end + 1 if spec.narrow else None
         rows = torch.empty(end, end + 1, self.width, dtype=dtype)
         for whole in range(1, end + 1):
             angles = torch.from_numpy(fraction.coordinates(np.arange(end + 1)[:, None], whole) * inv_freq)
@@ -120,7 +122,7 @@ class StoredFractionRows(nn.Module):
     def forward(self, count: Tensor, whole: Tensor) -> Tensor:
         """Return the rows of places: int64 (...), the same with an axis of 1 -> (..., width)."""
         # Each whole has end + 1 rows, one for each count from 0 on.
-        index = (whole.clamp(min=1) - 1) * (self.end + 1) + count
+        index = (whole.clamp(min=1, max=self.most) - 1) * (self.end + 1) + count
         return take(self.rows, index, self.end * (self.end + 1))
 
     def arange(self, length: int, width: int) -> Tensor:

@@ -5,6 +5,7 @@
     MatMul(Expand(matrix, shape), others)          Expand(Unsqueeze(matrix), shape): tract drops an Expand, and its axes
     GatherElements(rows, Expand(index, shape))     Expand(Cast(index), shape), of int32: half the bytes; in int64 tract
                                                    keeps sizes of a call as symbols, and looks nothing up by them
+    GatherElements(rows, Cast(index))              GatherElements(rows, index), where index is int32
     Round(circles) in float64                      x + 1.5 * 2^52 - 1.5 * 2^52: float64 has no fractions there
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
     Reshape(q, Concat(sizes of q, 2, 64))          Reshape(q, [0, 0, 0, 2, 64]), in `reshapes.py`: fewer nodes
@@ -39,7 +40,7 @@ def load_on_more(model: ir.Model) -> None:
     """Write the nodes of a graph of ours as more runtimes load them, in place."""
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-    replaced = False
+    replaced = _narrow_indices(model.graph)
     for old in list(model.graph):
         nodes = FORMS[old.op_type](model.graph, old) if old.op_type in FORMS else ()
         if nodes:
@@ -47,6 +48,20 @@ def load_on_more(model: ir.Model) -> None:
             replaced = True
     if replaced:
         RemoveUnusedNodesPass()(model)
+
+
+def _narrow_indices(graph: ir.Graph) -> bool:
+    """Look elements up by indices of int32 as they are, which torch.onnx widens first; return whether any were."""
+    import onnx_ir as ir
+
+    narrowed = False
+    for cast in [each for each in graph if each.op_type == "Cast"]:
+        index, wide = _there(cast.inputs[0]), cast.outputs[0]
+        users = [user.node.op_type for user in wide.uses()]
+        if index.dtype == ir.DataType.INT32 and wide.dtype == ir.DataType.INT64 and set(users) == {"GatherElements"}:
+            wide.replace_all_uses_with(index)
+            narrowed = True
+    return narrowed
 
 
 def _there(value: T | None) -> T:
@@ -92,9 +107,11 @@ def _first_rows(graph: ir.Graph, split: ir.Node, length: ir.Value) -> list[ir.No
 
 def _expand(graph: ir.Graph, expand: ir.Node) -> Sequence[ir.Node]:
     """Return nodes that repeat a matrix for a product with several, or indices for a look-up of each element."""
+    import onnx_ir as ir
+
     value, shape = map(_there, expand.inputs[:2])
     name, users = str(expand.outputs[0].name), {user.node.op_type for user in expand.outputs[0].uses()}
-    if users == {"GatherElements"}:
+    if users == {"GatherElements"} and value.dtype != ir.DataType.INT32:
         small = node("Cast", f"{name}_cast", value, to=INT32)
         return [small, node("Expand", f"{name}_expanded", small.outputs[0], shape)]
     more = len(expand.outputs[0].shape or ()) - len(value.shape or ())

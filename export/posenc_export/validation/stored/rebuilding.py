@@ -14,7 +14,6 @@ from posenc.memory import at_most
 from posenc.ports import Mask, Port, Positions
 from posenc.scheme import SCHEMES, build
 from posenc.spec import TORCH_NAMES, Spec
-from posenc_export.bundle.identity import INDEX_DTYPE
 from posenc_export.bundle.manifest import Manifest
 from posenc_export.bundle.rules import rules_of
 from posenc_export.carries import kind_of
@@ -95,7 +94,7 @@ def spec_of(manifest: Manifest, rows_before: int = 0) -> Spec:
             max_len=manifest.max_len,
             dtype=dtypes[manifest.dtype],
             position_offset=_offset(manifest.inputs) - rows_before,
-            index_dtype=manifest.facts.get(INDEX_DTYPE, "int64"),  # type: ignore[arg-type]
+            index_dtype=manifest.index_dtype,  # type: ignore[arg-type]
         )
     except (KeyError, ValueError) as error:
         raise NotHeld(f"this version has no such form: {first_line(error)}") from error
