@@ -8,7 +8,7 @@
     GatherElements(rows, Cast(index))              GatherElements(rows, index), where index is int32
     Clip(x, low, high), of int32                   Max(Min(x, high), low): CUDA and TensorRT have no Clip of int32
     Abs(x), Neg(x), of int32                       Max(x, 0 - x), 0 - x: WebGPU has neither of int32
-    Mod(x, n), of int32                            x - (x / n) n, or x - Min(x, 0) n where -1 is the least: WebGPU, CoreML,
+    Mod(x, n), of int32                            x - (x / n) n, or x - Min(x, 0) n where -1 is least: WebGPU, CoreML,
                                                    WebNN and NNAPI have no Mod
     Round(circles) in float64                      x + 1.5 * 2^52 - 1.5 * 2^52: float64 has no fractions there
     (90 - length) / 2 in whole numbers             45 - (length + 1) / 2: tract takes 45 - length / 2
