@@ -8,11 +8,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from helpers.shared import Cli
+from helpers.made_parts import part_of
+from helpers.shared import Cli, need, one_of_each
 from posenc_export.cli.commands import compat
-from posenc_export.formats.onnx.providers import Placement, placements
+from posenc_export.formats.onnx.providers import Placement, answer, placements
 from posenc_export.formats.onnx.providers.lists import ORDER, provider_lists
 from posenc_export.formats.onnx.providers.nodes import typed_nodes
+from scripts.compat_table import PAGE
 from scripts.provider_lists import (
     MACROS,
     Kernel,
@@ -25,6 +27,7 @@ from scripts.provider_lists import (
     tensorrt,
     webnn,
 )
+from scripts.providers import PART, cells, forms, left
 
 DTYPES = {
     "float32": TensorProto.FLOAT,
@@ -195,6 +198,39 @@ def test_every_list_says_where_it_is_from_and_holds_operators() -> None:
         assert all(dtypes), one.title
 
 
+FORMS = ("rope-dynamic", "sinusoidal-baked", "alibi-dynamic", "xpos-dynamic", "sine_2d-baked", "mrope-dynamic")
+
+
+@pytest.mark.parametrize("form", one_of_each(FORMS, lambda form: form == "rope-dynamic"))
+def test_the_list_of_webgpu_says_what_onnxruntime_web_does(tmp_path: Path, form: str) -> None:
+    """The provider's own log names the nodes that it has no kernel for: the list must name them, and no others."""
+    need("browser-webgpu")
+    from helpers.webgpu_placement import left_by_webgpu
+
+    files = [tmp_path / f"{form}-{dtype}" / "model.onnx" for dtype in ("int64", "int32")]
+    for file in files:
+        scheme, mode, dtype = file.parent.name.split("-")
+        left(scheme, mode, dtype, tmp_path)
+    (tmp_path / "served").mkdir()
+    webgpu = next(one for one in provider_lists() if one.title == "WebGPU")
+    for file, found in zip(files, left_by_webgpu(files, tmp_path / "served"), strict=True):
+        nodes = zip(onnx.load(file).graph.node, typed_nodes(onnx.load(file)), strict=True)
+        assert found == {node.name for node, typed in nodes if answer(webgpu, typed).taken is False}, file.parent.name
+
+
+def test_the_table_of_the_page_is_what_lists_say_of_our_graphs(tmp_path: Path) -> None:
+    names, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in part_of(PAGE, PART).splitlines()
+        if line.startswith("|")
+    ]
+    table = {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+    assert set(table) == {f"{scheme} {mode}" for scheme, mode in forms()}
+    for form in ("rope dynamic", "sinusoidal baked", "interpolated dynamic"):
+        scheme, mode = form.split()
+        assert table[form] == {"form": form, **cells(scheme, mode, tmp_path)}
+
+
 # ---- what is printed -------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +268,7 @@ def test_a_dtype_without_kernels_on_the_cpu_is_said() -> None:
 
 # ---- how lists are read ----------------------------------------------------------------------------------------------
 
-PAGE = """
+KERNELS = """
 ## Operators implemented by OneExecutionProvider
 
 | Op Name | Parameters | OpSet Version | Types Supported |
@@ -251,13 +287,13 @@ PAGE = """
 
 
 def test_a_page_of_kernels_is_read() -> None:
-    assert list(table_of_kernels(PAGE, "OneExecutionProvider")) == [
+    assert list(table_of_kernels(KERNELS, "OneExecutionProvider")) == [
         Kernel("ai.onnx", "Abs", 13, None, {"T": ("float32", "float64")}),
         Kernel("ai.onnx", "Abs", 6, 12, {"T": ("int8",)}),
         Kernel("ai.onnx", "Cast", 9, 9, {"T1": ("bool",), "T2": ("uint8",)}),
         Kernel("com.microsoft", "Turn", 1, None, {"T": ("float16",)}),
     ]
-    assert signatures_of(PAGE, "OneExecutionProvider") == {"Turn": (("T", "tensor(int64)"), ("T",))}
+    assert signatures_of(KERNELS, "OneExecutionProvider") == {"Turn": (("T", "tensor(int64)"), ("T",))}
 
 
 CODE = """

@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.made_parts import put_part
+from posenc_export.formats.onnx.providers import Group
 from scripts.compat_table import PAGE
 
 PART = "providers"
@@ -67,8 +68,8 @@ def left(scheme: str, mode: str, index_dtype: str, folder: Path) -> Mapping[str,
     return {"nodes": str(found[0].nodes), **words}
 
 
-def _sum(groups: tuple[object, ...]) -> int:
-    return sum(int(getattr(group, "nodes")) for group in groups)  # noqa: B009
+def _sum(groups: tuple[Group, ...]) -> int:
+    return sum(group.nodes for group in groups)
 
 
 def table(rows: Mapping[str, Mapping[str, str]]) -> str:
