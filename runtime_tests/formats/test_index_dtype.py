@@ -1,6 +1,8 @@
 """`--index-dtype int32`: graphs without int64 but for sizes, with the bits of int64; what does not fit is refused."""
 
+import importlib
 import json
+import pkgutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -93,7 +95,8 @@ def test_integers_are_int32_with_the_bits_of_int64(name: str, mode: Mode) -> Non
     small, wide = (built(name, each) for each in (spec, replace(spec, index_dtype="int64")))
     assert integers(small) <= {"int32"}
     assert "int32" not in integers(wide) or name == "hash_grid"
-    torch.jit.script(small.module)
+    for module in (small.module, wide.module):
+        torch.jit.script(module)
     for feeds in list(every_call(small))[:6]:
         given = [call_on_arrays(small.module, [feeds[port.name] for port in small.inputs])]
         widened = [feeds[port.name].astype(port.dtype) for port in wide.inputs]
@@ -256,3 +259,20 @@ def test_a_module_decides_its_own_integers(cli: Cli) -> None:
     done = cli("export", "posenc_models.embedding:sinusoidal", "--index-dtype", "int32", "-i", "x: float32[b, s, 4]")
     assert done.exit_code == 2
     assert "--index-dtype is for schemes" in done.output
+
+
+def counting_classes() -> Iterator[tuple[type, str]]:
+    """Yield every class of modules that has one of the two dtypes, of its own or of a class before it."""
+    for found in pkgutil.walk_packages(posenc.__path__, "posenc."):
+        # modules of 0.1's names say so with a warning
+        if found.name.startswith(("posenc.families", "posenc.hf", "posenc.integrations", "posenc.moved")):
+            continue
+        for kind in vars(importlib.import_module(found.name)).values():
+            if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and kind.__module__ == found.name:
+                yield from ((kind, name) for name in ("count_dtype", "integer_dtype") if hasattr(kind, name))
+
+
+@pytest.mark.parametrize(("kind", "name"), list(counting_classes()))
+def test_a_class_with_annotations_of_its_own_repeats_that_of_integers(kind: type, name: str) -> None:
+    """TorchScript looks for constants in the annotations of the first class that has any: those hide all others."""
+    assert name in next(vars(one)["__annotations__"] for one in kind.__mro__ if "__annotations__" in vars(one))

@@ -72,6 +72,7 @@ class StaticAngles(MethodAngles):
     """Angles by frequencies that no call changes."""
 
     width: Final[int]
+    count_dtype: Final[torch.dtype | None] = None
 
     def __init__(self, sincos: SinCosMethod) -> None:
         super().__init__(sincos, sincos.scale)
@@ -106,6 +107,7 @@ class LongRopeAngles(MethodAngles):
     """
 
     original: Final[int]
+    count_dtype: Final[torch.dtype | None] = None
 
     def __init__(self, sincos: SinCosMethod, original: int) -> None:
         super().__init__(sincos, sincos.scale)
